@@ -1,0 +1,1 @@
+//! What a model writes inside its text to call tools or to think: text deltas → events.

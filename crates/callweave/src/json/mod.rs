@@ -1,0 +1,16 @@
+//! JSON as providers and models write it.
+//!
+//! - [`Scanner`]: is this growing text a complete value yet? Resumable at any cut.
+//! - [`Tape`]: a whole JSON text, checked once and then read without further errors.
+//! - [`Str`]: a string as it stands in JSON, decoded only when needed.
+
+pub mod partial;
+pub mod repair;
+mod scanner;
+pub mod schema;
+mod str;
+mod tape;
+
+pub use scanner::{Scanner, Status};
+pub use str::{Str, Surrogate, escape_into};
+pub use tape::{Elements, Kind, Members, Tape, Value};

@@ -1,0 +1,1 @@
+//! The best value so far of a growing JSON text.

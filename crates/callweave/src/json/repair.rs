@@ -1,0 +1,1 @@
+//! Repair of JSON as models write it.

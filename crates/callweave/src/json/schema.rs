@@ -1,0 +1,1 @@
+//! Fitting arguments to the JSON Schema of a tool.

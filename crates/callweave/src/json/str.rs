@@ -1,0 +1,224 @@
+//! A string as it stands in JSON, decoded only when somebody needs its text.
+
+use std::borrow::Cow;
+
+/// The contents of a JSON string, without its quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Str<'a> {
+    /// The text itself: it has no escapes.
+    Plain(&'a str),
+    /// The text as written, with escapes still in it.
+    Escaped(&'a str),
+}
+
+/// The first half of a surrogate pair whose second half has not come yet.
+///
+/// Providers cut `\ud83d\ude00` between two deltas; whoever appends deltas keeps one of these per
+/// block and hands it to [`Str::decode_into`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surrogate(Option<u16>);
+
+impl Surrogate {
+    /// Whether a half is being held.
+    pub fn is_pending(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Gives up on the second half: a held first half becomes U+FFFD.
+    pub fn flush_into(&mut self, out: &mut String) {
+        if self.0.take().is_some() {
+            out.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+}
+
+impl<'a> Str<'a> {
+    /// Whether there is no text.
+    pub fn is_empty(self) -> bool {
+        self.written().is_empty()
+    }
+
+    /// The text as written, escapes and all.
+    pub fn written(self) -> &'a str {
+        match self {
+            Self::Plain(text) | Self::Escaped(text) => text,
+        }
+    }
+
+    /// Whether the text is `other`. Escaped strings are decoded for this.
+    pub fn is(self, other: &str) -> bool {
+        match self {
+            Self::Plain(text) => text == other,
+            Self::Escaped(_) => self.to_cow() == other,
+        }
+    }
+
+    /// The text; a lone surrogate becomes U+FFFD.
+    pub fn to_cow(self) -> Cow<'a, str> {
+        match self {
+            Self::Plain(text) => Cow::Borrowed(text),
+            Self::Escaped(_) => {
+                let mut out = String::new();
+                let mut surrogate = Surrogate::default();
+                self.decode_into(&mut out, &mut surrogate);
+                surrogate.flush_into(&mut out);
+                Cow::Owned(out)
+            }
+        }
+    }
+
+    /// The text, in `scratch` if it has to be decoded; a lone surrogate becomes U+FFFD.
+    pub fn decode<'s>(self, scratch: &'s mut String) -> &'s str
+    where
+        'a: 's,
+    {
+        match self {
+            Self::Plain(text) => text,
+            Self::Escaped(_) => {
+                scratch.clear();
+                let mut surrogate = Surrogate::default();
+                self.decode_into(scratch, &mut surrogate);
+                surrogate.flush_into(scratch);
+                scratch
+            }
+        }
+    }
+
+    /// Appends the text to `out`. A first surrogate half at the very end is held in `surrogate`,
+    /// and one held from before is joined with a second half at the very start.
+    pub fn decode_into(self, out: &mut String, surrogate: &mut Surrogate) {
+        match self {
+            Self::Plain(text) => {
+                if !text.is_empty() {
+                    surrogate.flush_into(out);
+                }
+                out.push_str(text);
+            }
+            Self::Escaped(text) => unescape(text, out, surrogate),
+        }
+    }
+}
+
+fn unescape(mut text: &str, out: &mut String, surrogate: &mut Surrogate) {
+    while let Some(at) = memchr::memchr(b'\\', text.as_bytes()) {
+        if at > 0 {
+            surrogate.flush_into(out);
+            out.push_str(&text[..at]);
+        }
+        let escape = text.as_bytes().get(at + 1).copied();
+        let plain = match escape {
+            Some(b'n') => '\n',
+            Some(b't') => '\t',
+            Some(b'r') => '\r',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'u') => {
+                let unit = text.get(at + 2..at + 6).and_then(|hex| u16::from_str_radix(hex, 16).ok());
+                let Some(unit) = unit else {
+                    // Not an escape after all: keep it as it was written.
+                    surrogate.flush_into(out);
+                    out.push_str("\\u");
+                    text = &text[at + 2..];
+                    continue;
+                };
+                push_unit(unit, out, surrogate);
+                text = &text[at + 6..];
+                continue;
+            }
+            Some(byte) if byte.is_ascii() => byte as char,
+            _ => {
+                surrogate.flush_into(out);
+                out.push('\\');
+                text = &text[at + 1..];
+                continue;
+            }
+        };
+        surrogate.flush_into(out);
+        out.push(plain);
+        text = &text[at + 2..];
+    }
+    if !text.is_empty() {
+        surrogate.flush_into(out);
+        out.push_str(text);
+    }
+}
+
+fn push_unit(unit: u16, out: &mut String, surrogate: &mut Surrogate) {
+    match (surrogate.0.take(), unit) {
+        (Some(high), 0xDC00..=0xDFFF) => {
+            let code = 0x10000 + ((u32::from(high) - 0xD800) << 10) + (u32::from(unit) - 0xDC00);
+            out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+        }
+        (held, 0xD800..=0xDBFF) => {
+            if held.is_some() {
+                out.push(char::REPLACEMENT_CHARACTER);
+            }
+            surrogate.0 = Some(unit);
+        }
+        (held, _) => {
+            if held.is_some() {
+                out.push(char::REPLACEMENT_CHARACTER);
+            }
+            out.push(char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER));
+        }
+    }
+}
+
+/// Appends `text` to `out` as the contents of a JSON string (without quotes).
+pub fn escape_into(text: &str, out: &mut String) {
+    let mut from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let short = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0x08 => "\\b",
+            0x0C => "\\f",
+            0x00..=0x1F => "",
+            _ => continue,
+        };
+        out.push_str(&text[from..at]);
+        from = at + 1;
+        if short.is_empty() {
+            const HEX: &[u8; 16] = b"0123456789abcdef";
+            out.push_str("\\u00");
+            out.push(HEX[usize::from(byte >> 4)] as char);
+            out.push(HEX[usize::from(byte & 15)] as char);
+        } else {
+            out.push_str(short);
+        }
+    }
+    out.push_str(&text[from..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_cut_between_two_deltas_is_joined() {
+        let (mut out, mut surrogate) = (String::new(), Surrogate::default());
+        Str::Escaped("a\\ud83d").decode_into(&mut out, &mut surrogate);
+        assert_eq!(out, "a");
+        assert!(surrogate.is_pending());
+        Str::Escaped("\\ude00b").decode_into(&mut out, &mut surrogate);
+        assert_eq!(out, "a😀b");
+    }
+
+    #[test]
+    fn lone_halves_become_replacement_characters() {
+        assert_eq!(Str::Escaped("\\ud83dx\\ude00").to_cow(), "\u{fffd}x\u{fffd}");
+        assert_eq!(Str::Escaped("\\ud83d\\ud83d\\ude00").to_cow(), "\u{fffd}😀");
+    }
+
+    #[test]
+    fn escaping_and_decoding_are_inverse() {
+        let text = "\u{0}\u{1f}\"\\\n\r\t\u{8}\u{c}/é😀";
+        let mut written = String::new();
+        escape_into(text, &mut written);
+        assert_eq!(Str::Escaped(&written).to_cow(), text);
+        assert_eq!(serde_json::from_str::<String>(&format!("\"{written}\"")).ok().as_deref(), Some(text));
+    }
+}

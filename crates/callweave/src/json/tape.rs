@@ -1,0 +1,466 @@
+//! A whole JSON text, checked once and then read without further errors.
+//!
+//! [`Tape::parse`] walks the text one time, strictly, without recursion, and notes where each value
+//! begins and ends. [`Value`]s are cheap copies that look at the notes; reading them cannot fail,
+//! skipping a value costs nothing, and its text as written is at hand. The tape's memory is reused
+//! from text to text, so parsing a stream of frames does not allocate.
+//!
+//! ```
+//! use callweave::json::Tape;
+//!
+//! let mut tape = Tape::new();
+//! let frame = tape.parse(r#"{"choices": [{"index": 0, "delta": {"content": "Hi"}}]}"#)?;
+//! let choice = frame.get("choices").and_then(|choices| choices.elements().next());
+//! let delta = choice.and_then(|choice| choice.get("delta"));
+//! assert_eq!(delta.map(|delta| delta.raw()), Some(r#"{"content": "Hi"}"#));
+//! # Ok::<(), callweave::Error>(())
+//! ```
+
+use super::Str;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Reusable notes about one JSON text. See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub struct Tape {
+    notes: Vec<Note>,
+    open: Vec<u32>,
+}
+
+/// What kind of value it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `{…}`
+    Object,
+    /// `[…]`
+    Array,
+    /// `"…"`
+    String,
+    /// A number.
+    Number,
+    /// `true` or `false`
+    Bool,
+    /// `null`
+    Null,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    kind: Kind,
+    /// For strings: whether there are escapes.
+    has_escapes: bool,
+    start: u32,
+    end: u32,
+    /// The note after this value and all inside it.
+    next: u32,
+}
+
+/// A value on a [`Tape`].
+#[derive(Clone, Copy)]
+pub struct Value<'t> {
+    text: &'t str,
+    notes: &'t [Note],
+    at: u32,
+}
+
+impl std::fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.raw())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    Value,
+    ElementOrEnd,
+    KeyOrEnd,
+    Key,
+    CommaOrEnd,
+}
+
+impl Tape {
+    /// An empty tape.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Checks `text`, which must be one JSON value with nothing but white space around it.
+    pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<Value<'t>> {
+        self.notes.clear();
+        self.open.clear();
+        if u32::try_from(text.len()).is_err() {
+            return Err(Error::new(ErrorKind::Limit, 0, "a JSON text is limited to 4 GiB"));
+        }
+        self.walk(text).map_err(|(at, what)| Error::new(ErrorKind::Json, at as u64, what))?;
+        Ok(Value { text, notes: &self.notes, at: 0 })
+    }
+
+    fn walk(&mut self, text: &str) -> std::result::Result<(), (usize, &'static str)> {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        let mut expect = Expect::Value;
+        loop {
+            while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
+                at += 1;
+            }
+            let Some(&byte) = bytes.get(at) else {
+                return Err((at, "the JSON text ends too early"));
+            };
+            match (expect, byte) {
+                (Expect::CommaOrEnd, b',') => {
+                    at += 1;
+                    expect = match self.innermost() {
+                        Some(Kind::Object) => Expect::Key,
+                        _ => Expect::Value,
+                    };
+                    continue;
+                }
+                (Expect::CommaOrEnd | Expect::KeyOrEnd, b'}') if self.innermost() == Some(Kind::Object) => {
+                    at += 1;
+                    self.close(at);
+                }
+                (Expect::CommaOrEnd | Expect::ElementOrEnd, b']')
+                    if self.innermost() == Some(Kind::Array) =>
+                {
+                    at += 1;
+                    self.close(at);
+                }
+                (Expect::Key | Expect::KeyOrEnd, b'"') => {
+                    at = self.string(bytes, at)?;
+                    while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
+                        at += 1;
+                    }
+                    if bytes.get(at) != Some(&b':') {
+                        return Err((at, "a JSON object misses a colon"));
+                    }
+                    at += 1;
+                    expect = Expect::Value;
+                    continue;
+                }
+                (Expect::Value | Expect::ElementOrEnd, b'{') => {
+                    self.begin(Kind::Object, at);
+                    at += 1;
+                    expect = Expect::KeyOrEnd;
+                    continue;
+                }
+                (Expect::Value | Expect::ElementOrEnd, b'[') => {
+                    self.begin(Kind::Array, at);
+                    at += 1;
+                    expect = Expect::ElementOrEnd;
+                    continue;
+                }
+                (Expect::Value | Expect::ElementOrEnd, _) => at = self.scalar(bytes, at)?,
+                _ => return Err((at, "the JSON text has a character out of place")),
+            }
+            if self.open.is_empty() {
+                break;
+            }
+            expect = Expect::CommaOrEnd;
+        }
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
+            at += 1;
+        }
+        if at < bytes.len() {
+            return Err((at, "the JSON text goes on after its value"));
+        }
+        Ok(())
+    }
+
+    fn innermost(&self) -> Option<Kind> {
+        self.open.last().map(|&at| self.notes[at as usize].kind)
+    }
+
+    fn begin(&mut self, kind: Kind, start: usize) {
+        self.open.push(self.notes.len() as u32);
+        self.notes.push(Note { kind, has_escapes: false, start: start as u32, end: 0, next: 0 });
+    }
+
+    fn close(&mut self, end: usize) {
+        let at = self.open.pop().expect("a closer is only taken with its opener open") as usize;
+        self.notes[at].end = end as u32;
+        self.notes[at].next = self.notes.len() as u32;
+    }
+
+    fn leaf(&mut self, kind: Kind, has_escapes: bool, start: usize, end: usize) {
+        let next = self.notes.len() as u32 + 1;
+        self.notes.push(Note { kind, has_escapes, start: start as u32, end: end as u32, next });
+    }
+
+    fn string(&mut self, bytes: &[u8], start: usize) -> std::result::Result<usize, (usize, &'static str)> {
+        let mut at = start + 1;
+        let mut has_escapes = false;
+        loop {
+            // Strings on the wire are mostly a few bytes long: a plain loop beats a vector search.
+            let Some(&byte) = bytes.get(at) else {
+                return Err((at, "the JSON text ends inside a string"));
+            };
+            match byte {
+                b'"' => break,
+                b'\\' => {
+                    has_escapes = true;
+                    at += match bytes.get(at + 1) {
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+                        Some(b'u')
+                            if bytes
+                                .get(at + 2..at + 6)
+                                .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) =>
+                        {
+                            6
+                        }
+                        _ => return Err((at, "a JSON string has a bad escape")),
+                    };
+                }
+                0..0x20 => return Err((at, "a JSON string has a raw control character")),
+                _ => at += 1,
+            }
+        }
+        self.leaf(Kind::String, has_escapes, start, at + 1);
+        Ok(at + 1)
+    }
+
+    fn scalar(&mut self, bytes: &[u8], start: usize) -> std::result::Result<usize, (usize, &'static str)> {
+        let rest = &bytes[start..];
+        let (kind, length) = match rest[0] {
+            b'"' => return self.string(bytes, start),
+            b't' if rest.starts_with(b"true") => (Kind::Bool, 4),
+            b'f' if rest.starts_with(b"false") => (Kind::Bool, 5),
+            b'n' if rest.starts_with(b"null") => (Kind::Null, 4),
+            b'-' | b'0'..=b'9' => (Kind::Number, number(rest).ok_or((start, "a JSON number is malformed"))?),
+            _ => return Err((start, "the JSON text has a character out of place")),
+        };
+        self.leaf(kind, false, start, start + length);
+        Ok(start + length)
+    }
+}
+
+/// The length of the number at the start of `bytes`.
+fn number(bytes: &[u8]) -> Option<usize> {
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut at = usize::from(bytes[0] == b'-');
+    at += match digits(at) {
+        0 => return None,
+        _ if bytes[at] == b'0' => 1,
+        count => count,
+    };
+    if bytes.get(at) == Some(&b'.') {
+        let count = digits(at + 1);
+        if count == 0 {
+            return None;
+        }
+        at += 1 + count;
+    }
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        let count = digits(at + 1 + sign);
+        if count == 0 {
+            return None;
+        }
+        at += 1 + sign + count;
+    }
+    Some(at)
+}
+
+impl<'t> Value<'t> {
+    fn note(self) -> Note {
+        self.notes[self.at as usize]
+    }
+
+    /// What kind of value it is.
+    pub fn kind(self) -> Kind {
+        self.note().kind
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// Its text as written.
+    pub fn raw(self) -> &'t str {
+        let note = self.note();
+        &self.text[note.start as usize..note.end as usize]
+    }
+
+    /// Where it begins in the parsed text.
+    pub fn start(self) -> usize {
+        self.note().start as usize
+    }
+
+    /// The string, if it is one.
+    pub fn str(self) -> Option<Str<'t>> {
+        let note = self.note();
+        if note.kind != Kind::String {
+            return None;
+        }
+        let inner = &self.text[note.start as usize + 1..note.end as usize - 1];
+        Some(if note.has_escapes { Str::Escaped(inner) } else { Str::Plain(inner) })
+    }
+
+    /// The string, if it is one that is not empty: `""`, `null` and absent are the same.
+    pub fn filled(self) -> Option<Str<'t>> {
+        self.str().filter(|text| !text.is_empty())
+    }
+
+    /// Whether it is `true` or `false`, if it is either.
+    pub fn bool(self) -> Option<bool> {
+        (self.kind() == Kind::Bool).then(|| self.raw() == "true")
+    }
+
+    /// The number as a count of something: a whole number that is not negative.
+    pub fn count(self) -> Option<u64> {
+        if self.kind() != Kind::Number {
+            return None;
+        }
+        let raw = self.raw();
+        raw.parse().ok().or_else(|| {
+            let float: f64 = raw.parse().ok()?;
+            (float >= 0.0 && float < u64::MAX as f64 && float.fract() == 0.0).then_some(float as u64)
+        })
+    }
+
+    /// The number (or numeric string) as the name of a place: any number has one, equal numbers
+    /// have the same, and other values have none.
+    pub fn index(self) -> Option<i64> {
+        let raw = match self.kind() {
+            Kind::Number => self.raw(),
+            Kind::String => {
+                return match self.str() {
+                    Some(Str::Plain(text)) => text.parse().ok(),
+                    _ => None,
+                };
+            }
+            _ => return None,
+        };
+        raw.parse().ok().or_else(|| {
+            let float: f64 = raw.parse().ok()?;
+            let whole = float as i64;
+            Some(if whole as f64 == float && whole != i64::MAX { whole } else { float.to_bits() as i64 })
+        })
+    }
+
+    /// The members, if it is an object; else none.
+    pub fn members(self) -> Members<'t> {
+        let note = self.note();
+        let end = if note.kind == Kind::Object { note.next } else { self.at + 1 };
+        Members { inner: self, at: self.at + 1, end }
+    }
+
+    /// The elements, if it is an array; else none.
+    pub fn elements(self) -> Elements<'t> {
+        let note = self.note();
+        let end = if note.kind == Kind::Array { note.next } else { self.at + 1 };
+        Elements { inner: self, at: self.at + 1, end }
+    }
+
+    /// The last member of that name, if it is an object that has one.
+    pub fn get(self, key: &str) -> Option<Value<'t>> {
+        self.members().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
+    }
+}
+
+/// The members of an object, in order. A key with escapes comes as written.
+#[derive(Clone)]
+pub struct Members<'t> {
+    inner: Value<'t>,
+    at: u32,
+    end: u32,
+}
+
+impl<'t> Iterator for Members<'t> {
+    type Item = (&'t str, Value<'t>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let key = Value { at: self.at, ..self.inner };
+        let value = Value { at: self.at + 1, ..self.inner };
+        self.at = value.note().next;
+        Some((key.str()?.written(), value))
+    }
+}
+
+/// The elements of an array, in order.
+#[derive(Clone)]
+pub struct Elements<'t> {
+    inner: Value<'t>,
+    at: u32,
+    end: u32,
+}
+
+impl<'t> Iterator for Elements<'t> {
+    type Item = Value<'t>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let value = Value { at: self.at, ..self.inner };
+        self.at = value.note().next;
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_exactly_what_serde_json_accepts() {
+        for text in [
+            "{}",
+            " [ ] ",
+            "0",
+            "-0.5e-7",
+            "-",
+            "1.",
+            "1e",
+            "01",
+            "\"\\x\"",
+            "\"\\u12g4\"",
+            "\"\t\"",
+            "[,]",
+            "[1,]",
+            "{\"a\":1,}",
+            "{,}",
+            "nul",
+            "null x",
+            "{\"a\":[{}],\"b\":{\"c\":null}}",
+            "{\"a\"}",
+            "[",
+            "{",
+            "",
+            "}",
+            "[}",
+        ] {
+            let is_valid = serde_json::from_str::<serde_json::Value>(text).is_ok();
+            assert_eq!(Tape::new().parse(text).is_ok(), is_valid, "{text}");
+        }
+    }
+
+    #[test]
+    fn members_skip_what_is_inside() {
+        let mut tape = Tape::new();
+        let value = tape.parse(r#"{"a":{"x":[1,{"y":2}]},"b":[true,"\n"],"a":3}"#).expect("valid");
+        let keys: Vec<_> = value.members().map(|(key, value)| (key, value.raw())).collect();
+        assert_eq!(keys, [("a", r#"{"x":[1,{"y":2}]}"#), ("b", r#"[true,"\n"]"#), ("a", "3")]);
+        assert_eq!(value.get("a").and_then(Value::count), Some(3));
+        assert_eq!(value.elements().count(), 0);
+    }
+
+    #[test]
+    fn any_number_names_a_place() {
+        let mut tape = Tape::new();
+        let value =
+            tape.parse("[0, 1.0, -3, 1.5, 1e300, 99999999999999999999, \"2\", null, 1e0]").expect("valid");
+        let places: Vec<_> = value.elements().map(Value::index).collect();
+        assert_eq!(places[..3], [Some(0), Some(1), Some(-3)]);
+        assert!(places[3].is_some() && places[4].is_some() && places[5].is_some());
+        assert_eq!(places[6..], [Some(2), None, Some(1)]);
+    }
+
+    #[test]
+    fn deep_nesting_needs_no_stack() {
+        let text = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+        assert!(Tape::new().parse(&text).is_ok());
+    }
+}

@@ -1,0 +1,11 @@
+//! callweave turns whatever a language model answers, in any provider's protocol and in any textual
+//! dialect, streamed or whole, into one clean sequence of events and one finished message with valid
+//! tool calls.
+
+pub mod dialect;
+pub mod error;
+pub mod event;
+pub mod framing;
+pub mod json;
+
+pub use error::{Error, ErrorKind, Result};
