@@ -1,1 +1,0 @@
-//! Fitting arguments to the JSON Schema of a tool.

@@ -1,0 +1,286 @@
+//! The schema as a graph of nodes: references resolved to edges, types of every node worked out.
+//!
+//! Following a reference is following an edge, so cycles are harmless, and nothing here recurses over
+//! the schema.
+
+use std::collections::HashMap;
+use std::ops::BitAnd;
+
+use serde_json::{Map, Value};
+
+use super::Types;
+
+pub(super) type Id = usize;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Graph {
+    nodes: Vec<Node>,
+}
+
+/// One schema object, with its sub-schemas as edges.
+#[allow(dead_code, reason = "coercion, which reads the rest, lands next")]
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// What the node's own words allow.
+    own: Types,
+    is_nullable: bool,
+    /// What the node allows all in all.
+    pub(super) types: Types,
+    /// The values of `enum` or `const`.
+    pub(super) values: Option<Vec<Value>>,
+    /// Schemas that hold as well: `$ref` and `allOf`.
+    pub(super) all: Vec<Id>,
+    /// Groups of which one schema holds: `anyOf` and `oneOf`.
+    pub(super) any: Vec<Vec<Id>>,
+    pub(super) properties: Vec<(String, Id)>,
+    pub(super) patterns: Vec<(Pattern, Id)>,
+    pub(super) required: Vec<String>,
+    pub(super) additional: Option<Id>,
+    /// `additionalProperties: false`
+    pub(super) is_closed: bool,
+    pub(super) prefix: Vec<Id>,
+    pub(super) items: Option<Id>,
+    pub(super) default: Option<Value>,
+}
+
+impl Graph {
+    pub(super) const ROOT: Id = 0;
+
+    pub(super) fn new(root: &Value) -> Self {
+        let mut builder = Builder { root, ids: HashMap::new(), queue: Vec::new(), nodes: Vec::new() };
+        builder.id(root);
+        while let Some(schema) = builder.queue.get(builder.nodes.len()).copied() {
+            let node = builder.node(schema);
+            builder.nodes.push(node);
+        }
+        let mut graph = Self { nodes: builder.nodes };
+        graph.settle_types();
+        graph
+    }
+
+    pub(super) fn node(&self, id: Id) -> &Node {
+        &self.nodes[id]
+    }
+
+    /// Narrows the types of all nodes until nothing changes. Sets only ever shrink, so stopping early
+    /// (a chain of references longer than the passes) allows too much, never too little.
+    fn settle_types(&mut self) {
+        const PASSES: usize = 64;
+        for _ in 0..PASSES {
+            let mut has_changed = false;
+            // Sub-schemas mostly have higher numbers than what holds them.
+            for id in (0..self.nodes.len()).rev() {
+                let node = &self.nodes[id];
+                let all = node.all.iter().fold(node.own, |types, &id| types & self.nodes[id].types);
+                let any = |group: &Vec<Id>| group.iter().map(|&id| self.nodes[id].types).collect::<Types>();
+                let mut types = node.any.iter().map(any).fold(all, Types::bitand);
+                if node.is_nullable {
+                    types = types | Types::NULL;
+                }
+                has_changed |= types != node.types;
+                self.nodes[id].types = types;
+            }
+            if !has_changed {
+                break;
+            }
+        }
+    }
+
+    /// `id` and every node that holds whenever it does.
+    pub(super) fn conjunction(&self, id: Id) -> Vec<Id> {
+        let mut found = vec![id];
+        let mut at = 0;
+        while let Some(&id) = found.get(at) {
+            for &other in &self.nodes[id].all {
+                if !found.contains(&other) {
+                    found.push(other);
+                }
+            }
+            at += 1;
+        }
+        found
+    }
+}
+
+struct Builder<'v> {
+    root: &'v Value,
+    /// The number of each schema, by its address inside `root`.
+    ids: HashMap<*const Value, Id>,
+    queue: Vec<&'v Value>,
+    nodes: Vec<Node>,
+}
+
+impl<'v> Builder<'v> {
+    fn id(&mut self, schema: &'v Value) -> Id {
+        *self.ids.entry(std::ptr::from_ref(schema)).or_insert_with(|| {
+            self.queue.push(schema);
+            self.queue.len() - 1
+        })
+    }
+
+    fn node(&mut self, schema: &'v Value) -> Node {
+        let mut node = Node {
+            own: Types::ANY,
+            is_nullable: false,
+            types: Types::ANY,
+            values: None,
+            all: Vec::new(),
+            any: Vec::new(),
+            properties: Vec::new(),
+            patterns: Vec::new(),
+            required: Vec::new(),
+            additional: None,
+            is_closed: false,
+            prefix: Vec::new(),
+            items: None,
+            default: None,
+        };
+        let Value::Object(words) = schema else {
+            if schema == &Value::Bool(false) {
+                node.own = Types::NONE;
+            }
+            return node;
+        };
+        node.values = match (words.get("const"), words.get("enum")) {
+            (Some(value), _) => Some(vec![value.clone()]),
+            (None, Some(Value::Array(values))) => Some(values.clone()),
+            _ => None,
+        };
+        node.own = own_types(words, node.values.as_deref());
+        node.is_nullable = words.get("nullable") == Some(&Value::Bool(true));
+        node.default = words.get("default").cloned();
+        if let Some(Value::String(reference)) = words.get("$ref")
+            && let Some(target) = resolve(self.root, reference)
+        {
+            let id = self.id(target);
+            node.all.push(id);
+        }
+        node.all.extend(self.list(words, "allOf"));
+        for word in ["anyOf", "oneOf"] {
+            let group = self.list(words, word);
+            if !group.is_empty() {
+                node.any.push(group);
+            }
+        }
+        node.properties = self.named(words, "properties");
+        node.patterns = self
+            .named(words, "patternProperties")
+            .into_iter()
+            .filter_map(|(pattern, id)| Some((Pattern::new(&pattern)?, id)))
+            .collect();
+        if let Some(Value::Array(names)) = words.get("required") {
+            node.required = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        }
+        match words.get("additionalProperties") {
+            Some(Value::Bool(is_open)) => node.is_closed = !is_open,
+            Some(schema @ Value::Object(_)) => node.additional = Some(self.id(schema)),
+            _ => {}
+        }
+        node.prefix = self.list(words, "prefixItems");
+        match words.get("items") {
+            // The older drafts' tuples.
+            Some(Value::Array(_)) => node.prefix = self.list(words, "items"),
+            Some(schema) => node.items = Some(self.id(schema)),
+            None => {}
+        }
+        node
+    }
+
+    fn list(&mut self, words: &'v Map<String, Value>, word: &str) -> Vec<Id> {
+        match words.get(word) {
+            Some(Value::Array(schemas)) => schemas.iter().map(|schema| self.id(schema)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn named(&mut self, words: &'v Map<String, Value>, word: &str) -> Vec<(String, Id)> {
+        match words.get(word) {
+            Some(Value::Object(schemas)) => {
+                schemas.iter().map(|(name, schema)| (name.clone(), self.id(schema))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What `type`, `enum` and `const` allow; without them, what the shape words are about: the standard
+/// lets `properties` alone allow a string, but nobody who writes them means that.
+fn own_types(words: &Map<String, Value>, values: Option<&[Value]>) -> Types {
+    let named = match words.get("type") {
+        Some(Value::String(word)) => Types::named(word),
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(Types::named).collect(),
+        _ => Types::ANY,
+    };
+    if let Some(values) = values {
+        return named & values.iter().map(Types::of).collect::<Types>();
+    }
+    if !named.is_any() || ["$ref", "anyOf", "oneOf", "allOf"].iter().any(|word| words.contains_key(*word)) {
+        return named;
+    }
+    let has = |list: &[&str]| list.iter().any(|word| words.contains_key(*word));
+    match (has(&["properties", "patternProperties", "additionalProperties"]), has(&["items", "prefixItems"]))
+    {
+        (true, false) => Types::OBJECT,
+        (false, true) => Types::ARRAY,
+        (true, true) => Types::OBJECT | Types::ARRAY,
+        (false, false) => Types::ANY,
+    }
+}
+
+/// The schema a local reference (`#`, `#/$defs/Name`) points at.
+fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
+    let pointer = reference.strip_prefix('#')?;
+    if pointer.contains('%') { root.pointer(&percent_decoded(pointer)) } else { root.pointer(pointer) }
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = (byte == b'%')
+            .then(|| after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()))
+            .flatten()
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The patterns of `patternProperties` that need no regular expressions: plain text, anchored or not.
+///
+/// Other patterns say nothing to coercion; validation knows them all.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    text: String,
+    at_start: bool,
+    at_end: bool,
+}
+
+impl Pattern {
+    fn new(pattern: &str) -> Option<Self> {
+        let at_start = pattern.starts_with('^');
+        let text = pattern.strip_prefix('^').unwrap_or(pattern);
+        let at_end = text.ends_with('$');
+        let text = text.strip_suffix('$').unwrap_or(text);
+        if matches!(text, ".*" | ".+") {
+            return Some(Self { text: String::new(), at_start: false, at_end: false });
+        }
+        let (text, at_end) = match text.strip_suffix(".*") {
+            Some(text) => (text, false),
+            None => (text, at_end),
+        };
+        let is_plain =
+            !text.contains(['\\', '.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '^', '$']);
+        is_plain.then(|| Self { text: text.to_owned(), at_start, at_end })
+    }
+
+    pub(super) fn matches(&self, name: &str) -> bool {
+        match (self.at_start, self.at_end) {
+            (true, true) => name == self.text,
+            (true, false) => name.starts_with(&self.text),
+            (false, true) => name.ends_with(&self.text),
+            (false, false) => name.contains(&self.text),
+        }
+    }
+}
