@@ -5,7 +5,10 @@
 pub mod dialect;
 pub mod error;
 pub mod event;
+pub mod fragment;
 pub mod framing;
 pub mod json;
+pub mod protocol;
+pub mod weave;
 
 pub use error::{Error, ErrorKind, Result};

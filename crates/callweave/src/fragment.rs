@@ -1,0 +1,216 @@
+//! What one frame says, before anybody has put it in its place.
+//!
+//! A protocol reads one frame and says what it contains, as [`Fragment`]s: "text for choice 0",
+//! "arguments for the call at index 2", "usage", "finish". It keeps no state; [`Weave`](crate::weave::Weave)
+//! is the one fold that turns fragments into events and knows every rule of identity.
+//!
+//! Fragments borrow from the frame. Strings stay as they stand in the JSON ([`Str`]) and values as they
+//! were written (`&str` of JSON text); both are decoded where they are used.
+
+use crate::event::{CallKind, Counters, DetailKind, FinishReason, NoticeCode, Sink};
+use crate::json::Str;
+
+/// Anything that takes fragments, whatever they borrow from.
+pub type FragmentSink<'s> = dyn for<'f> Sink<Fragment<'f>> + 's;
+
+/// One statement of a frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fragment<'a> {
+    /// The choice it belongs to.
+    pub choice: u32,
+    /// Which block it belongs to, where the wire numbers its blocks.
+    pub place: Option<Place>,
+    /// What is said.
+    pub part: Part<'a>,
+}
+
+/// How the wire numbers a block inside a choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// A protocol with several independent numberings (Cohere's contents and calls; loose fragments of
+    /// different shapes) gives each its own space.
+    pub space: u8,
+    /// The wire's number.
+    pub index: i64,
+    /// A part inside the numbered thing (a content part or summary of a Responses item); 0 if there is none.
+    pub part: u32,
+}
+
+impl Place {
+    /// The block that the wire numbers `index`, in the first space.
+    pub fn at(index: i64) -> Self {
+        Self { space: 0, index, part: 0 }
+    }
+
+    /// The same number in another space.
+    pub fn in_space(self, space: u8) -> Self {
+        Self { space, ..self }
+    }
+
+    /// A part inside the numbered thing.
+    pub fn part(self, part: u32) -> Self {
+        Self { part, ..self }
+    }
+}
+
+/// What kind of running text it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// Visible text.
+    Text,
+    /// Thoughts. Where one answer tells the same thoughts in several fields, each field has its own
+    /// source number; the first source seen in a choice is used and the others are not, smaller
+    /// numbers first within a frame.
+    Reasoning {
+        /// The number of the field.
+        source: u8,
+    },
+    /// A refusal.
+    Refusal,
+}
+
+impl Channel {
+    /// Thoughts that the wire tells in one place only.
+    pub const REASONING: Self = Self::Reasoning { source: 0 };
+}
+
+/// What a [`Fragment`] says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Part<'a> {
+    /// The answer's id and model.
+    Start {
+        /// The id, if given.
+        id: Option<Str<'a>>,
+        /// The model, if given.
+        model: Option<Str<'a>>,
+    },
+    /// A text block begins (only where the wire says so; a [`Part::Text`] opens its block by itself).
+    Open(Channel),
+    /// Text to append to the block at the place, or to the running block of that channel.
+    Text {
+        /// Which kind of text.
+        channel: Channel,
+        /// The text.
+        text: Str<'a>,
+    },
+    /// The whole text of the block at the place, restated after (or instead of) its deltas.
+    Restate {
+        /// Which kind of text.
+        channel: Channel,
+        /// The whole text.
+        text: Str<'a>,
+    },
+    /// A piece of a tool call, found by place and by id.
+    Call {
+        /// The provider's id.
+        id: Option<Str<'a>>,
+        /// The name, or a piece of it.
+        name: Option<Str<'a>>,
+        /// Who runs it.
+        kind: CallKind,
+        /// Arguments. `Some` of an empty text also says that the name is settled.
+        arguments: Option<Arguments<'a>>,
+    },
+    /// The block at the place is over.
+    End,
+    /// A detail of the thoughts at the place.
+    Detail {
+        /// What it is.
+        kind: DetailKind,
+        /// The wire's number for it.
+        index: Option<i64>,
+        /// The data.
+        data: Str<'a>,
+        /// Remaining fields, a JSON object.
+        extra: Option<&'a str>,
+    },
+    /// An annotation of the text at the place; JSON.
+    Annotation(&'a str),
+    /// Log probabilities; JSON, one entry or a list.
+    Logprobs(&'a str),
+    /// What a builtin tool answered.
+    ToolResult {
+        /// The id of the call.
+        call: Option<Str<'a>>,
+        /// The result; JSON.
+        value: &'a str,
+    },
+    /// Token counts.
+    Usage {
+        /// Normalised.
+        counters: Counters,
+        /// As the provider wrote them; JSON.
+        raw: &'a str,
+    },
+    /// The provider's reason to finish. The last one counts.
+    Finish {
+        /// In our words, as far as the provider's word tells.
+        reason: FinishReason,
+        /// The provider's word.
+        raw: Option<Str<'a>>,
+    },
+    /// The provider's own end marker: nothing is missing.
+    Done,
+    /// The upstream reports an error.
+    Error {
+        /// In words.
+        message: Str<'a>,
+        /// The provider's error; JSON.
+        raw: &'a str,
+    },
+    /// What only this protocol knows. Told on once, and again only when it changes.
+    Foreign {
+        /// Where it stood: the path down to the object, ending in a dot, or empty.
+        scope: &'static str,
+        /// The member's name (or the event's).
+        key: &'a str,
+        /// What stood there; JSON.
+        value: &'a str,
+    },
+    /// An oddity.
+    Notice {
+        /// Which.
+        code: NoticeCode,
+        /// In words.
+        detail: &'static str,
+        /// Text that found no other place.
+        text: Option<&'a str>,
+    },
+}
+
+/// The arguments in a [`Part::Call`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arguments<'a> {
+    /// Argument text to append.
+    Text(Str<'a>),
+    /// The whole argument text, restated after (or instead of) its pieces.
+    Whole(Str<'a>),
+    /// The arguments as a JSON value, whole; JSON.
+    Value(&'a str),
+    /// One leaf of the arguments, addressed by a JSON path.
+    Leaf {
+        /// Where, such as `$.a.b[0]`.
+        path: Str<'a>,
+        /// The leaf's value, JSON; a string is appended to the string already there, if that one continues.
+        value: &'a str,
+        /// Whether more of this string will come.
+        continues: bool,
+    },
+}
+
+impl<'a> Fragment<'a> {
+    /// A statement about choice 0 at no particular place.
+    pub fn new(part: Part<'a>) -> Self {
+        Self { choice: 0, place: None, part }
+    }
+
+    /// The same about another choice.
+    pub fn in_choice(self, choice: u32) -> Self {
+        Self { choice, ..self }
+    }
+
+    /// The same about the block at `place`.
+    pub fn at(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
+    }
+}

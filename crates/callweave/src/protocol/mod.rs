@@ -1,0 +1,150 @@
+//! The wire languages, decode side: one frame (or a whole body) → [`Fragment`]s.
+//!
+//! Each protocol is one file with one [`Protocol`] row, listed in [`TABLE`]. It knows only its own wire
+//! words. Decoding is pure: it reads one JSON value and says what is in it, streamed chunk and whole
+//! body alike, keeping no state; everything stateful is [`Weave`](crate::weave::Weave)'s.
+//!
+//! What a protocol must do with every member it meets: read it, pass it on as [`Part::Foreign`], or list
+//! it as volatile (padding, sequence numbers). Nothing is dropped silently.
+
+use crate::event::FinishReason;
+use crate::fragment::{Fragment, FragmentSink, Part, Place};
+use crate::json::{Kind, Str, Value};
+
+mod openai_chat;
+
+/// Every protocol, in the order in which detection asks them.
+pub static TABLE: &[&Protocol] = &[&openai_chat::PROTOCOL];
+
+/// A wire language. A row of the [`TABLE`].
+pub struct Protocol {
+    /// Its name, such as `openai-chat`.
+    pub name: &'static str,
+    /// Other names it is known by.
+    pub aliases: &'static [&'static str],
+    /// What it is, for people.
+    pub title: &'static str,
+    /// Members that say nothing about the answer (padding, sequence numbers) and are left out.
+    pub volatile: &'static [&'static str],
+    /// Whether this frame or body is of this protocol. May look at the shape and at the words that name
+    /// events, not at content.
+    pub(crate) recognise: fn(&Input<'_>) -> bool,
+    /// Says what the frame or body contains.
+    pub(crate) decode: fn(&Input<'_>, &mut FragmentSink<'_>),
+}
+
+/// One frame as a protocol sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The name that the framing gave the frame (SSE `event:`, AWS `:event-type`), if any.
+    pub event: Option<&'a str>,
+    /// The frame's JSON.
+    pub value: Value<'a>,
+}
+
+impl Protocol {
+    /// The protocol of that name or alias, in any case.
+    pub fn named(name: &str) -> Option<&'static Protocol> {
+        TABLE.iter().copied().find(|protocol| {
+            protocol.name.eq_ignore_ascii_case(name)
+                || protocol.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name))
+        })
+    }
+
+    /// The protocol of a frame or whole body, if it can be told from this one.
+    pub fn detect(input: &Input<'_>) -> Option<&'static Protocol> {
+        TABLE.iter().copied().find(|protocol| (protocol.recognise)(input))
+    }
+
+    /// Says what the frame or body contains.
+    pub fn decode(&self, input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+        (self.decode)(input, sink);
+    }
+}
+
+impl std::fmt::Debug for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Protocol {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// Passes on what only the protocol knows. A null says nothing.
+fn foreign<'a>(
+    choice: u32,
+    place: Option<Place>,
+    scope: &'static str,
+    key: &'a str,
+    value: Value<'a>,
+    sink: &mut FragmentSink<'_>,
+) {
+    if !value.is_null() {
+        sink.put(Fragment { choice, place, part: Part::Foreign { scope, key, value: value.raw() } });
+    }
+}
+
+/// Reports an upstream error told by `error` (an object, a text, or a list of one). Null, `""`, `false`
+/// and `{}` are no error.
+fn error<'a>(error: Value<'a>, sink: &mut FragmentSink<'_>) -> bool {
+    let message = match error.kind() {
+        Kind::Null | Kind::Bool | Kind::Number => return false,
+        Kind::String => match error.filled() {
+            Some(text) => text,
+            None => return false,
+        },
+        Kind::Object | Kind::Array
+            if error.members().next().is_none() && error.elements().next().is_none() =>
+        {
+            return false;
+        }
+        Kind::Object | Kind::Array => {
+            error_message(error).unwrap_or(Str::Plain("the upstream reports an error"))
+        }
+    };
+    sink.put(Fragment::new(Part::Error { message, raw: error.raw() }));
+    true
+}
+
+/// The words of an error object, wherever the provider put them.
+fn error_message(error: Value<'_>) -> Option<Str<'_>> {
+    const WORDS: [&str; 6] = ["message", "error", "detail", "error_message", "reason", "type"];
+    let mut at = error;
+    for _ in 0..4 {
+        if let Some(first) = at.elements().next() {
+            at = first;
+            continue;
+        }
+        let found = WORDS.iter().find_map(|word| at.get(word).filter(|value| !value.is_null()));
+        match found {
+            Some(value) if value.kind() == Kind::String => return value.filled(),
+            Some(value) => at = value,
+            None => return None,
+        }
+    }
+    None
+}
+
+/// Looks a provider's word up in a table of `(word, reason)`; an unknown word is [`FinishReason::Other`].
+fn finish_reason(word: Str<'_>, words: &[(&str, FinishReason)]) -> FinishReason {
+    words.iter().find(|(known, _)| word.is(known)).map_or(FinishReason::Other, |&(_, reason)| reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> =
+            TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name])).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

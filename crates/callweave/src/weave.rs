@@ -1,0 +1,4 @@
+//! The one fold for all protocols: fragments → events.
+
+/// The fold.
+pub struct Weave {}
