@@ -1,1 +1,357 @@
 //! Bytes in any cut → frames.
+//!
+//! In go the bytes of an answer as the network delivers them, cut anywhere, even inside a character;
+//! out come [`Frame`]s: one event of an SSE stream, one line of NDJSON, one element of a JSON array,
+//! one message of an AWS event stream, or the whole body. What a frame's text means, and whether it is
+//! JSON at all, is left to the protocol.
+//!
+//! ```
+//! use callweave::framing::{Frame, Framer, Limits};
+//!
+//! let mut seen = Vec::new();
+//! let mut framer = Framer::detect(Limits::default());
+//! for bytes in ["event: greeting\nda", "ta: {\"text\":\"hi\"}\n\ndata: [DO", "NE]\n"] {
+//!     framer.push(bytes.as_bytes(), &mut |frame: Frame<'_>| {
+//!         seen.push(format!("{} {}", frame.event.unwrap_or("-"), frame.data));
+//!     })?;
+//! }
+//! framer.finish(&mut |frame: Frame<'_>| seen.push(frame.data.to_owned()))?;
+//! assert_eq!(seen, ["greeting {\"text\":\"hi\"}", "[DONE]"]);
+//! # Ok::<(), callweave::Error>(())
+//! ```
+//!
+//! Laws, held by `tests/framing.rs`: any cut of the input gives the same frames and the same error;
+//! every frame is emitted as soon as its last byte has come; a frame that lies whole in the pushed
+//! bytes is neither copied nor allocated for. An [`Error`] ends the stream, and the frames before it
+//! stay.
+
+mod aws_event_stream;
+mod detect;
+mod json_lines;
+mod json_values;
+mod sse;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::event::Sink;
+use crate::{Error, ErrorKind, Result};
+
+pub use aws_event_stream::AwsEventStream;
+pub use json_lines::JsonLines;
+pub use json_values::JsonValues;
+pub use sse::Sse;
+
+use detect::Detect;
+
+/// One frame of a stream: the smallest piece that a protocol reads as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The name that the framing gives it: the SSE event name, the AWS `:event-type`, or for an error
+    /// the AWS `:exception-type` or `:error-code`.
+    pub event: Option<&'a str>,
+    /// The payload. Usually JSON, not checked here.
+    pub data: &'a str,
+    /// The SSE stream's last event id; empty is none.
+    pub id: Option<&'a str>,
+    /// Where in the stream the frame's first byte stood.
+    pub offset: u64,
+    /// Whether the framing itself calls it an error.
+    pub kind: FrameKind,
+    /// Whether bytes that are not UTF-8 were replaced by U+FFFD.
+    pub is_lossy: bool,
+}
+
+/// What the framing itself says about a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FrameKind {
+    /// An ordinary frame.
+    #[default]
+    Data,
+    /// An error of the upstream: an AWS exception or error message, an SSE field `error`.
+    Error,
+}
+
+/// Anything that takes frames, whatever they borrow from.
+pub type FrameSink<'s> = dyn for<'f> Sink<Frame<'f>> + 's;
+
+/// The framings there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// Server-sent events.
+    Sse,
+    /// One JSON value per line: NDJSON, JSON-RPC lines.
+    JsonLines,
+    /// JSON values without lines: a whole body, a growing array, values one after the other.
+    JsonValues,
+    /// The binary event stream of AWS.
+    AwsEventStream,
+}
+
+impl Framing {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Sse, Self::JsonLines, Self::JsonValues, Self::AwsEventStream];
+
+    /// Its name, as [`str::parse`] reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sse => "sse",
+            Self::JsonLines => "json-lines",
+            Self::JsonValues => "json-values",
+            Self::AwsEventStream => "aws-event-stream",
+        }
+    }
+}
+
+impl fmt::Display for Framing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Framing {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|framing| framing.name() == name)
+            .ok_or_else(|| Error::new(ErrorKind::Unknown, 0, format!("unknown framing {name:?}")))
+    }
+}
+
+/// How much a stream may make us hold or read. More is an error of kind [`ErrorKind::Limit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a line, without its end.
+    pub line: usize,
+    /// Bytes of a frame; for SSE of its data.
+    pub frame: usize,
+    /// Bytes of the whole stream. Only a [`Framer`] checks it.
+    pub total: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { line: 64 << 20, frame: 64 << 20, total: u64::MAX }
+    }
+}
+
+impl Limits {
+    fn check_line(&self, length: usize, offset: u64) -> Result<()> {
+        within("line", length, self.line, offset)
+    }
+
+    fn check_frame(&self, length: usize, offset: u64) -> Result<()> {
+        within("frame", length, self.frame, offset)
+    }
+}
+
+/// Splits a stream into frames by a framing that is named or found.
+///
+/// After an error `push` repeats it, and `finish` has nothing more to say.
+#[derive(Debug)]
+pub struct Framer {
+    splitter: Splitter,
+    limits: Limits,
+    read: u64,
+    failure: Option<Error>,
+}
+
+#[derive(Debug)]
+enum Splitter {
+    Detect(Detect),
+    Sse(Sse),
+    JsonLines(JsonLines),
+    JsonValues(JsonValues),
+    AwsEventStream(AwsEventStream),
+}
+
+impl Framer {
+    /// A framer for a stream whose framing is known.
+    pub fn new(framing: Framing, limits: Limits) -> Self {
+        Self { splitter: Splitter::new(framing, limits, 0), limits, read: 0, failure: None }
+    }
+
+    /// A framer that tells the framing from the first bytes, because content types are often missing
+    /// or wrong. Every input has a framing: what is nothing else is the text of a whole body.
+    pub fn detect(limits: Limits) -> Self {
+        Self { splitter: Splitter::Detect(Detect::default()), limits, read: 0, failure: None }
+    }
+
+    /// The framing, once it is known.
+    pub fn framing(&self) -> Option<Framing> {
+        match self.splitter {
+            Splitter::Detect(_) => None,
+            Splitter::Sse(_) => Some(Framing::Sse),
+            Splitter::JsonLines(_) => Some(Framing::JsonLines),
+            Splitter::JsonValues(_) => Some(Framing::JsonValues),
+            Splitter::AwsEventStream(_) => Some(Framing::AwsEventStream),
+        }
+    }
+
+    /// Takes the next bytes of the stream, in any cut.
+    pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let left = usize::try_from(self.limits.total - self.read).unwrap_or(usize::MAX);
+        let allowed = &bytes[..bytes.len().min(left)];
+        self.read += allowed.len() as u64;
+        let mut result = self.split(allowed, sink);
+        if result.is_ok() && allowed.len() < bytes.len() {
+            let detail = format!("stream of more than {} bytes", self.limits.total);
+            result = Err(Error::new(ErrorKind::Limit, self.read, detail));
+        }
+        self.failure = result.as_ref().err().cloned();
+        result
+    }
+
+    /// Says that the stream has ended: emits what is still held.
+    pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        if let Splitter::Detect(detect) = &mut self.splitter {
+            let framing = detect.decide_at_end();
+            result = self.settle(framing, sink);
+        }
+        result = result.and_then(|()| match &mut self.splitter {
+            Splitter::Detect(_) => unreachable!("settled above"),
+            Splitter::Sse(sse) => sse.finish(sink),
+            Splitter::JsonLines(lines) => lines.finish(sink),
+            Splitter::JsonValues(values) => values.finish(sink),
+            Splitter::AwsEventStream(messages) => messages.finish(sink),
+        });
+        self.failure = result.as_ref().err().cloned();
+        result
+    }
+
+    fn split(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+        if let Splitter::Detect(detect) = &mut self.splitter {
+            let Some((framing, rest)) = detect.push(bytes, self.limits) else { return Ok(()) };
+            self.settle(framing, sink)?;
+            return self.split(rest, sink);
+        }
+        self.splitter.push(bytes, sink)
+    }
+
+    /// Goes on with the framing found, beginning with what was held to find it.
+    fn settle(&mut self, framing: Framing, sink: &mut FrameSink<'_>) -> Result<()> {
+        let Splitter::Detect(detect) = &mut self.splitter else { return Ok(()) };
+        let (held, offset) = detect.take_held();
+        self.splitter = Splitter::new(framing, self.limits, offset);
+        self.splitter.push(&held, sink)
+    }
+}
+
+impl Splitter {
+    fn new(framing: Framing, limits: Limits, offset: u64) -> Self {
+        match framing {
+            Framing::Sse => Self::Sse(Sse::at(offset, limits)),
+            Framing::JsonLines => Self::JsonLines(JsonLines::at(offset, limits)),
+            Framing::JsonValues => Self::JsonValues(JsonValues::at(offset, limits)),
+            Framing::AwsEventStream => Self::AwsEventStream(AwsEventStream::at(offset, limits)),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+        match self {
+            Self::Detect(_) => unreachable!("the framer detects before it splits"),
+            Self::Sse(sse) => sse.push(bytes, sink),
+            Self::JsonLines(lines) => lines.push(bytes, sink),
+            Self::JsonValues(values) => values.push(bytes, sink),
+            Self::AwsEventStream(messages) => messages.push(bytes, sink),
+        }
+    }
+}
+
+/// The byte order mark that may open a UTF-8 stream.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+fn within(thing: &str, length: usize, limit: usize, offset: u64) -> Result<()> {
+    if length <= limit {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Limit, offset, format!("{thing} of more than {limit} bytes")))
+}
+
+/// The text of whole bytes, and whether some of them had to be replaced.
+fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (Cow::Borrowed(text), false),
+        Err(_) => (String::from_utf8_lossy(bytes), true),
+    }
+}
+
+/// A frame that is nothing but text.
+fn emit_text(bytes: &[u8], offset: u64, sink: &mut FrameSink<'_>) {
+    let (data, is_lossy) = decode(bytes);
+    sink.put(Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy });
+}
+
+/// Collects frames for the tests of the framings.
+#[cfg(test)]
+mod testing {
+    use super::*;
+
+    /// Frames as `event|data` lines, `!` before an error's, and how the stream ended.
+    pub(super) fn frames(mut framer: Framer, pieces: &[&[u8]]) -> (Vec<String>, Result<()>) {
+        let mut seen = Vec::new();
+        let mut sink = |frame: Frame<'_>| {
+            let mark = if frame.kind == FrameKind::Error { "!" } else { "" };
+            seen.push(match frame.event {
+                Some(event) => format!("{mark}{event}|{}", frame.data),
+                None => format!("{mark}{}", frame.data),
+            });
+        };
+        let mut result = Ok(());
+        for piece in pieces {
+            result = result.and_then(|()| framer.push(piece, &mut sink));
+        }
+        let result = result.and_then(|()| framer.finish(&mut sink));
+        (seen, result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::frames;
+    use super::*;
+
+    #[test]
+    fn names_parse_back() {
+        for framing in Framing::ALL {
+            assert_eq!(framing.to_string().parse(), Ok(framing));
+        }
+        assert_eq!("morse".parse::<Framing>().expect_err("unknown").kind(), ErrorKind::Unknown);
+    }
+
+    #[test]
+    fn total_limit_keeps_what_came_before() {
+        let limits = Limits { total: 12, ..Limits::default() };
+        let input = b"data: a\n\ndata: b\n\n";
+        for pieces in [vec![&input[..]], input.chunks(1).collect()] {
+            let (seen, result) = frames(Framer::new(Framing::Sse, limits), &pieces);
+            assert_eq!(seen, ["a"]);
+            let error = result.expect_err("over the limit");
+            assert_eq!((error.kind(), error.offset()), (ErrorKind::Limit, 12));
+            assert_eq!(error.detail(), "stream of more than 12 bytes");
+        }
+    }
+
+    #[test]
+    fn an_error_is_repeated_and_ends_the_stream() {
+        let limits = Limits { line: 3, ..Limits::default() };
+        let mut framer = Framer::new(Framing::JsonLines, limits);
+        let mut count = 0;
+        let mut sink = |_: Frame<'_>| count += 1;
+        let first = framer.push(b"{}\n12345\n{}\n", &mut sink);
+        assert!(first.is_err());
+        assert_eq!(framer.push(b"{}\n", &mut sink), first);
+        assert_eq!(framer.finish(&mut sink), Ok(()));
+        assert_eq!(count, 1);
+    }
+}

@@ -1,0 +1,185 @@
+//! Which framing a stream has, told from its first bytes.
+//!
+//! A byte order mark and white space are passed over; then the first bytes decide:
+//! - a field name of SSE with its colon, or the colon of a comment: SSE;
+//! - `{`: lines if the first line is one whole value and ends, else values (a whole body, laid out or
+//!   not, or values in a row);
+//! - zero: an AWS event stream, if the lengths in its prelude are possible;
+//! - anything else, `[` too: values, whose splitter also takes plain text.
+//!
+//! Only what has not decided yet is held.
+
+use std::mem;
+
+use memchr::memchr;
+
+use super::json_values::Nesting;
+use super::{BYTE_ORDER_MARK, Framing, Limits, aws_event_stream};
+
+const SSE_OPENINGS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
+
+#[derive(Debug, Default)]
+pub(super) struct Detect {
+    /// What has come since the white space and has not decided.
+    held: Vec<u8>,
+    /// Where in the stream `held` begins.
+    offset: u64,
+    /// The scan of the first value, if it is an object.
+    object: Option<Object>,
+}
+
+#[derive(Debug)]
+struct Object {
+    /// How many bytes of the stream were scanned, from the object's first.
+    scanned: usize,
+    nesting: Nesting,
+    is_whole: bool,
+}
+
+impl Detect {
+    /// Takes bytes until they decide; then also gives back those that it does not hold.
+    pub(super) fn push<'b>(&mut self, bytes: &'b [u8], limits: Limits) -> Option<(Framing, &'b [u8])> {
+        if self.held.is_empty() {
+            let rest = self.skip_space(bytes);
+            let framing = self.decide(rest, limits);
+            if framing.is_none() {
+                self.held.extend_from_slice(rest);
+            }
+            return framing.map(|framing| (framing, rest));
+        }
+        let mut held = mem::take(&mut self.held);
+        held.extend_from_slice(bytes);
+        let skipped = held.len() - self.skip_space(&held).len();
+        held.drain(..skipped);
+        let framing = self.decide(&held, limits);
+        self.held = held;
+        framing.map(|framing| (framing, &[][..]))
+    }
+
+    /// The framing of a stream that ended before it decided.
+    pub(super) fn decide_at_end(&self) -> Framing {
+        if self.held.first() == Some(&0) { Framing::AwsEventStream } else { Framing::JsonValues }
+    }
+
+    /// What is held, and where in the stream it or what comes next begins.
+    pub(super) fn take_held(&mut self) -> (Vec<u8>, u64) {
+        (mem::take(&mut self.held), self.offset)
+    }
+
+    fn skip_space<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let mark = if self.offset == 0 { BYTE_ORDER_MARK } else { &[] };
+        let rest = bytes.strip_prefix(mark).unwrap_or(bytes).trim_ascii_start();
+        self.offset += (bytes.len() - rest.len()) as u64;
+        rest
+    }
+
+    fn decide(&mut self, bytes: &[u8], limits: Limits) -> Option<Framing> {
+        match bytes {
+            [] => None,
+            [b'{', ..] => self.decide_object(bytes, limits),
+            [0, ..] if bytes.len() < aws_event_stream::PRELUDE => None,
+            [0, ..] if aws_event_stream::is_possible(bytes) => Some(Framing::AwsEventStream),
+            _ if self.offset == 0 && BYTE_ORDER_MARK.starts_with(bytes) => None,
+            _ if SSE_OPENINGS.iter().any(|opening| bytes.starts_with(opening)) => Some(Framing::Sse),
+            _ if SSE_OPENINGS.iter().any(|opening| opening.starts_with(bytes)) => None,
+            _ => Some(Framing::JsonValues),
+        }
+    }
+
+    /// Looks no further than a frame may be long, so that no more is ever held.
+    fn decide_object(&mut self, bytes: &[u8], limits: Limits) -> Option<Framing> {
+        let window = &bytes[..bytes.len().min(limits.frame)];
+        let object =
+            self.object.get_or_insert(Object { scanned: 0, nesting: Nesting::new(b'{'), is_whole: false });
+        if !object.is_whole {
+            let fresh = &window[object.scanned..];
+            let line_end = memchr(b'\n', fresh);
+            let line = &fresh[..line_end.unwrap_or(fresh.len())];
+            let end = object.nesting.end(line);
+            if end.is_none() && line_end.is_some() {
+                return Some(Framing::JsonValues);
+            }
+            object.is_whole = end.is_some();
+            object.scanned += end.unwrap_or(line.len());
+        }
+        if object.is_whole {
+            let after = &window[object.scanned..];
+            object.scanned = window.len();
+            if let Some(byte) = after.iter().find(|&&byte| byte == b'\n' || !byte.is_ascii_whitespace()) {
+                return Some(if *byte == b'\n' { Framing::JsonLines } else { Framing::JsonValues });
+            }
+        }
+        (bytes.len() >= limits.frame).then_some(Framing::JsonValues)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::frames;
+    use super::super::{FrameSink, Framer};
+    use super::*;
+
+    #[test]
+    fn first_bytes_decide() {
+        use Framing::{AwsEventStream, JsonLines, JsonValues, Sse};
+        let cases: [(&[u8], Framing); 24] = [
+            (b"data: x\n\n", Sse),
+            (b"\xEF\xBB\xBFdata:x\n\n", Sse),
+            (b"\r\n\n data: x\n\n", Sse),
+            (b": PROCESSING\n\ndata: {}\n\n", Sse),
+            (b"event: a\ndata: x\n\n", Sse),
+            (b"id: 1\n", Sse),
+            (b"retry: 1\n", Sse),
+            (b"error: {}\n", Sse),
+            (b"{\"a\":1}\n{\"a\":2}\n", JsonLines),
+            (b"\n{\"a\":{}} \r\n{\"a\":2}\n", JsonLines),
+            (b"{\"a\":\"\\\"}{\"}\n", JsonLines),
+            (b"{\"a\":1}", JsonValues),
+            (b"{\n\"a\":1}", JsonValues),
+            (b"{\"a\":1}{\"a\":1}\n", JsonValues),
+            (b"{\"a\":1} {\"a\":1}\n", JsonValues),
+            (b"[{\"a\":1}]\n", JsonValues),
+            (b"database is down", JsonValues),
+            (b"event", JsonValues),
+            (b"<html>", JsonValues),
+            (b"\xEF\xBB", JsonValues),
+            (b"", JsonValues),
+            (b"\0\0\0\x10\0\0\0\0\x05\xC2\x48\xEB\x7D\x98\xC8\xFF", AwsEventStream),
+            (b"\0\0\0", AwsEventStream),
+            (b"\0\0\0\x01\0\0\0\0\x05\xC2\x48\xEB", JsonValues),
+        ];
+        for (input, framing) in cases {
+            let named = frames(Framer::new(framing, Limits::default()), &[input]);
+            for cut in 0..=input.len() {
+                let pieces = [&input[..cut], &input[cut..]];
+                assert_eq!(found(&pieces), framing, "{input:?} cut at {cut}");
+                assert_eq!(frames(Framer::detect(Limits::default()), &pieces), named, "{input:?}");
+            }
+            let pieces: Vec<_> = input.chunks(1).collect();
+            assert_eq!(found(&pieces), framing, "{input:?} bytewise");
+            assert_eq!(frames(Framer::detect(Limits::default()), &pieces), named, "{input:?} bytewise");
+        }
+    }
+
+    fn found(pieces: &[&[u8]]) -> Framing {
+        let mut framer = Framer::detect(Limits::default());
+        let sink: &mut FrameSink<'_> = &mut |_: super::super::Frame<'_>| {};
+        for piece in pieces {
+            framer.push(piece, sink).expect("no input is damaged before its end");
+        }
+        // Some of the inputs are cut, which is no matter here.
+        let _ = framer.finish(sink);
+        framer.framing().expect("every ended input has a framing")
+    }
+
+    #[test]
+    fn a_first_object_over_the_limit_is_not_held() {
+        let limits = Limits { frame: 4, ..Limits::default() };
+        let input = b"{\"a\":1}\n{}\n";
+        for pieces in [vec![&input[..]], input.chunks(1).collect()] {
+            let (seen, result) = frames(Framer::detect(limits), &pieces);
+            assert_eq!(seen, [""; 0]);
+            assert_eq!(result.expect_err("too long").to_string(), "frame of more than 4 bytes (at byte 0)");
+        }
+    }
+}

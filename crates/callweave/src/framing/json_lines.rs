@@ -1,0 +1,152 @@
+//! One JSON value per line: NDJSON, JSON-RPC lines, recorded payloads.
+//!
+//! A line ends with LF or CRLF. White space around the value is dropped and blank lines are passed
+//! over. A line that is no JSON is a frame all the same, and those after it are unharmed.
+
+use std::mem;
+
+use memchr::memchr;
+
+use super::{BYTE_ORDER_MARK, FrameSink, Limits, emit_text};
+use crate::Result;
+
+/// Splits a stream into lines. One frame is one line that is not blank.
+///
+/// ```
+/// use callweave::framing::{Frame, JsonLines, Limits};
+///
+/// let mut lines = JsonLines::new(Limits::default());
+/// let mut seen = Vec::new();
+/// lines.push(b"{\"done\":false}\r\n\n{\"done\":", &mut |frame: Frame<'_>| {
+///     seen.push(frame.data.to_owned());
+/// })?;
+/// assert_eq!(seen, ["{\"done\":false}"]);
+/// # Ok::<(), callweave::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct JsonLines {
+    limits: Limits,
+    /// Where in the stream the next push begins.
+    offset: u64,
+    /// The line that the last push left unfinished.
+    line: Vec<u8>,
+}
+
+impl JsonLines {
+    /// A splitter at the start of a stream.
+    pub fn new(limits: Limits) -> Self {
+        Self::at(0, limits)
+    }
+
+    pub(super) fn at(offset: u64, limits: Limits) -> Self {
+        Self { limits, offset, line: Vec::new() }
+    }
+
+    /// Takes the next bytes of the stream, in any cut.
+    pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+        let mut at = 0;
+        while let Some(length) = memchr(b'\n', &bytes[at..]) {
+            let piece = &bytes[at..at + length];
+            if self.line.is_empty() {
+                self.emit(piece, self.offset + at as u64, sink)?;
+            } else {
+                self.hold(piece, self.offset + at as u64)?;
+                let line = mem::take(&mut self.line);
+                self.emit(&line, self.offset + (at + length) as u64 - line.len() as u64, sink)?;
+                self.line = line;
+                self.line.clear();
+            }
+            at += length + 1;
+        }
+        self.hold(&bytes[at..], self.offset + at as u64)?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Says that the stream has ended: emits the last line if no line end did.
+    pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
+        let line = mem::take(&mut self.line);
+        self.emit(&line, self.offset - line.len() as u64, sink)
+    }
+
+    /// Keeps a piece of a line that is not whole yet; `offset` is the piece's.
+    fn hold(&mut self, piece: &[u8], offset: u64) -> Result<()> {
+        let length = self.line.len() + piece.len();
+        // The CR may turn out to be half of the line's end.
+        let is_returned = piece.last().or(self.line.last()) == Some(&b'\r');
+        self.limits.check_line(length - usize::from(is_returned), offset - self.line.len() as u64)?;
+        self.line.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn emit(&self, line: &[u8], mut offset: u64, sink: &mut FrameSink<'_>) -> Result<()> {
+        let mut value = line.strip_suffix(b"\r").unwrap_or(line);
+        self.limits.check_line(value.len(), offset)?;
+        if offset == 0
+            && let Some(rest) = value.strip_prefix(BYTE_ORDER_MARK)
+        {
+            value = rest;
+            offset += BYTE_ORDER_MARK.len() as u64;
+        }
+        let trimmed = value.trim_ascii_start();
+        offset += (value.len() - trimmed.len()) as u64;
+        let trimmed = trimmed.trim_ascii_end();
+        if !trimmed.is_empty() {
+            self.limits.check_frame(trimmed.len(), offset)?;
+            emit_text(trimmed, offset, sink);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::frames;
+    use super::super::{Frame, Framer, Framing};
+    use super::*;
+
+    fn read(input: &str, limits: Limits) -> (Vec<String>, Result<()>) {
+        let bytes = input.as_bytes();
+        let framer = || Framer::new(Framing::JsonLines, limits);
+        let whole = frames(framer(), &[bytes]);
+        for cut in 0..=bytes.len() {
+            assert_eq!(frames(framer(), &[&bytes[..cut], &bytes[cut..]]), whole, "{input:?} cut at {cut}");
+        }
+        assert_eq!(frames(framer(), &bytes.chunks(1).collect::<Vec<_>>()), whole, "{input:?} bytewise");
+        whole
+    }
+
+    #[test]
+    fn lines_are_frames() {
+        let (seen, result) = read("\u{feff}{\"a\":1}\r\n\n \t\r\n not json \n{\"ö\":2}", Limits::default());
+        assert_eq!((seen, result), (vec!["{\"a\":1}".into(), "not json".into(), "{\"ö\":2}".into()], Ok(())));
+        assert_eq!(read("", Limits::default()), (vec![], Ok(())));
+    }
+
+    #[test]
+    fn a_line_of_just_the_limit_passes() {
+        let limits = Limits { line: 2, ..Limits::default() };
+        assert_eq!(read("{}\r\n{}\n12", limits), (vec!["{}".into(), "{}".into(), "12".into()], Ok(())));
+        for input in ["{}\r\n123\n{}", "{}\r\n12\r3\n", "{}\r\n123"] {
+            let (seen, result) = read(input, limits);
+            assert_eq!(seen, ["{}"]);
+            assert_eq!(
+                result.expect_err("too long").to_string(),
+                "line of more than 2 bytes (at byte 4)",
+                "{input:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn offsets_point_at_the_value() {
+        let mut seen = Vec::new();
+        let mut lines = JsonLines::new(Limits::default());
+        for piece in ["{}\n  [", "]\n\n1\n"] {
+            lines
+                .push(piece.as_bytes(), &mut |frame: Frame<'_>| seen.push(frame.offset))
+                .expect("no limit is met");
+        }
+        assert_eq!(seen, [0, 5, 9]);
+    }
+}

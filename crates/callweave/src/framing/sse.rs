@@ -1,0 +1,370 @@
+//! Server-sent events, as the WHATWG standard reads an event stream.
+//!
+//! Lines end with CR, LF or CRLF; a byte order mark may open the stream; `data` lines of one event are
+//! joined with LF; a blank line ends the event; an event without a `data` line is not dispatched;
+//! comments, `retry` and unknown fields are passed over; an `id` holds until the next one.
+//!
+//! Three leniencies, because providers need them:
+//! - the last event counts even if the stream ends before its blank line, or inside its last line;
+//! - blanks before a known field name are passed over (` data: …` has been recorded);
+//! - the field `error`, which GPUStack writes, is a frame of its own of kind [`FrameKind::Error`].
+
+use std::mem;
+
+use memchr::{memchr, memchr2};
+
+use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode};
+use crate::Result;
+
+/// Splits a stream of server-sent events. One frame is one dispatched event.
+///
+/// ```
+/// use callweave::framing::{Frame, Limits, Sse};
+///
+/// let mut sse = Sse::new(Limits::default());
+/// let mut seen = Vec::new();
+/// sse.push(b": hello\r\ndata: one\r\ndata: two\r\n\r", &mut |frame: Frame<'_>| {
+///     seen.push(frame.data.to_owned());
+/// })?;
+/// assert_eq!(seen, ["one\ntwo"]);
+/// # Ok::<(), callweave::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Sse {
+    limits: Limits,
+    /// Where in the stream the next push begins.
+    offset: u64,
+    /// The line that the last push left unfinished.
+    line: Vec<u8>,
+    /// The last byte was a CR: an LF right after it belongs to it.
+    is_after_return: bool,
+    is_first_line: bool,
+    /// Where the open event's first field stood.
+    event_offset: Option<u64>,
+    data: Kept,
+    name: Kept,
+    id: Kept,
+}
+
+/// A field's value from an earlier push. The buffer is reused.
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    is_set: bool,
+}
+
+/// Field values that still lie in the bytes at hand. They go before the kept ones.
+#[derive(Default)]
+struct Fresh<'a> {
+    data: Option<&'a [u8]>,
+    name: Option<&'a [u8]>,
+    id: Option<&'a [u8]>,
+}
+
+impl Kept {
+    fn get(&self) -> Option<&[u8]> {
+        self.is_set.then_some(&*self.bytes)
+    }
+
+    fn set(&mut self, value: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(value);
+        self.is_set = true;
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.is_set = false;
+    }
+}
+
+impl Sse {
+    /// A splitter at the start of a stream.
+    pub fn new(limits: Limits) -> Self {
+        Self::at(0, limits)
+    }
+
+    pub(super) fn at(offset: u64, limits: Limits) -> Self {
+        Self {
+            limits,
+            offset,
+            line: Vec::new(),
+            is_after_return: false,
+            is_first_line: true,
+            event_offset: None,
+            data: Kept::default(),
+            name: Kept::default(),
+            id: Kept::default(),
+        }
+    }
+
+    /// Takes the next bytes of the stream, in any cut.
+    pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+        let mut at = 0;
+        if self.is_after_return && !bytes.is_empty() {
+            self.is_after_return = false;
+            at = usize::from(bytes[0] == b'\n');
+        }
+        let mut line = mem::take(&mut self.line);
+        let mut fresh = Fresh::default();
+        if !line.is_empty() {
+            let line_offset = self.offset - line.len() as u64;
+            let end = memchr2(b'\r', b'\n', &bytes[at..]).map(|length| at + length);
+            let piece = &bytes[at..end.unwrap_or(bytes.len())];
+            self.limits.check_line(line.len() + piece.len(), line_offset)?;
+            line.extend_from_slice(piece);
+            let Some(end) = end else {
+                self.offset += bytes.len() as u64;
+                self.line = line;
+                return Ok(());
+            };
+            at = self.after_line_end(bytes, end);
+            self.read_line(&line, line_offset, &mut fresh, sink)?;
+        }
+        while let Some(length) = memchr2(b'\r', b'\n', &bytes[at..]) {
+            let line_offset = self.offset + at as u64;
+            self.limits.check_line(length, line_offset)?;
+            self.read_line(&bytes[at..at + length], line_offset, &mut fresh, sink)?;
+            at = self.after_line_end(bytes, at + length);
+        }
+        self.limits.check_line(bytes.len() - at, self.offset + at as u64)?;
+        self.keep(fresh);
+        self.offset += bytes.len() as u64;
+        line.clear();
+        line.extend_from_slice(&bytes[at..]);
+        self.line = line;
+        Ok(())
+    }
+
+    /// Says that the stream has ended: emits the last event if no blank line ended it.
+    pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
+        let line = mem::take(&mut self.line);
+        let mut fresh = Fresh::default();
+        if !line.is_empty() {
+            self.read_line(&line, self.offset - line.len() as u64, &mut fresh, sink)?;
+        }
+        self.dispatch(&mut fresh, sink);
+        Ok(())
+    }
+
+    /// Where the next line begins, given where the end of the last one stands.
+    fn after_line_end(&mut self, bytes: &[u8], end: usize) -> usize {
+        if bytes[end] == b'\n' {
+            return end + 1;
+        }
+        match bytes.get(end + 1) {
+            Some(b'\n') => end + 2,
+            Some(_) => end + 1,
+            None => {
+                self.is_after_return = true;
+                end + 1
+            }
+        }
+    }
+
+    fn read_line<'a>(
+        &mut self,
+        mut line: &'a [u8],
+        mut offset: u64,
+        fresh: &mut Fresh<'a>,
+        sink: &mut FrameSink<'_>,
+    ) -> Result<()> {
+        if mem::take(&mut self.is_first_line)
+            && offset == 0
+            && let Some(rest) = line.strip_prefix(BYTE_ORDER_MARK)
+        {
+            line = rest;
+            offset += BYTE_ORDER_MARK.len() as u64;
+        }
+        if line.is_empty() {
+            self.dispatch(fresh, sink);
+            return Ok(());
+        }
+        while let [b' ' | b'\t', rest @ ..] = line {
+            line = rest;
+            offset += 1;
+        }
+        let (name, value) = match memchr(b':', line) {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &[][..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match name {
+            b"data" => self.add_data(value, offset, fresh)?,
+            b"event" => {
+                self.event_offset.get_or_insert(offset);
+                fresh.name = Some(value);
+            }
+            b"id" if memchr(0, value).is_none() => {
+                self.event_offset.get_or_insert(offset);
+                fresh.id = Some(value);
+            }
+            b"error" => self.emit_error(value, offset, fresh, sink)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A first data line stays where it is; a second one makes a joined copy.
+    fn add_data<'a>(&mut self, value: &'a [u8], offset: u64, fresh: &mut Fresh<'a>) -> Result<()> {
+        let event_offset = *self.event_offset.get_or_insert(offset);
+        if let Some(first) = fresh.data.take() {
+            self.data.set(first);
+        }
+        let Some(joined) = self.data.get() else {
+            self.limits.check_frame(value.len(), event_offset)?;
+            fresh.data = Some(value);
+            return Ok(());
+        };
+        self.limits.check_frame(joined.len() + 1 + value.len(), event_offset)?;
+        self.data.bytes.push(b'\n');
+        self.data.bytes.extend_from_slice(value);
+        Ok(())
+    }
+
+    /// Ends the open event if it has data, and takes its name for the error if it has none.
+    fn emit_error<'a>(
+        &mut self,
+        value: &'a [u8],
+        offset: u64,
+        fresh: &mut Fresh<'a>,
+        sink: &mut FrameSink<'_>,
+    ) -> Result<()> {
+        if fresh.data.is_some() || self.data.is_set {
+            self.dispatch(fresh, sink);
+        }
+        let event_offset = *self.event_offset.get_or_insert(offset);
+        self.limits.check_frame(value.len(), event_offset)?;
+        self.emit(FrameKind::Error, value, fresh, sink);
+        self.close(fresh);
+        Ok(())
+    }
+
+    fn dispatch(&mut self, fresh: &mut Fresh<'_>, sink: &mut FrameSink<'_>) {
+        if let Some(data) = fresh.data.or(self.data.get()) {
+            self.emit(FrameKind::Data, data, fresh, sink);
+        }
+        self.close(fresh);
+    }
+
+    fn emit(&self, kind: FrameKind, data: &[u8], fresh: &Fresh<'_>, sink: &mut FrameSink<'_>) {
+        let (data, is_data_lossy) = decode(data);
+        let (event, is_event_lossy) = decode(fresh.name.or(self.name.get()).unwrap_or_default());
+        let (id, is_id_lossy) = decode(fresh.id.or(self.id.get()).unwrap_or_default());
+        sink.put(Frame {
+            event: Some(&*event).filter(|event| !event.is_empty()),
+            data: &data,
+            id: Some(&*id).filter(|id| !id.is_empty()),
+            offset: self.event_offset.unwrap_or(self.offset),
+            kind,
+            is_lossy: is_data_lossy || is_event_lossy || is_id_lossy,
+        });
+    }
+
+    /// Forgets the event, but not the id: the standard lets it hold on.
+    fn close(&mut self, fresh: &mut Fresh<'_>) {
+        fresh.data = None;
+        fresh.name = None;
+        self.data.clear();
+        self.name.clear();
+        self.event_offset = None;
+    }
+
+    /// Copies what the open event borrows from the bytes at hand.
+    fn keep(&mut self, fresh: Fresh<'_>) {
+        for (fresh, kept) in
+            [(fresh.data, &mut self.data), (fresh.name, &mut self.name), (fresh.id, &mut self.id)]
+        {
+            if let Some(value) = fresh {
+                kept.set(value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::frames;
+    use super::super::{Framer, Framing};
+    use super::*;
+    use crate::ErrorKind;
+
+    /// The frames of the whole input, after checking that every single cut gives the same.
+    fn read(input: &str) -> Vec<String> {
+        read_within(input, Limits::default()).0
+    }
+
+    fn read_within(input: &str, limits: Limits) -> (Vec<String>, Result<()>) {
+        let bytes = input.as_bytes();
+        let framer = || Framer::new(Framing::Sse, limits);
+        let whole = frames(framer(), &[bytes]);
+        for cut in 0..=bytes.len() {
+            assert_eq!(frames(framer(), &[&bytes[..cut], &bytes[cut..]]), whole, "{input:?} cut at {cut}");
+        }
+        assert_eq!(frames(framer(), &bytes.chunks(1).collect::<Vec<_>>()), whole, "{input:?} bytewise");
+        whole
+    }
+
+    #[test]
+    fn every_line_end_counts() {
+        for end in ["\n", "\r\n", "\r"] {
+            let input = ["event: a", "data: 1", "", "data: 2", "data: 3", "", ""].join(end);
+            assert_eq!(read(&input), ["a|1", "2\n3"], "{end:?}");
+        }
+        assert_eq!(read("data: 1\r\rdata: 2\n\r\ndata: 3\r\n\n"), ["1", "2", "3"]);
+    }
+
+    #[test]
+    fn fields_are_read_as_the_standard_says() {
+        assert_eq!(read("\u{feff}data: bom\n\n"), ["bom"]);
+        assert_eq!(read("data:x\n\ndata:  y\n\ndata: z \n\n"), ["x", " y", "z "]);
+        assert_eq!(read("data\n\ndata\ndata\n\ndata:"), ["", "\n", ""]);
+        assert_eq!(read(": note\n:\nunknown: 1\nretry: 5\ndata: x\n: note\n\n"), ["x"]);
+        assert_eq!(read("event: done\n\ndata: x\n\n"), ["x"]);
+        assert_eq!(read("event: a\nevent: b\ndata: x\n\n"), ["b|x"]);
+        assert_eq!(read("Data: x\n\ndata : x\n\n\u{feff}data: x\n\n"), [""; 0]);
+    }
+
+    #[test]
+    fn leniencies() {
+        assert_eq!(read("data: 1\n\ndata: 2\ndata: 3"), ["1", "2\n3"]);
+        assert_eq!(read(" data: 1\n\n\t event: e\ndata: 2\n\n : c\n\n"), ["1", "e|2"]);
+        assert_eq!(read("error: {}\n\ndata: 2\n\n"), ["!{}", "2"]);
+        assert_eq!(read("event: e\nerror: x\n\nevent: f\ndata: 1\nerror: y"), ["!e|x", "f|1", "!y"]);
+    }
+
+    #[test]
+    fn ids_hold_until_the_next() {
+        let mut seen = Vec::new();
+        let input = b"id: 7\n\ndata: a\n\ndata: b\nid: 8\n\nid: 9\0\ndata: c\n\nid\ndata: d\n\n";
+        Sse::new(Limits::default())
+            .push(input, &mut |frame: Frame<'_>| seen.push((frame.id.map(str::to_owned), frame.offset)))
+            .expect("no limit is met");
+        let expected = [(Some("7"), 7), (Some("8"), 16), (Some("8"), 38), (None, 47)];
+        assert_eq!(seen, expected.map(|(id, offset)| (id.map(str::to_owned), offset)));
+    }
+
+    #[test]
+    fn limits() {
+        let limits = Limits { line: 8, frame: 5, total: u64::MAX };
+        assert_eq!(read_within("data: 12\n\ndata: 3\n\n", limits), (vec!["12".into(), "3".into()], Ok(())));
+        let (seen, result) = read_within("data: 1\n\n: 3456789\n", limits);
+        let error = result.expect_err("the comment is too long");
+        assert_eq!((seen, error.kind(), error.offset()), (vec!["1".into()], ErrorKind::Limit, 9));
+        assert_eq!(error.to_string(), "line of more than 8 bytes (at byte 9)");
+        let (_, result) = read_within("data:12\ndata:34\ndata:5\n\n", limits);
+        assert_eq!(result.expect_err("the data is too long").detail(), "frame of more than 5 bytes");
+    }
+
+    #[test]
+    fn characters_may_be_cut_and_bad_bytes_are_replaced() {
+        assert_eq!(read("data: größe 🦀\n\n"), ["größe 🦀"]);
+        let mut seen = Vec::new();
+        Sse::new(Limits::default())
+            .push(b"data: a\xffb\n\ndata: c\n\n", &mut |frame: Frame<'_>| {
+                seen.push((frame.data.to_owned(), frame.is_lossy));
+            })
+            .expect("no limit is met");
+        assert_eq!(seen, [("a\u{fffd}b".to_owned(), true), ("c".to_owned(), false)]);
+    }
+}
