@@ -37,6 +37,10 @@ pub struct Place {
 }
 
 impl Place {
+    /// The block of the choice that was spoken of last, open or over: for what a wire without numbers
+    /// says about the block it has just told.
+    pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0 };
+
     /// The block that the wire numbers `index`, in the first space.
     pub fn at(index: i64) -> Self {
         Self { space: 0, index, part: 0 }
