@@ -1,6 +1,8 @@
 //! JSON as providers and models write it.
 //!
 //! - [`Scanner`]: is this growing text a complete value yet? Resumable at any cut.
+//! - [`partial`]: the best value so far of a growing text.
+//! - [`schema`]: fitting values to the JSON Schema of a tool.
 //! - [`Tape`]: a whole JSON text, checked once and then read without further errors.
 //! - [`Str`]: a string as it stands in JSON, decoded only when needed.
 
@@ -11,6 +13,6 @@ pub mod schema;
 mod str;
 mod tape;
 
-pub use scanner::{Scanner, Status};
+pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
 pub use str::{Str, Surrogate, escape_into};
 pub use tape::{Elements, Kind, Members, Tape, Value};

@@ -14,6 +14,9 @@
 //! assert_eq!(scanner.push(r#"lo"} and more"#), 4);
 //! assert_eq!(scanner.status(), Status::Complete);
 //! ```
+//!
+//! [`Scanner::push_to`] also tells a [`Visit`] where values begin and end and what stands in them; that
+//! is how [`Partial`](super::partial::Partial) builds its value.
 
 /// How far the value has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +31,74 @@ pub enum Status {
     /// What came cannot be continued to a JSON value.
     Broken,
 }
+
+/// What can be open inside a JSON text besides containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Token {
+    /// The key of a member.
+    Key,
+    /// A string that is a value.
+    String,
+    /// A number.
+    Number,
+    /// `true`, `false` or `null`.
+    Literal(Literal),
+}
+
+/// The words of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Literal {
+    /// `true`
+    True,
+    /// `false`
+    False,
+    /// `null`
+    Null,
+}
+
+/// The two kinds of container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Container {
+    /// `{…}`
+    Object,
+    /// `[…]`
+    Array,
+}
+
+/// Who is told what [`Scanner::push_to`] meets.
+///
+/// Offsets count in the text of the current push. Containers and tokens balance in a complete value,
+/// and nothing but [`text`](Visit::text) and [`escape`](Visit::escape) comes inside a token. Deeper than
+/// 128 containers the scanner no longer knows which strings are keys and calls them values.
+pub trait Visit {
+    /// A container opened with the byte at `at`.
+    fn open(&mut self, container: Container, at: usize) {
+        let _ = (container, at);
+    }
+    /// The innermost container closed before `at`.
+    fn close(&mut self, container: Container, at: usize) {
+        let _ = (container, at);
+    }
+    /// A token began with the byte at `at`.
+    fn begin(&mut self, token: Token, at: usize) {
+        let _ = (token, at);
+    }
+    /// More of the open key, string or number, as it stands in the text.
+    fn text(&mut self, run: &str) {
+        let _ = run;
+    }
+    /// An escape in the open key or string: the UTF-16 unit that it stands for.
+    fn escape(&mut self, unit: u16) {
+        let _ = unit;
+    }
+    /// The open token ended before `at`.
+    fn end(&mut self, token: Token, at: usize) {
+        let _ = (token, at);
+    }
+}
+
+/// Nobody listens.
+impl Visit for () {}
 
 /// The state of a scan. See the [module](self).
 #[derive(Clone, Copy, Debug)]
@@ -51,9 +122,9 @@ enum State {
     AfterValue,
     String { is_key: bool },
     Escape { is_key: bool },
-    Unicode { is_key: bool, left: u8 },
+    Unicode { is_key: bool, left: u8, unit: u16 },
     Number(Number),
-    Literal { rest: &'static str },
+    Literal { literal: Literal, seen: u8 },
     Done,
     Broken,
 }
@@ -84,8 +155,23 @@ impl Number {
         })
     }
 
+    /// Whether more digits change nothing.
+    fn takes_digits(self) -> bool {
+        matches!(self, Self::Integer | Self::Fraction | Self::ExponentDigits)
+    }
+
     fn may_end(self) -> bool {
         matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::ExponentDigits)
+    }
+}
+
+impl Literal {
+    fn word(self) -> &'static [u8] {
+        match self {
+            Self::True => b"true",
+            Self::False => b"false",
+            Self::Null => b"null",
+        }
     }
 }
 
@@ -104,33 +190,105 @@ impl Scanner {
     /// Reads on and tells how many bytes of `text` it took: all of them, unless the value ended
     /// (white space after it is not taken) or broke at the byte that was not taken.
     pub fn push(&mut self, text: &str) -> usize {
+        self.push_to(text, &mut ())
+    }
+
+    /// Reads on as [`push`](Scanner::push) does, and tells `visit` what it meets.
+    pub fn push_to<V: Visit>(&mut self, text: &str, visit: &mut V) -> usize {
         let bytes = text.as_bytes();
         let mut at = 0;
         while at < bytes.len() {
+            // Every arm takes as much as it can, so that the loop turns once per token, not per byte.
+            let byte = bytes[at];
             match self.state {
-                State::Done | State::Broken => break,
-                State::String { is_key } => match memchr::memchr2(b'"', b'\\', &bytes[at..]) {
-                    None => {
-                        self.note_controls(&bytes[at..]);
-                        at = bytes.len();
-                    }
-                    Some(run) => {
-                        self.note_controls(&bytes[at..at + run]);
-                        at += run + 1;
-                        if bytes[at - 1] == b'\\' {
-                            self.state = State::Escape { is_key };
-                        } else if is_key {
-                            self.state = State::Colon;
-                        } else {
-                            self.end_value();
-                        }
-                    }
-                },
-                _ => {
-                    if self.step(bytes[at]) {
-                        at += 1;
+                State::Start
+                | State::Value
+                | State::FirstElement
+                | State::FirstKey
+                | State::Key
+                | State::Colon
+                | State::AfterValue
+                    if byte <= b' ' =>
+                {
+                    let length = bytes[at..].iter().position(|&byte| !is_space(byte));
+                    match length {
+                        Some(0) => self.state = State::Broken,
+                        Some(length) => at += length,
+                        None => at = bytes.len(),
                     }
                 }
+                State::String { is_key } => at = self.string(text, at, is_key, visit),
+                State::AfterValue if byte == b',' => {
+                    at += 1;
+                    // Below the bits what follows decides: a value, which a colon may turn into a key.
+                    self.state = match self.innermost() {
+                        Some(Container::Object) => State::Key,
+                        Some(Container::Array) | None => State::Value,
+                    };
+                }
+                State::AfterValue => match byte {
+                    b'}' | b']' => at = self.close(byte, at, visit),
+                    b':' if self.innermost().is_none() => {
+                        at += 1;
+                        self.state = State::Value;
+                    }
+                    _ => self.state = State::Broken,
+                },
+                State::Colon if byte == b':' => {
+                    at += 1;
+                    self.state = State::Value;
+                }
+                State::FirstElement if byte == b']' => at = self.close(byte, at, visit),
+                State::FirstKey if byte == b'}' => at = self.close(byte, at, visit),
+                State::FirstKey | State::Key if byte == b'"' => {
+                    visit.begin(Token::Key, at);
+                    at += 1;
+                    self.state = State::String { is_key: true };
+                }
+                State::Start | State::Value | State::FirstElement => {
+                    self.begin_value(byte, at, visit);
+                    at += usize::from(self.state != State::Broken);
+                }
+                State::Number(number) => at = self.number(text, at, number, visit),
+                State::Literal { literal, seen } => at = self.literal(bytes, at, literal, seen, visit),
+                State::Escape { is_key } => {
+                    let unit = match byte {
+                        b'"' | b'\\' | b'/' => byte,
+                        b'b' => 0x08,
+                        b'f' => 0x0C,
+                        b'n' => b'\n',
+                        b'r' => b'\r',
+                        b't' => b'\t',
+                        b'u' => {
+                            at += 1;
+                            self.state = State::Unicode { is_key, left: 4, unit: 0 };
+                            continue;
+                        }
+                        _ => {
+                            self.state = State::Broken;
+                            continue;
+                        }
+                    };
+                    at += 1;
+                    visit.escape(u16::from(unit));
+                    self.state = State::String { is_key };
+                }
+                State::Unicode { is_key, left, unit } => {
+                    let Some(digit) = char::from(byte).to_digit(16) else {
+                        self.state = State::Broken;
+                        continue;
+                    };
+                    at += 1;
+                    let unit = (unit << 4) | digit as u16;
+                    self.state = if left > 1 {
+                        State::Unicode { is_key, left: left - 1, unit }
+                    } else {
+                        visit.escape(unit);
+                        State::String { is_key }
+                    };
+                }
+                State::FirstKey | State::Key | State::Colon => self.state = State::Broken,
+                State::Done | State::Broken => break,
             }
         }
         at
@@ -148,10 +306,16 @@ impl Scanner {
 
     /// Says that no more text will come, which completes a number at top level.
     pub fn finish(&mut self) -> Status {
+        self.finish_to(&mut ())
+    }
+
+    /// Says that no more text will come, as [`finish`](Scanner::finish) does, and tells `visit`.
+    pub fn finish_to<V: Visit>(&mut self, visit: &mut V) -> Status {
         if self.depth == 0
             && let State::Number(number) = self.state
             && number.may_end()
         {
+            visit.end(Token::Number, 0);
             self.state = State::Done;
         }
         self.status()
@@ -177,129 +341,180 @@ impl Scanner {
         self.is_strict && self.state != State::Broken
     }
 
-    fn note_controls(&mut self, run: &[u8]) {
-        if run.iter().any(|&byte| byte < 0x20) {
-            self.is_strict = false;
+    /// Takes a string up to its end or its next escape.
+    fn string<V: Visit>(&mut self, text: &str, from: usize, is_key: bool, visit: &mut V) -> usize {
+        let bytes = text.as_bytes();
+        let mut at = from;
+        loop {
+            at += plain_length(&bytes[at..]);
+            match bytes.get(at) {
+                Some(b'"' | b'\\') | None => break,
+                Some(_) => {
+                    self.is_strict = false;
+                    at += 1;
+                }
+            }
         }
+        if at > from {
+            visit.text(&text[from..at]);
+        }
+        match bytes.get(at) {
+            None => return at,
+            Some(b'\\') => self.state = State::Escape { is_key },
+            Some(_) if is_key => {
+                visit.end(Token::Key, at + 1);
+                self.state = State::Colon;
+            }
+            Some(_) => {
+                visit.end(Token::String, at + 1);
+                self.end_value();
+            }
+        }
+        at + 1
     }
 
-    /// Takes one byte outside a string's plain run; `false` if the byte was not consumed.
-    fn step(&mut self, byte: u8) -> bool {
-        let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
-        match self.state {
-            State::Start
-            | State::Value
-            | State::FirstElement
-            | State::FirstKey
-            | State::Key
-            | State::Colon
-            | State::AfterValue
-                if is_space => {}
-            State::FirstElement if byte == b']' => self.close(byte),
-            State::Start | State::Value | State::FirstElement => self.begin_value(byte),
-            State::FirstKey if byte == b'}' => self.close(byte),
-            State::FirstKey | State::Key if byte == b'"' => self.state = State::String { is_key: true },
-            State::Colon if byte == b':' => self.state = State::Value,
-            State::AfterValue => match byte {
-                b',' => {
-                    self.state = match self.innermost() {
-                        Some(false) => State::Value,
-                        Some(true) => State::Key,
-                        // Below the bits: what follows decides, so accept either.
-                        None => State::Value,
-                    }
-                }
-                b':' if self.innermost().is_none() => self.state = State::Value,
-                b'}' | b']' => self.close(byte),
-                _ => self.state = State::Broken,
-            },
-            State::Escape { is_key } => {
-                self.state = match byte {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::String { is_key },
-                    b'u' => State::Unicode { is_key, left: 4 },
-                    _ => State::Broken,
+    /// Takes a number up to its end. The byte after it is not taken.
+    fn number<V: Visit>(&mut self, text: &str, from: usize, mut number: Number, visit: &mut V) -> usize {
+        let bytes = text.as_bytes();
+        let mut at = from;
+        let is_ended = loop {
+            if number.takes_digits() {
+                while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+                    at += 1;
                 }
             }
-            State::Unicode { is_key, left } => {
-                self.state = match (byte.is_ascii_hexdigit(), left) {
-                    (false, _) => State::Broken,
-                    (true, 1) => State::String { is_key },
-                    (true, _) => State::Unicode { is_key, left: left - 1 },
+            let Some(&byte) = bytes.get(at) else { break false };
+            let Some(next) = number.next(byte) else { break true };
+            number = next;
+            at += 1;
+        };
+        if at > from {
+            visit.text(&text[from..at]);
+        }
+        if !is_ended {
+            self.state = State::Number(number);
+        } else if number.may_end() {
+            visit.end(Token::Number, at);
+            self.end_value();
+        } else {
+            self.state = State::Broken;
+        }
+        at
+    }
+
+    /// Takes a literal up to its end or its first wrong letter.
+    fn literal<V: Visit>(
+        &mut self,
+        bytes: &[u8],
+        mut at: usize,
+        literal: Literal,
+        mut seen: u8,
+        visit: &mut V,
+    ) -> usize {
+        while let Some(letter) = literal.word().get(usize::from(seen)) {
+            match bytes.get(at) {
+                None => {
+                    self.state = State::Literal { literal, seen };
+                    return at;
                 }
-            }
-            State::Number(number) => match number.next(byte) {
-                Some(number) => self.state = State::Number(number),
-                None if number.may_end() => {
-                    self.end_value();
-                    return false;
-                }
-                None => self.state = State::Broken,
-            },
-            State::Literal { rest } => {
-                let mut letters = rest.bytes();
-                if letters.next() != Some(byte) {
+                Some(byte) if byte != letter => {
                     self.state = State::Broken;
-                } else if letters.len() == 0 {
-                    self.end_value();
-                } else {
-                    self.state = State::Literal { rest: &rest[1..] };
+                    return at;
                 }
+                Some(_) => (at, seen) = (at + 1, seen + 1),
             }
-            _ => self.state = State::Broken,
         }
-        self.state != State::Broken
+        visit.end(Token::Literal(literal), at);
+        self.end_value();
+        at
     }
 
-    fn begin_value(&mut self, byte: u8) {
-        self.state = match byte {
+    fn begin_value<V: Visit>(&mut self, byte: u8, at: usize, visit: &mut V) {
+        let (token, state) = match byte {
             b'{' => {
-                self.open(true);
-                State::FirstKey
+                visit.open(Container::Object, at);
+                return self.open(Container::Object);
             }
             b'[' => {
-                self.open(false);
-                State::FirstElement
+                visit.open(Container::Array, at);
+                return self.open(Container::Array);
             }
-            b'"' => State::String { is_key: false },
-            b'-' => State::Number(Number::Minus),
-            b'0' => State::Number(Number::Zero),
-            b'1'..=b'9' => State::Number(Number::Integer),
-            b't' => State::Literal { rest: "rue" },
-            b'f' => State::Literal { rest: "alse" },
-            b'n' => State::Literal { rest: "ull" },
-            _ => State::Broken,
+            b'"' => (Token::String, State::String { is_key: false }),
+            b'-' => (Token::Number, State::Number(Number::Minus)),
+            b'0' => (Token::Number, State::Number(Number::Zero)),
+            b'1'..=b'9' => (Token::Number, State::Number(Number::Integer)),
+            b't' => literal_begin(Literal::True),
+            b'f' => literal_begin(Literal::False),
+            b'n' => literal_begin(Literal::Null),
+            _ => {
+                self.state = State::Broken;
+                return;
+            }
+        };
+        visit.begin(token, at);
+        self.state = state;
+    }
+
+    fn open(&mut self, container: Container) {
+        // Only the outermost 128 containers are remembered; the shift must not push them out.
+        if self.depth < u128::BITS {
+            self.containers = (self.containers << 1) | u128::from(container == Container::Object);
+        }
+        self.depth = self.depth.saturating_add(1);
+        self.state = match container {
+            Container::Object => State::FirstKey,
+            Container::Array => State::FirstElement,
         };
     }
 
-    fn open(&mut self, is_object: bool) {
-        // Only the outermost 128 containers are remembered; the shift must not push them out.
-        if self.depth < u128::BITS {
-            self.containers = (self.containers << 1) | u128::from(is_object);
-        }
-        self.depth = self.depth.saturating_add(1);
+    /// The innermost container, where it is known.
+    fn innermost(&self) -> Option<Container> {
+        let is_known = (1..=u128::BITS).contains(&self.depth);
+        is_known.then_some(if self.containers & 1 == 1 { Container::Object } else { Container::Array })
     }
 
-    /// Whether the innermost container is an object, where that is known.
-    fn innermost(&self) -> Option<bool> {
-        (1..=u128::BITS).contains(&self.depth).then_some(self.containers & 1 == 1)
-    }
-
-    fn close(&mut self, byte: u8) {
-        let is_object = byte == b'}';
-        if self.innermost().is_some_and(|innermost| innermost != is_object) {
+    fn close<V: Visit>(&mut self, byte: u8, at: usize, visit: &mut V) -> usize {
+        let container = if byte == b'}' { Container::Object } else { Container::Array };
+        if self.innermost().is_some_and(|innermost| innermost != container) {
             self.state = State::Broken;
-            return;
+            return at;
         }
         if self.depth <= u128::BITS {
             self.containers >>= 1;
         }
         self.depth -= 1;
         self.end_value();
+        visit.close(container, at + 1);
+        at + 1
     }
 
     fn end_value(&mut self) {
         self.state = if self.depth == 0 { State::Done } else { State::AfterValue };
     }
+}
+
+fn literal_begin(literal: Literal) -> (Token, State) {
+    (Token::Literal(literal), State::Literal { literal, seen: 1 })
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// How many bytes stand before the first quote, backslash or control character.
+fn plain_length(bytes: &[u8]) -> usize {
+    const LANES: usize = 32;
+    let is_special = |byte: u8| byte == b'"' || byte == b'\\' || byte < b' ';
+    let mut length = 0;
+    // Whole lanes at a time: without an early exit inside, the compiler makes vectors of this.
+    for lane in bytes.chunks_exact(LANES) {
+        if lane.iter().fold(false, |found, &byte| found | is_special(byte)) {
+            break;
+        }
+        length += LANES;
+    }
+    let rest = &bytes[length..];
+    length + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
 }
 
 #[cfg(test)]
