@@ -120,17 +120,28 @@ enum State {
     Key,
     Colon,
     AfterValue,
-    String { is_key: bool },
-    Escape { is_key: bool },
-    Unicode { is_key: bool, left: u8, unit: u16 },
+    /// Inside a key or string.
+    String(Token),
+    /// After the backslash.
+    Escape(Token),
+    /// Among the digits of `\uXXXX`.
+    Unicode {
+        token: Token,
+        left: u8,
+        unit: u16,
+    },
     Number(Number),
-    Literal { literal: Literal, seen: u8 },
+    Literal {
+        literal: Literal,
+        seen: u8,
+    },
     Done,
     Broken,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
+    Start,
     Minus,
     Zero,
     Integer,
@@ -141,11 +152,34 @@ enum Number {
     ExponentDigits,
 }
 
+impl State {
+    /// Whether white space may stand here: between tokens.
+    fn allows_space(self) -> bool {
+        match self {
+            Self::Start
+            | Self::Value
+            | Self::FirstElement
+            | Self::FirstKey
+            | Self::Key
+            | Self::Colon
+            | Self::AfterValue => true,
+            Self::String(_)
+            | Self::Escape(_)
+            | Self::Unicode { .. }
+            | Self::Number(_)
+            | Self::Literal { .. }
+            | Self::Done
+            | Self::Broken => false,
+        }
+    }
+}
+
 impl Number {
     fn next(self, byte: u8) -> Option<Self> {
         Some(match (self, byte) {
-            (Self::Minus, b'0') => Self::Zero,
-            (Self::Minus, b'1'..=b'9') | (Self::Integer, b'0'..=b'9') => Self::Integer,
+            (Self::Start, b'-') => Self::Minus,
+            (Self::Start | Self::Minus, b'0') => Self::Zero,
+            (Self::Start | Self::Minus, b'1'..=b'9') | (Self::Integer, b'0'..=b'9') => Self::Integer,
             (Self::Zero | Self::Integer, b'.') => Self::Point,
             (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
             (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Self::Exponent,
@@ -197,100 +231,41 @@ impl Scanner {
     pub fn push_to<V: Visit>(&mut self, text: &str, visit: &mut V) -> usize {
         let bytes = text.as_bytes();
         let mut at = 0;
-        while at < bytes.len() {
-            // Every arm takes as much as it can, so that the loop turns once per token, not per byte.
-            let byte = bytes[at];
-            match self.state {
-                State::Start
-                | State::Value
-                | State::FirstElement
-                | State::FirstKey
-                | State::Key
-                | State::Colon
-                | State::AfterValue
-                    if byte <= b' ' =>
-                {
-                    let length = bytes[at..].iter().position(|&byte| !is_space(byte));
-                    match length {
-                        Some(0) => self.state = State::Broken,
-                        Some(length) => at += length,
-                        None => at = bytes.len(),
-                    }
-                }
-                State::String { is_key } => at = self.string(text, at, is_key, visit),
-                State::AfterValue if byte == b',' => {
-                    at += 1;
-                    // Below the bits what follows decides: a value, which a colon may turn into a key.
-                    self.state = match self.innermost() {
-                        Some(Container::Object) => State::Key,
-                        Some(Container::Array) | None => State::Value,
-                    };
-                }
-                State::AfterValue => match byte {
-                    b'}' | b']' => at = self.close(byte, at, visit),
-                    b':' if self.innermost().is_none() => {
-                        at += 1;
-                        self.state = State::Value;
-                    }
-                    _ => self.state = State::Broken,
-                },
-                State::Colon if byte == b':' => {
-                    at += 1;
-                    self.state = State::Value;
-                }
-                State::FirstElement if byte == b']' => at = self.close(byte, at, visit),
-                State::FirstKey if byte == b'}' => at = self.close(byte, at, visit),
-                State::FirstKey | State::Key if byte == b'"' => {
-                    visit.begin(Token::Key, at);
-                    at += 1;
-                    self.state = State::String { is_key: true };
-                }
-                State::Start | State::Value | State::FirstElement => {
-                    self.begin_value(byte, at, visit);
-                    at += usize::from(self.state != State::Broken);
-                }
-                State::Number(number) => at = self.number(text, at, number, visit),
-                State::Literal { literal, seen } => at = self.literal(bytes, at, literal, seen, visit),
-                State::Escape { is_key } => {
-                    let unit = match byte {
-                        b'"' | b'\\' | b'/' => byte,
-                        b'b' => 0x08,
-                        b'f' => 0x0C,
-                        b'n' => b'\n',
-                        b'r' => b'\r',
-                        b't' => b'\t',
-                        b'u' => {
-                            at += 1;
-                            self.state = State::Unicode { is_key, left: 4, unit: 0 };
-                            continue;
-                        }
-                        _ => {
-                            self.state = State::Broken;
-                            continue;
-                        }
-                    };
-                    at += 1;
-                    visit.escape(u16::from(unit));
-                    self.state = State::String { is_key };
-                }
-                State::Unicode { is_key, left, unit } => {
-                    let Some(digit) = char::from(byte).to_digit(16) else {
-                        self.state = State::Broken;
-                        continue;
-                    };
-                    at += 1;
-                    let unit = (unit << 4) | digit as u16;
-                    self.state = if left > 1 {
-                        State::Unicode { is_key, left: left - 1, unit }
-                    } else {
-                        visit.escape(unit);
-                        State::String { is_key }
-                    };
-                }
-                State::FirstKey | State::Key | State::Colon => self.state = State::Broken,
-                State::Done | State::Broken => break,
+        let mut state = self.state;
+        // Every arm takes its token whole, so the loop turns once per token, not once per byte; a token
+        // that the text cuts leaves the state in which the next push goes on with it.
+        loop {
+            if state.allows_space() {
+                at = skip_space(bytes, at);
             }
+            let Some(&byte) = bytes.get(at) else { break };
+            (at, state) = match (state, byte) {
+                (State::Start | State::Value | State::FirstElement, b'"') => {
+                    visit.begin(Token::String, at);
+                    self.string(text, at + 1, Token::String, visit)
+                }
+                (State::FirstKey | State::Key, b'"') => {
+                    visit.begin(Token::Key, at);
+                    self.string(text, at + 1, Token::Key, visit)
+                }
+                (State::Colon, b':') => (at + 1, State::Value),
+                (State::AfterValue, b',') => (at + 1, self.after_comma()),
+                (State::AfterValue, b'}' | b']') | (State::FirstElement, b']') | (State::FirstKey, b'}') => {
+                    self.close(bytes, at, visit)
+                }
+                // Deeper than the bits a string counts as a value until a colon shows that it is a key.
+                (State::AfterValue, b':') if self.innermost().is_none() => (at + 1, State::Value),
+                (State::Start | State::Value | State::FirstElement, _) => self.begin(text, at, byte, visit),
+                (State::String(token), _) => self.string(text, at, token, visit),
+                (State::Escape(token), _) => self.escape(text, at, token, visit),
+                (State::Unicode { token, left, unit }, _) => self.unicode(text, at, token, left, unit, visit),
+                (State::Number(number), _) => self.number(text, at, number, visit),
+                (State::Literal { literal, seen }, _) => self.literal(bytes, at, literal, seen, visit),
+                (State::FirstKey | State::Key | State::Colon | State::AfterValue, _) => (at, State::Broken),
+                (State::Done | State::Broken, _) => break,
+            };
         }
+        self.state = state;
         at
     }
 
@@ -328,12 +303,12 @@ impl Scanner {
 
     /// Whether the scan stands inside a string (or a key).
     pub fn is_in_string(&self) -> bool {
-        matches!(self.state, State::String { .. } | State::Escape { .. } | State::Unicode { .. })
+        matches!(self.state, State::String(_) | State::Escape(_) | State::Unicode { .. })
     }
 
     /// Whether the scan stands inside an escape sequence of a string.
     pub fn is_in_escape(&self) -> bool {
-        matches!(self.state, State::Escape { .. } | State::Unicode { .. })
+        matches!(self.state, State::Escape(_) | State::Unicode { .. })
     }
 
     /// Whether all text so far is strict JSON: no raw control characters inside strings.
@@ -341,68 +316,124 @@ impl Scanner {
         self.is_strict && self.state != State::Broken
     }
 
-    /// Takes a string up to its end or its next escape.
-    fn string<V: Visit>(&mut self, text: &str, from: usize, is_key: bool, visit: &mut V) -> usize {
+    /// Takes a key or string up to its end, from anywhere inside it.
+    #[inline]
+    fn string<V: Visit>(&mut self, text: &str, from: usize, token: Token, visit: &mut V) -> (usize, State) {
         let bytes = text.as_bytes();
+        let mut from = from;
         let mut at = from;
         loop {
-            at += plain_length(&bytes[at..]);
+            at = skip_plain(bytes, at);
             match bytes.get(at) {
-                Some(b'"' | b'\\') | None => break,
+                Some(b'"') => {
+                    tell_text(text, from, at, visit);
+                    visit.end(token, at + 1);
+                    return if token != Token::Key {
+                        self.after_value(bytes, at + 1)
+                    } else if bytes.get(at + 1) == Some(&b':') {
+                        (at + 2, State::Value)
+                    } else {
+                        (at + 1, State::Colon)
+                    };
+                }
+                Some(b'\\') => {
+                    tell_text(text, from, at, visit);
+                    let Some(unit) = bytes.get(at + 1).copied().and_then(short_escape) else {
+                        return (at + 1, State::Escape(token));
+                    };
+                    visit.escape(unit);
+                    at += 2;
+                    from = at;
+                }
                 Some(_) => {
                     self.is_strict = false;
                     at += 1;
                 }
+                None => {
+                    tell_text(text, from, at, visit);
+                    return (at, State::String(token));
+                }
             }
         }
-        if at > from {
-            visit.text(&text[from..at]);
-        }
-        match bytes.get(at) {
-            None => return at,
-            Some(b'\\') => self.state = State::Escape { is_key },
-            Some(_) if is_key => {
-                visit.end(Token::Key, at + 1);
-                self.state = State::Colon;
-            }
-            Some(_) => {
-                visit.end(Token::String, at + 1);
-                self.end_value();
-            }
-        }
-        at + 1
     }
 
-    /// Takes a number up to its end. The byte after it is not taken.
-    fn number<V: Visit>(&mut self, text: &str, from: usize, mut number: Number, visit: &mut V) -> usize {
+    /// Takes the letter of an escape, after its backslash.
+    fn escape<V: Visit>(&mut self, text: &str, at: usize, token: Token, visit: &mut V) -> (usize, State) {
+        match text.as_bytes().get(at) {
+            Some(b'u') => (at + 1, State::Unicode { token, left: 4, unit: 0 }),
+            Some(&byte) => match short_escape(byte) {
+                Some(unit) => {
+                    visit.escape(unit);
+                    (at + 1, State::String(token))
+                }
+                None => (at, State::Broken),
+            },
+            None => (at, State::Escape(token)),
+        }
+    }
+
+    /// Takes the digits of an escape that `left` of are to come.
+    fn unicode<V: Visit>(
+        &mut self,
+        text: &str,
+        mut at: usize,
+        token: Token,
+        mut left: u8,
+        mut unit: u16,
+        visit: &mut V,
+    ) -> (usize, State) {
+        while left > 0 {
+            let Some(&byte) = text.as_bytes().get(at) else {
+                return (at, State::Unicode { token, left, unit });
+            };
+            let Some(digit) = char::from(byte).to_digit(16) else { return (at, State::Broken) };
+            unit = (unit << 4) | digit as u16;
+            left -= 1;
+            at += 1;
+        }
+        visit.escape(unit);
+        (at, State::String(token))
+    }
+
+    /// Takes a number up to its end, from anywhere inside it. The byte after it is not taken.
+    #[inline]
+    fn number<V: Visit>(
+        &mut self,
+        text: &str,
+        from: usize,
+        mut number: Number,
+        visit: &mut V,
+    ) -> (usize, State) {
         let bytes = text.as_bytes();
         let mut at = from;
-        let is_ended = loop {
+        loop {
             if number.takes_digits() {
                 while bytes.get(at).is_some_and(u8::is_ascii_digit) {
                     at += 1;
                 }
             }
-            let Some(&byte) = bytes.get(at) else { break false };
-            let Some(next) = number.next(byte) else { break true };
-            number = next;
+            let Some(&byte) = bytes.get(at) else {
+                tell_text(text, from, at, visit);
+                return (at, State::Number(number));
+            };
+            match number.next(byte) {
+                Some(next) => number = next,
+                None if number.may_end() => {
+                    tell_text(text, from, at, visit);
+                    visit.end(Token::Number, at);
+                    return self.after_value(bytes, at);
+                }
+                None => {
+                    tell_text(text, from, at, visit);
+                    return (at, State::Broken);
+                }
+            }
             at += 1;
-        };
-        if at > from {
-            visit.text(&text[from..at]);
         }
-        if !is_ended {
-            self.state = State::Number(number);
-        } else if number.may_end() {
-            visit.end(Token::Number, at);
-            self.end_value();
-        } else {
-            self.state = State::Broken;
-        }
-        at
     }
 
     /// Takes a literal up to its end or its first wrong letter.
+    #[inline]
     fn literal<V: Visit>(
         &mut self,
         bytes: &[u8],
@@ -410,49 +441,48 @@ impl Scanner {
         literal: Literal,
         mut seen: u8,
         visit: &mut V,
-    ) -> usize {
+    ) -> (usize, State) {
         while let Some(letter) = literal.word().get(usize::from(seen)) {
             match bytes.get(at) {
-                None => {
-                    self.state = State::Literal { literal, seen };
-                    return at;
-                }
-                Some(byte) if byte != letter => {
-                    self.state = State::Broken;
-                    return at;
-                }
+                None => return (at, State::Literal { literal, seen }),
+                Some(byte) if byte != letter => return (at, State::Broken),
                 Some(_) => (at, seen) = (at + 1, seen + 1),
             }
         }
         visit.end(Token::Literal(literal), at);
-        self.end_value();
-        at
+        self.after_value(bytes, at)
     }
 
-    fn begin_value<V: Visit>(&mut self, byte: u8, at: usize, visit: &mut V) {
-        let (token, state) = match byte {
+    /// Begins any value but a string.
+    #[inline]
+    fn begin<V: Visit>(&mut self, text: &str, at: usize, byte: u8, visit: &mut V) -> (usize, State) {
+        let literal = match byte {
             b'{' => {
                 visit.open(Container::Object, at);
-                return self.open(Container::Object);
+                self.open(Container::Object);
+                return (at + 1, State::FirstKey);
             }
             b'[' => {
                 visit.open(Container::Array, at);
-                return self.open(Container::Array);
+                self.open(Container::Array);
+                return (at + 1, State::FirstElement);
             }
-            b'"' => (Token::String, State::String { is_key: false }),
-            b'-' => (Token::Number, State::Number(Number::Minus)),
-            b'0' => (Token::Number, State::Number(Number::Zero)),
-            b'1'..=b'9' => (Token::Number, State::Number(Number::Integer)),
-            b't' => literal_begin(Literal::True),
-            b'f' => literal_begin(Literal::False),
-            b'n' => literal_begin(Literal::Null),
-            _ => {
-                self.state = State::Broken;
-                return;
+            b'-' | b'0'..=b'9' => {
+                visit.begin(Token::Number, at);
+                let Some(end) = whole_number(text.as_bytes(), at) else {
+                    return self.number(text, at, Number::Start, visit);
+                };
+                tell_text(text, at, end, visit);
+                visit.end(Token::Number, end);
+                return self.after_value(text.as_bytes(), end);
             }
+            b't' => Literal::True,
+            b'f' => Literal::False,
+            b'n' => Literal::Null,
+            _ => return (at, State::Broken),
         };
-        visit.begin(token, at);
-        self.state = state;
+        visit.begin(Token::Literal(literal), at);
+        self.literal(text.as_bytes(), at, literal, 0, visit)
     }
 
     fn open(&mut self, container: Container) {
@@ -461,10 +491,20 @@ impl Scanner {
             self.containers = (self.containers << 1) | u128::from(container == Container::Object);
         }
         self.depth = self.depth.saturating_add(1);
-        self.state = match container {
-            Container::Object => State::FirstKey,
-            Container::Array => State::FirstElement,
-        };
+    }
+
+    #[inline]
+    fn close<V: Visit>(&mut self, bytes: &[u8], at: usize, visit: &mut V) -> (usize, State) {
+        let container = if bytes[at] == b'}' { Container::Object } else { Container::Array };
+        if self.innermost().is_some_and(|innermost| innermost != container) {
+            return (at, State::Broken);
+        }
+        if self.depth <= u128::BITS {
+            self.containers >>= 1;
+        }
+        self.depth -= 1;
+        visit.close(container, at + 1);
+        self.after_value(bytes, at + 1)
     }
 
     /// The innermost container, where it is known.
@@ -473,48 +513,113 @@ impl Scanner {
         is_known.then_some(if self.containers & 1 == 1 { Container::Object } else { Container::Array })
     }
 
-    fn close<V: Visit>(&mut self, byte: u8, at: usize, visit: &mut V) -> usize {
-        let container = if byte == b'}' { Container::Object } else { Container::Array };
-        if self.innermost().is_some_and(|innermost| innermost != container) {
-            self.state = State::Broken;
-            return at;
+    fn after_comma(&self) -> State {
+        match self.innermost() {
+            Some(Container::Object) => State::Key,
+            Some(Container::Array) | None => State::Value,
         }
-        if self.depth <= u128::BITS {
-            self.containers >>= 1;
-        }
-        self.depth -= 1;
-        self.end_value();
-        visit.close(container, at + 1);
-        at + 1
     }
 
-    fn end_value(&mut self) {
-        self.state = if self.depth == 0 { State::Done } else { State::AfterValue };
+    /// The state behind a value that ended before `at`, and behind the comma that mostly follows.
+    #[inline]
+    fn after_value(&self, bytes: &[u8], at: usize) -> (usize, State) {
+        if self.depth == 0 {
+            (at, State::Done)
+        } else if bytes.get(at) == Some(&b',') {
+            (at + 1, self.after_comma())
+        } else {
+            (at, State::AfterValue)
+        }
     }
 }
 
-fn literal_begin(literal: Literal) -> (Token, State) {
-    (Token::Literal(literal), State::Literal { literal, seen: 1 })
+fn tell_text<V: Visit>(text: &str, from: usize, to: usize, visit: &mut V) {
+    if let Some(run) = text.get(from..to).filter(|run| !run.is_empty()) {
+        visit.text(run);
+    }
 }
 
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+/// What the escapes of one letter stand for.
+fn short_escape(letter: u8) -> Option<u16> {
+    Some(u16::from(match letter {
+        b'"' | b'\\' | b'/' => letter,
+        b'b' => 0x08,
+        b'f' => 0x0C,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        _ => return None,
+    }))
 }
 
-/// How many bytes stand before the first quote, backslash or control character.
-fn plain_length(bytes: &[u8]) -> usize {
-    const LANES: usize = 32;
-    let is_special = |byte: u8| byte == b'"' || byte == b'\\' || byte < b' ';
-    let mut length = 0;
-    // Whole lanes at a time: without an early exit inside, the compiler makes vectors of this.
-    for lane in bytes.chunks_exact(LANES) {
-        if lane.iter().fold(false, |found, &byte| found | is_special(byte)) {
+/// The end of a number that begins at `at`, if it is well formed and its end stands in the text.
+#[inline]
+fn whole_number(bytes: &[u8], at: usize) -> Option<usize> {
+    let digits = |mut at: usize| {
+        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
+        at
+    };
+    let from = at + usize::from(bytes.get(at) == Some(&b'-'));
+    let mut at = digits(from);
+    if at == from || (bytes[from] == b'0' && at > from + 1) {
+        return None;
+    }
+    if bytes.get(at) == Some(&b'.') {
+        let from = at + 1;
+        at = digits(from);
+        if at == from {
+            return None;
+        }
+    }
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        let from = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+        at = digits(from);
+        if at == from {
+            return None;
+        }
+    }
+    (at < bytes.len()).then_some(at)
+}
+
+#[inline]
+fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// The first quote, backslash or control character from `at` on, or the end.
+#[inline]
+fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
+    // Eight bytes at a time: in each sum the high bit of a byte that is what we look for is set, exactly
+    // so up to the first of them.
+    const ONES: u64 = u64::MAX / 0xFF;
+    const HIGHS: u64 = ONES << 7;
+    let has_byte = |word: u64, byte: u8| {
+        let differences = word ^ (ONES * u64::from(byte));
+        differences.wrapping_sub(ONES) & !differences
+    };
+    let Some(mut rest) = bytes.get(at..) else { return at };
+    while let Some((eight, after)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*eight);
+        let controls = word.wrapping_sub(ONES * 0x20) & !word;
+        let found = (has_byte(word, b'"') | has_byte(word, b'\\') | controls) & HIGHS;
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+        rest = after;
+    }
+    while let Some(&byte) = bytes.get(at) {
+        if byte == b'"' || byte == b'\\' || byte < 0x20 {
             break;
         }
-        length += LANES;
+        at += 1;
     }
-    let rest = &bytes[length..];
-    length + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
+    at
 }
 
 #[cfg(test)]
