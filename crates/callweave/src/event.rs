@@ -127,6 +127,9 @@ pub enum Body<'a> {
     },
     /// What a builtin (provider-executed) tool answered.
     ToolResult {
+        /// The block of the call it answers, where one is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        block: Option<BlockId>,
         /// The id of the call it answers, as the provider wrote it.
         #[serde(skip_serializing_if = "Option::is_none")]
         call: Option<Cow<'a, str>>,
@@ -370,7 +373,6 @@ pub struct Json<'a>(Cow<'a, str>);
 
 impl<'a> Json<'a> {
     /// Wraps a text that is known to be valid JSON.
-    #[allow(dead_code, reason = "the stages that use it land next")]
     pub(crate) fn trusted(text: impl Into<Cow<'a, str>>) -> Self {
         Self(text.into())
     }
@@ -441,8 +443,8 @@ impl Body<'_> {
             }
             Self::Annotation { block, value } => Body::Annotation { block, value: value.into_owned() },
             Self::Logprobs { value } => Body::Logprobs { value: value.into_owned() },
-            Self::ToolResult { call, value } => {
-                Body::ToolResult { call: call.map(own), value: value.into_owned() }
+            Self::ToolResult { block, call, value } => {
+                Body::ToolResult { block, call: call.map(own), value: value.into_owned() }
             }
             Self::Usage { counters, raw } => Body::Usage { counters, raw: raw.into_owned() },
             Self::Finish { reason, raw } => Body::Finish { reason, raw: raw.map(own) },

@@ -6,6 +6,7 @@
 //! - [`Tape`]: a whole JSON text, checked once and then read without further errors.
 //! - [`Str`]: a string as it stands in JSON, decoded only when needed.
 
+mod compact;
 pub mod partial;
 pub mod repair;
 mod scanner;
@@ -13,6 +14,7 @@ pub mod schema;
 mod str;
 mod tape;
 
+pub use compact::compact_into;
 pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
 pub use str::{Str, Surrogate, escape_into};
 pub use tape::{Elements, Kind, Members, Tape, Value};

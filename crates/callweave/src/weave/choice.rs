@@ -1,0 +1,475 @@
+//! One choice: its blocks, and which fragment belongs to which of them.
+//!
+//! Every rule of identity stands here. A fragment is matched by place and by id, each an alias of the
+//! other once seen together. A missing place never merges two calls; a place reused with a new id and a
+//! name is a new call; a changing id without a name stays one call.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::Context;
+use super::fingerprint::Fingerprint;
+use super::slot::{Content, Cut, Slot};
+use crate::event::{BlockId, Body, CallKind, Completion, EventSink, FinishReason, Notice, NoticeCode};
+use crate::fragment::{Arguments, Channel, Place};
+use crate::json::{Str, compact_into};
+
+#[derive(Default)]
+pub(super) struct Choice {
+    slots: Vec<Slot>,
+    by_place: HashMap<Place, usize>,
+    by_id: HashMap<String, usize>,
+    /// The texts of ended blocks, and the frame in which each began.
+    texts: HashMap<Fingerprint, u64>,
+    /// The place asked for last and its slot: most fragments continue what the one before began.
+    latest: Option<(Place, usize)>,
+    /// The open text block that has no place.
+    running: Option<usize>,
+    /// The call whose arguments are complete and that ends when something else arrives.
+    complete: Option<usize>,
+    /// The slot that was spoken of last.
+    last: Option<usize>,
+    last_call: Option<usize>,
+    last_reasoning: Option<usize>,
+    /// Calls that wait for their name to be settled.
+    unnamed: Vec<usize>,
+    /// Which of several fields tells the thoughts, and the frame in which it last did.
+    source: Option<(u8, u64)>,
+    /// Thoughts from another field, used only if the chosen one is silent in this frame.
+    spare: String,
+    pub(super) finish: Option<(FinishReason, Option<String>)>,
+}
+
+/// A call as a fragment tells of it.
+pub(super) struct Piece<'a> {
+    pub(super) place: Option<Place>,
+    pub(super) id: Option<Str<'a>>,
+    pub(super) name: Option<Str<'a>>,
+    pub(super) kind: CallKind,
+    pub(super) arguments: Option<Arguments<'a>>,
+}
+
+impl Choice {
+    pub(super) fn open(
+        &mut self,
+        place: Option<Place>,
+        channel: Channel,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let at = self.running_slot(place, channel, context, sink);
+        self.slots[at].start(context, sink);
+    }
+
+    pub(super) fn text(
+        &mut self,
+        place: Option<Place>,
+        channel: Channel,
+        text: Str<'_>,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        if text.is_empty() || !self.is_chosen_source(channel, text, context) {
+            return;
+        }
+        let at = self.running_slot(place, channel, context, sink);
+        self.slots[at].append(text, context, sink);
+    }
+
+    pub(super) fn restate(
+        &mut self,
+        place: Option<Place>,
+        channel: Channel,
+        text: Str<'_>,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let known =
+            place.and_then(|place| self.at_place(place)).filter(|&at| self.slots[at].is_running(channel));
+        let is_open = known.is_some_and(|at| self.slots[at].is_open());
+        if !is_open && (text.is_empty() || self.was_told_before(text, context.frame)) {
+            return;
+        }
+        let at = match known {
+            Some(at) => at,
+            None => self.running_slot(place, channel, context, sink),
+        };
+        self.slots[at].restate(text, context, sink);
+    }
+
+    /// Whether a block of an earlier frame held exactly this text: closing restatements may number their
+    /// blocks anew.
+    fn was_told_before(&self, text: Str<'_>, frame: u64) -> bool {
+        !self.texts.is_empty()
+            && self.texts.get(&Fingerprint::of(&text.to_cow())).is_some_and(|&told_in| told_in < frame)
+    }
+
+    fn end_slot(&mut self, at: usize, cut: Cut, context: &mut Context, sink: &mut EventSink<'_>) {
+        let slot = &mut self.slots[at];
+        slot.end(cut, context, sink);
+        if slot.as_call().is_none() {
+            self.texts.entry(slot.told()).or_insert(slot.frame);
+        }
+    }
+
+    /// Whether the thoughts of this choice are told by this field.
+    fn is_chosen_source(&mut self, channel: Channel, text: Str<'_>, context: &mut Context) -> bool {
+        let Channel::Reasoning { source } = channel else { return true };
+        match &mut self.source {
+            Some((chosen, _)) if *chosen != source => {
+                self.spare.push_str(&text.to_cow());
+                context.has_spare = true;
+                false
+            }
+            Some((_, frame)) => {
+                *frame = context.frame;
+                true
+            }
+            None => {
+                self.source = Some((source, context.frame));
+                true
+            }
+        }
+    }
+
+    /// The open slot for running text, made if need be.
+    fn running_slot(
+        &mut self,
+        place: Option<Place>,
+        channel: Channel,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) -> usize {
+        let known = match place {
+            Some(place) => self.at_place(place),
+            None => self.running,
+        };
+        let found = known.filter(|&at| self.slots[at].is_open() && self.slots[at].is_running(channel));
+        if let Some(at) = found {
+            self.arrive(at, context, sink);
+            return at;
+        }
+        let at = self.slots.len();
+        self.arrive(at, context, sink);
+        self.slots.push(Slot::running(channel, context.frame));
+        match place {
+            Some(place) => self.set_place(place, at),
+            None => self.running = Some(at),
+        }
+        if matches!(channel, Channel::Reasoning { .. }) {
+            self.last_reasoning = Some(at);
+        }
+        at
+    }
+
+    /// Something arrived for slot `at`: what waited for "something else" is over.
+    fn arrive(&mut self, at: usize, context: &mut Context, sink: &mut EventSink<'_>) {
+        self.last = Some(at);
+        if let Some(complete) = self.complete.take_if(|complete| *complete != at) {
+            self.end_slot(complete, Cut::No, context, sink);
+        }
+        if let Some(running) = self.running.take_if(|running| *running != at) {
+            self.end_slot(running, Cut::No, context, sink);
+        }
+        if !self.unnamed.is_empty() {
+            self.settle_names(context.frame.saturating_sub(1), Some(at), context, sink);
+        }
+    }
+
+    /// Starts the calls whose name has not grown since `frame`, but not the one at `except`.
+    fn settle_names(
+        &mut self,
+        frame: u64,
+        except: Option<usize>,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let Self { unnamed, slots, .. } = self;
+        unnamed.retain(|&at| {
+            let slot = &mut slots[at];
+            if slot.block.is_some() || slot.is_ended {
+                return false;
+            }
+            let is_settled =
+                slot.as_call().is_some_and(|call| !call.name.is_empty() && call.named_in <= frame);
+            if is_settled && except != Some(at) {
+                slot.start(context, sink);
+            }
+            slot.block.is_none()
+        });
+    }
+
+    pub(super) fn call(&mut self, piece: Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+        let id = piece.id.map(Str::to_cow).filter(|id| !id.is_empty());
+        let name = piece.name.map(Str::to_cow).filter(|name| !name.is_empty());
+        let found = self.locate(&piece, id.as_deref(), name.is_some());
+        let at = match found {
+            Some(at) => {
+                self.arrive(at, context, sink);
+                at
+            }
+            None => {
+                let at = self.slots.len();
+                self.arrive(at, context, sink);
+                self.slots.push(Slot::call(piece.kind, context.frame));
+                self.unnamed.push(at);
+                at
+            }
+        };
+        self.last_call = Some(at);
+        if let Some(place) = piece.place {
+            self.set_place(place, at);
+        }
+        if let Some(id) = id {
+            self.identify(at, id, context, sink);
+        }
+        if let Some(name) = name {
+            self.name(at, &name, context, sink);
+        }
+        if let Some(arguments) = piece.arguments {
+            self.argue(at, arguments, context, sink);
+        }
+    }
+
+    /// The slot of the call that the fragment speaks of; none if it is a new one.
+    fn locate(&self, piece: &Piece<'_>, id: Option<&str>, has_name: bool) -> Option<usize> {
+        let by_id = id.and_then(|id| self.by_id.get(id).copied());
+        let by_place = piece
+            .place
+            .and_then(|place| self.at_place(place))
+            .filter(|&at| self.slots[at].as_call().is_some());
+        if by_id.is_some() {
+            return by_id;
+        }
+        let last_open = self.last_call.filter(|&at| self.slots[at].is_open());
+        match (piece.place, by_place) {
+            (Some(_), Some(at)) => {
+                let slot = &self.slots[at];
+                let is_new = match id {
+                    // A new id with a name is a new call, unless the call was still waiting for its id.
+                    Some(_) => {
+                        has_name && (slot.as_call().is_some_and(|call| call.id.is_some()) || slot.is_ended)
+                    }
+                    // Without ids, a name beside the next value is a new call; beside more of the same it is not.
+                    None => has_name && slot.is_complete_call() && !Self::extends(slot, piece.arguments),
+                };
+                (!is_new).then_some(at)
+            }
+            (Some(_), None) => {
+                // Arguments under a number that nobody announced continue the call that still has none.
+                last_open.filter(|&at| id.is_none() && !has_name && !self.slots[at].has_text())
+            }
+            (None, _) => last_open.filter(|_| !has_name),
+        }
+    }
+
+    fn extends(slot: &Slot, arguments: Option<Arguments<'_>>) -> bool {
+        match arguments {
+            None | Some(Arguments::Leaf { .. }) => true,
+            Some(Arguments::Text(text) | Arguments::Whole(text)) => {
+                text.is_empty() || slot.is_extended_by(&text.to_cow())
+            }
+            Some(Arguments::Value(json)) => {
+                let mut compact = String::new();
+                compact_into(json, &mut compact);
+                slot.is_extended_by(&compact)
+            }
+        }
+    }
+
+    fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
+        if self.by_id.contains_key(id.as_ref()) {
+            return;
+        }
+        self.by_id.insert(id.clone().into_owned(), at);
+        let slot = &mut self.slots[at];
+        let (block, is_ended) = (slot.block, slot.is_ended);
+        let Some(call) = slot.as_call_mut() else { return };
+        if call.id.is_some() {
+            return;
+        }
+        if let Some(block) = block {
+            if is_ended {
+                return;
+            }
+            context.emit(Body::Identity { block, id: Cow::Borrowed(&id) }, sink);
+        }
+        call.id = Some(id.into_owned());
+    }
+
+    fn name(&mut self, at: usize, piece: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+        let slot = &mut self.slots[at];
+        let has_started = slot.block.is_some();
+        let Some(call) = slot.as_call_mut() else { return };
+        if has_started {
+            if call.name != piece {
+                let detail = format!("the call of {} was renamed to {piece} after it had begun", call.name);
+                context.emit(Body::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
+            }
+            return;
+        }
+        // A repeated whole name is not doubled, a growing one replaces, a further piece is joined.
+        if piece.starts_with(call.name.as_str()) {
+            call.name.clear();
+        }
+        call.name.push_str(piece);
+        call.named_in = context.frame;
+    }
+
+    fn argue(
+        &mut self,
+        at: usize,
+        arguments: Arguments<'_>,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let slot = &mut self.slots[at];
+        let is_named = slot.as_call().is_some_and(|call| !call.name.is_empty());
+        if is_named && slot.is_open() {
+            slot.start(context, sink);
+        }
+        match arguments {
+            Arguments::Text(text) if slot.is_ended => {
+                if !text.written().trim_ascii().is_empty() {
+                    let notice = Notice {
+                        code: NoticeCode::LateFragment,
+                        offset: context.offset,
+                        detail: Cow::Borrowed("arguments came for a call that had ended"),
+                        text: Some(text.to_cow()),
+                    };
+                    context.emit(Body::Notice(notice), sink);
+                }
+            }
+            Arguments::Text(text) => slot.append(text, context, sink),
+            Arguments::Whole(text) => slot.restate(text, context, sink),
+            Arguments::Value(json) => {
+                let mut scratch = context.take_scratch();
+                compact_into(json, &mut scratch);
+                slot.restate_decoded(&scratch, context, sink);
+                context.return_scratch(scratch);
+            }
+            Arguments::Leaf { path, value, continues } => {
+                slot.put_leaf(path, value, continues, context, sink);
+            }
+        }
+        if slot.is_open() && slot.is_complete_call() {
+            self.complete = Some(at);
+        }
+    }
+
+    /// The provider says that the block at the place is over; without a place, the last call.
+    pub(super) fn end(&mut self, place: Option<Place>, context: &mut Context, sink: &mut EventSink<'_>) {
+        let at = match place {
+            Some(place) => self.at_place(place),
+            None => self.last_call,
+        };
+        if let Some(at) = at {
+            self.end_slot(at, Cut::No, context, sink);
+        }
+    }
+
+    /// The block at the place, if it has started.
+    pub(super) fn block(&self, place: Place) -> Option<BlockId> {
+        self.slots[self.at_place(place)?].block
+    }
+
+    /// The block and id of the call that a result answers.
+    pub(super) fn called(&self, place: Option<Place>, id: Option<&str>) -> (Option<BlockId>, Option<&str>) {
+        let by_id = id.and_then(|id| self.by_id.get(id).copied());
+        let at = by_id.or_else(|| place.and_then(|place| self.at_place(place)));
+        let Some(slot) = at.map(|at| &self.slots[at]) else { return (None, None) };
+        (slot.block, slot.as_call().and_then(|call| call.id.as_deref()))
+    }
+
+    /// The reasoning block that a detail without a place belongs to.
+    pub(super) fn reasoning_block(&self) -> Option<BlockId> {
+        self.slots[self.last_reasoning?].block
+    }
+
+    fn at_place(&self, place: Place) -> Option<usize> {
+        match self.latest {
+            _ if place == Place::LAST => self.last,
+            Some((latest, at)) if latest == place => Some(at),
+            _ => self.by_place.get(&place).copied(),
+        }
+    }
+
+    fn set_place(&mut self, place: Place, at: usize) {
+        if place != Place::LAST && self.latest != Some((place, at)) {
+            self.latest = Some((place, at));
+            self.by_place.insert(place, at);
+        }
+    }
+
+    /// The frame is over: names that did not grow in it are settled, spare thoughts are used.
+    pub(super) fn end_frame(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
+        if !self.spare.is_empty() {
+            let text = std::mem::take(&mut self.spare);
+            if let Some((source, frame)) = self.source
+                && frame != context.frame
+            {
+                let at = self.running_slot(None, Channel::Reasoning { source }, context, sink);
+                self.slots[at].append(Str::Plain(&text), context, sink);
+            }
+        }
+        if !self.unnamed.is_empty() {
+            self.settle_names(context.frame.saturating_sub(1), None, context, sink);
+        }
+    }
+
+    pub(super) fn waits_for_names(&self) -> bool {
+        !self.unnamed.is_empty()
+    }
+
+    /// The stream is over: everything ends, and the finish reason is derived from what is there.
+    pub(super) fn finish(
+        &mut self,
+        is_done: bool,
+        has_failed: bool,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let said = self.finish.as_ref().map(|(reason, _)| *reason);
+        let cut = match said {
+            _ if has_failed => Cut::ByLimit,
+            Some(FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error) => Cut::ByLimit,
+            None if !is_done => Cut::ByLimit,
+            _ => Cut::ByEnd,
+        };
+        for slot in &mut self.slots {
+            if slot.is_open() && slot.as_call().is_some_and(|call| call.name.is_empty()) {
+                let detail = "a tool call has no name";
+                context
+                    .emit(Body::Notice(Notice::new(NoticeCode::MissingName, context.offset, detail)), sink);
+            }
+            slot.end(cut, context, sink);
+        }
+        let client_calls =
+            || self.slots.iter().filter_map(Slot::as_call).filter(|call| call.kind != CallKind::Builtin);
+        let is_cut = client_calls().any(|call| call.completion == Completion::Cut);
+        let reason = match said {
+            _ if has_failed => FinishReason::Error,
+            _ if client_calls().next().is_some() && !is_cut => FinishReason::ToolCalls,
+            // A provider that promises calls and sends none would make an agent wait for ever.
+            Some(FinishReason::ToolCalls) if !is_cut => FinishReason::Stop,
+            Some(reason) => reason,
+            None if is_done && !is_cut => FinishReason::Stop,
+            None => FinishReason::Other,
+        };
+        if said.is_none() && !is_done && !has_failed {
+            let detail = "the stream ended without the provider's end";
+            context.emit(Body::Notice(Notice::new(NoticeCode::Truncated, context.offset, detail)), sink);
+        }
+        let raw = self.finish.take().and_then(|(_, raw)| raw).map(Cow::Owned);
+        context.emit(Body::Finish { reason, raw }, sink);
+    }
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Running(channel) => channel.fmt(f),
+            Self::Call(call) => f.write_str(&call.name),
+        }
+    }
+}

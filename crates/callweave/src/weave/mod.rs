@@ -1,0 +1,277 @@
+//! The one fold for all protocols: fragments → events.
+//!
+//! Protocols say what a frame contains; [`Weave`] remembers. It opens blocks when their first text or
+//! their settled name arrives, ends them where the wire says so or where the next thing begins, matches
+//! fragments of calls by place and id, tells restated text once, and derives the finish reason from what
+//! was really there. It keeps no copy of the text: a block that may be restated is remembered by its
+//! length and a hash.
+//!
+//! Nothing is finished before [`Weave::finish`]: usage and even calls may follow a finish reason.
+
+mod choice;
+mod fingerprint;
+mod leaves;
+mod seen;
+mod slot;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use self::choice::{Choice, Piece};
+use self::seen::{Seen, Spot};
+use crate::event::{BlockId, Body, Detail, DetailKind, Event, EventSink, Json, Notice, Sink};
+use crate::fragment::{Fragment, FragmentSink, Part, Place};
+use crate::json::Str;
+
+/// The fold. See the [module](self).
+#[derive(Default)]
+pub struct Weave {
+    context: Context,
+    choices: Vec<(u32, Choice)>,
+    by_number: HashMap<u32, usize>,
+    seen: Seen,
+    annotated: HashSet<u64>,
+    id: Option<String>,
+    model: Option<String>,
+    is_done: bool,
+    has_failed: bool,
+}
+
+/// What all choices share.
+#[derive(Default)]
+struct Context {
+    choice: u32,
+    frame: u64,
+    offset: u64,
+    blocks: u32,
+    has_spare: bool,
+    scratch: String,
+}
+
+impl Context {
+    fn emit(&self, body: Body<'_>, sink: &mut EventSink<'_>) {
+        sink.put(Event::new(self.choice, body));
+    }
+
+    fn next_block(&mut self) -> BlockId {
+        let block = BlockId(self.blocks);
+        self.blocks += 1;
+        block
+    }
+
+    /// The scratch buffer, empty; give it back so that its memory is used again.
+    fn take_scratch(&mut self) -> String {
+        std::mem::take(&mut self.scratch)
+    }
+
+    fn return_scratch(&mut self, mut scratch: String) {
+        scratch.clear();
+        if scratch.capacity() > self.scratch.capacity() {
+            self.scratch = scratch;
+        }
+    }
+}
+
+impl Weave {
+    /// A fold before the first frame.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the fragments of one frame that began at byte `offset` of the input: `frame` is called once,
+    /// with the sink to put them in.
+    pub fn push(&mut self, offset: u64, frame: impl FnOnce(&mut FragmentSink<'_>), sink: &mut EventSink<'_>) {
+        self.context.frame += 1;
+        self.context.offset = offset;
+        frame(&mut Feed { weave: self, sink });
+        let waits = std::mem::take(&mut self.context.has_spare)
+            || self.choices.iter().take(MANY).any(|(_, choice)| choice.waits_for_names())
+            || self.choices.len() > MANY;
+        if waits {
+            for (number, choice) in &mut self.choices {
+                self.context.choice = *number;
+                choice.end_frame(&mut self.context, sink);
+            }
+        }
+    }
+
+    /// Says that no frame will come any more: ends all blocks and finishes all choices.
+    pub fn finish(&mut self, sink: &mut EventSink<'_>) {
+        if self.choices.is_empty() {
+            self.choice(0);
+        }
+        for (number, choice) in &mut self.choices {
+            self.context.choice = *number;
+            choice.finish(self.is_done, self.has_failed, &mut self.context, sink);
+        }
+    }
+
+    /// Whether the upstream has reported an error.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    fn choice(&mut self, number: u32) -> usize {
+        self.context.choice = number;
+        if let Some(at) = self.choices.iter().take(MANY).position(|(own, _)| *own == number) {
+            return at;
+        }
+        *self.by_number.entry(number).or_insert_with(|| {
+            self.choices.push((number, Choice::default()));
+            self.choices.len() - 1
+        })
+    }
+
+    fn fragment(&mut self, fragment: Fragment<'_>, sink: &mut EventSink<'_>) {
+        let Fragment { choice: number, place, part } = fragment;
+        let at = match part {
+            // These speak of the answer, not of a choice, and must not make one.
+            Part::Start { .. }
+            | Part::Usage { .. }
+            | Part::Done
+            | Part::Error { .. }
+            | Part::Notice { .. } => 0,
+            Part::Foreign { .. } | Part::Annotation(_) if place.is_none() => 0,
+            _ => self.choice(number),
+        };
+        self.context.choice = number;
+        let context = &mut self.context;
+        match part {
+            Part::Start { id, model } => self.start(id, model, sink),
+            Part::Open(channel) => self.choices[at].1.open(place, channel, context, sink),
+            Part::Text { channel, text } => self.choices[at].1.text(place, channel, text, context, sink),
+            Part::Restate { channel, text } => {
+                self.choices[at].1.restate(place, channel, text, context, sink)
+            }
+            Part::Call { id, name, kind, arguments } => {
+                self.choices[at].1.call(Piece { place, id, name, kind, arguments }, context, sink);
+            }
+            Part::End => self.choices[at].1.end(place, context, sink),
+            Part::Detail { kind, index, data, extra } => {
+                let block = match place {
+                    Some(place) => self.choices[at].1.block(place),
+                    None => self.choices[at].1.reasoning_block(),
+                };
+                self.detail(place, block, kind, index, data, extra, sink);
+            }
+            Part::Annotation(json) => {
+                let mut hasher = DefaultHasher::new();
+                (number, place, json).hash(&mut hasher);
+                if self.annotated.insert(hasher.finish()) {
+                    let block = place.and_then(|place| self.choices[at].1.block(place));
+                    self.context.emit(Body::Annotation { block, value: Json::trusted(json) }, sink);
+                }
+            }
+            Part::Logprobs(json) => context.emit(Body::Logprobs { value: Json::trusted(json) }, sink),
+            Part::ToolResult { call, value } => {
+                let call = call.map(Str::to_cow);
+                let (block, id) = self.choices[at].1.called(place, call.as_deref());
+                let call = call.or_else(|| id.map(|id| Cow::Owned(id.to_owned())));
+                let spot =
+                    Spot { choice: number, place, scope: "tool result", key: call.as_deref().unwrap_or("") };
+                if self.seen.is_news(spot, value) {
+                    self.context.emit(Body::ToolResult { block, call, value: Json::trusted(value) }, sink);
+                }
+            }
+            Part::Usage { counters, raw } => {
+                let spot = Spot { choice: 0, place: None, scope: "usage", key: "" };
+                if self.seen.is_news(spot, raw) {
+                    self.context.emit(Body::Usage { counters, raw: Json::trusted(raw) }, sink);
+                }
+            }
+            Part::Finish { reason, raw } => {
+                self.choices[at].1.finish = Some((reason, raw.map(|raw| raw.to_cow().into_owned())));
+            }
+            Part::Done => self.is_done = true,
+            Part::Error { message, raw } => {
+                self.has_failed = true;
+                let message = message.to_cow();
+                let spot = Spot { choice: 0, place: None, scope: "error", key: "" };
+                if self.seen.is_news(spot, &message) {
+                    self.context.emit(Body::Error { message, raw: Json::trusted(raw) }, sink);
+                }
+            }
+            Part::Foreign { scope, key, value } => {
+                if self.seen.is_news(Spot { choice: number, place, scope, key }, value) {
+                    let block = place.and_then(|place| self.choices[at].1.block(place));
+                    let path = if scope.is_empty() {
+                        Cow::Borrowed(key)
+                    } else {
+                        Cow::Owned(format!("{scope}{key}"))
+                    };
+                    self.context.emit(Body::Foreign { block, path, value: Json::trusted(value) }, sink);
+                }
+            }
+            Part::Notice { code, detail, text } => {
+                let notice = Notice {
+                    code,
+                    offset: context.offset,
+                    detail: Cow::Borrowed(detail),
+                    text: text.map(Cow::Borrowed),
+                };
+                context.emit(Body::Notice(notice), sink);
+            }
+        }
+    }
+
+    /// Tells the answer's id and model when they are first known. Servers that change them later (an
+    /// empty id first, a new id per chunk) do not restart the answer.
+    fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, sink: &mut EventSink<'_>) {
+        let news = |known: &mut Option<String>, given: Option<Str<'_>>| {
+            if known.is_none() {
+                *known = given.filter(|given| !given.is_empty()).map(|given| given.to_cow().into_owned());
+                return known.is_some();
+            }
+            false
+        };
+        let (has_id, has_model) = (news(&mut self.id, id), news(&mut self.model, model));
+        if has_id || has_model {
+            let id = self.id.as_deref().filter(|_| has_id).map(Cow::Borrowed);
+            let model = self.model.as_deref().filter(|_| has_model).map(Cow::Borrowed);
+            sink.put(Event::new(0, Body::Start { id, model }));
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the members of one fragment, taken apart once")]
+    fn detail(
+        &mut self,
+        place: Option<Place>,
+        block: Option<BlockId>,
+        kind: DetailKind,
+        index: Option<i64>,
+        data: Str<'_>,
+        extra: Option<&str>,
+        sink: &mut EventSink<'_>,
+    ) {
+        let scope = match kind {
+            DetailKind::Text | DetailKind::Summary => None,
+            DetailKind::Signature => Some("signature"),
+            DetailKind::Encrypted => Some("encrypted"),
+            DetailKind::Redacted => Some("redacted"),
+        };
+        if let Some(scope) = scope {
+            let key = index.map(|index| index.to_string()).unwrap_or_default();
+            let spot = Spot { choice: self.context.choice, place, scope, key: &key };
+            if !self.seen.is_news(spot, data.written()) {
+                return;
+            }
+        }
+        let detail = Detail { kind, index, data: data.to_cow(), extra: extra.map(Json::trusted) };
+        self.context.emit(Body::ReasoningDetail { block, detail }, sink);
+    }
+}
+
+/// Up to this many choices are searched one by one.
+const MANY: usize = 8;
+
+struct Feed<'w, 'o, 's> {
+    weave: &'w mut Weave,
+    sink: &'o mut EventSink<'s>,
+}
+
+impl<'f> Sink<Fragment<'f>> for Feed<'_, '_, '_> {
+    fn put(&mut self, fragment: Fragment<'f>) {
+        self.weave.fragment(fragment, self.sink);
+    }
+}

@@ -1,0 +1,353 @@
+//! One block under construction: what came for it, what was told of it, how it ends.
+
+use std::borrow::Cow;
+
+use super::Context;
+use super::fingerprint::Fingerprint;
+use super::leaves::Leaves;
+use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, EventSink, Notice, NoticeCode};
+use crate::fragment::Channel;
+use crate::json::{Scanner, Status, Str, Surrogate};
+
+/// A resent text of this many bytes cannot be chance.
+const CERTAIN_RESEND: u64 = 32;
+
+pub(super) struct Slot {
+    /// The block, once it has started.
+    pub(super) block: Option<BlockId>,
+    pub(super) is_ended: bool,
+    /// The frame in which the slot was made.
+    pub(super) frame: u64,
+    pub(super) content: Content,
+    /// What has been told of the text.
+    told: Fingerprint,
+    surrogate: Surrogate,
+}
+
+pub(super) enum Content {
+    Running(Channel),
+    Call(Box<Call>),
+}
+
+/// A tool call under construction.
+pub(super) struct Call {
+    pub(super) id: Option<String>,
+    pub(super) name: String,
+    pub(super) kind: CallKind,
+    /// The frame that last brought a piece of the name.
+    pub(super) named_in: u64,
+    /// Argument text that came before the name was settled.
+    held: String,
+    scanner: Scanner,
+    /// The provider resends the whole text each time.
+    is_cumulative: bool,
+    leaves: Option<Leaves>,
+    pub(super) completion: Completion,
+}
+
+impl Slot {
+    pub(super) fn running(channel: Channel, frame: u64) -> Self {
+        Self::new(Content::Running(channel), frame)
+    }
+
+    pub(super) fn call(kind: CallKind, frame: u64) -> Self {
+        let call = Call {
+            id: None,
+            name: String::new(),
+            kind,
+            named_in: frame,
+            held: String::new(),
+            scanner: Scanner::new(),
+            is_cumulative: false,
+            leaves: None,
+            completion: Completion::Whole,
+        };
+        Self::new(Content::Call(Box::new(call)), frame)
+    }
+
+    fn new(content: Content, frame: u64) -> Self {
+        Self {
+            block: None,
+            is_ended: false,
+            frame,
+            content,
+            told: Fingerprint::default(),
+            surrogate: Surrogate::default(),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.is_ended
+    }
+
+    pub(super) fn as_call(&self) -> Option<&Call> {
+        match &self.content {
+            Content::Call(call) => Some(call),
+            Content::Running(_) => None,
+        }
+    }
+
+    pub(super) fn as_call_mut(&mut self) -> Option<&mut Call> {
+        match &mut self.content {
+            Content::Call(call) => Some(call),
+            Content::Running(_) => None,
+        }
+    }
+
+    /// Whether this is running text of the kind of `channel`, whatever its source.
+    pub(super) fn is_running(&self, channel: Channel) -> bool {
+        match &self.content {
+            Content::Running(own) => std::mem::discriminant(own) == std::mem::discriminant(&channel),
+            Content::Call(_) => false,
+        }
+    }
+
+    pub(super) fn has_text(&self) -> bool {
+        !self.told.is_empty() || self.surrogate.is_pending()
+    }
+
+    /// What has been told.
+    pub(super) fn told(&self) -> Fingerprint {
+        self.told
+    }
+
+    /// Whether the arguments are a complete value.
+    pub(super) fn is_complete_call(&self) -> bool {
+        self.as_call().is_some_and(|call| call.scanner.status() == Status::Complete)
+    }
+
+    /// Whether `text` restates or extends the argument text told so far.
+    pub(super) fn is_extended_by(&self, text: &str) -> bool {
+        self.told.suffix_of(text).is_some()
+    }
+
+    /// Starts the block if it has not started.
+    pub(super) fn start(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
+        if self.block.is_some() {
+            return;
+        }
+        let block = context.next_block();
+        self.block = Some(block);
+        match &mut self.content {
+            Content::Running(channel) => {
+                let kind = match channel {
+                    Channel::Text => BlockKind::Text,
+                    Channel::Reasoning { .. } => BlockKind::Reasoning,
+                    Channel::Refusal => BlockKind::Refusal,
+                };
+                context.emit(Body::BlockStart { block, kind }, sink);
+            }
+            Content::Call(call) => {
+                let kind = BlockKind::ToolCall {
+                    id: call.id.as_deref().map(Cow::Borrowed),
+                    name: Cow::Borrowed(&call.name),
+                    call: call.kind,
+                };
+                context.emit(Body::BlockStart { block, kind }, sink);
+                if !call.held.is_empty() {
+                    let text = std::mem::take(&mut call.held);
+                    context.emit(Body::Delta { block, text: Cow::Owned(text) }, sink);
+                }
+            }
+        }
+    }
+
+    /// Takes text to append.
+    pub(super) fn append(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+        match text {
+            Str::Plain(text) if !self.surrogate.is_pending() => self.append_decoded(text, context, sink),
+            _ => {
+                let mut scratch = context.take_scratch();
+                text.decode_into(&mut scratch, &mut self.surrogate);
+                self.append_decoded(&scratch, context, sink);
+                context.return_scratch(scratch);
+            }
+        }
+    }
+
+    fn append_decoded(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+        if text.is_empty() {
+            return;
+        }
+        if let Content::Call(call) = &mut self.content
+            && call.kind == CallKind::Function
+        {
+            if call.is_cumulative {
+                return self.restate_decoded(text, context, sink);
+            }
+            let mut ahead = call.scanner;
+            let taken = ahead.push(text);
+            let is_impossible = call.scanner.status() != Status::Broken
+                && (ahead.status() == Status::Broken
+                    || text[taken..].bytes().any(|byte| !byte.is_ascii_whitespace()));
+            let may_be_resent =
+                !self.told.is_empty() && (is_impossible || self.told.length() >= CERTAIN_RESEND);
+            if may_be_resent && self.told.suffix_of(text).is_some() {
+                call.is_cumulative = true;
+                let notice = Notice::new(
+                    NoticeCode::Cumulative,
+                    context.offset,
+                    format!("the arguments of {} are resent whole each time", call.name),
+                );
+                context.emit(Body::Notice(notice), sink);
+                return self.restate_decoded(text, context, sink);
+            }
+            if is_impossible && PLACEHOLDERS.iter().any(|text| self.told == Fingerprint::of(text)) {
+                return self.restate_decoded(text, context, sink);
+            }
+            call.scanner = ahead;
+        } else if let Content::Call(call) = &mut self.content {
+            call.scanner.push(text);
+        }
+        self.told.push(text);
+        self.emit_delta(text, context, sink);
+    }
+
+    fn emit_delta(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+        match (self.block, &mut self.content) {
+            (Some(block), _) => context.emit(Body::Delta { block, text: Cow::Borrowed(text) }, sink),
+            (None, Content::Call(call)) => call.held.push_str(text),
+            (None, Content::Running(_)) => {
+                self.start(context, sink);
+                self.emit_delta(text, context, sink);
+            }
+        }
+    }
+
+    /// Takes the whole text: tells only what is missing, or corrects what differs.
+    pub(super) fn restate(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+        match text {
+            Str::Plain(text) => self.restate_decoded(text, context, sink),
+            Str::Escaped(_) => {
+                let mut scratch = context.take_scratch();
+                let mut surrogate = Surrogate::default();
+                text.decode_into(&mut scratch, &mut surrogate);
+                surrogate.flush_into(&mut scratch);
+                self.restate_decoded(&scratch, context, sink);
+                context.return_scratch(scratch);
+            }
+        }
+    }
+
+    pub(super) fn restate_decoded(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+        // An empty restatement of a text that was streamed is an omission, not a correction.
+        if text.is_empty() && !self.told.is_empty() {
+            return;
+        }
+        let suffix = self.told.suffix_of(text);
+        if suffix == Some("") {
+            return;
+        }
+        if self.is_ended {
+            let notice = Notice {
+                code: NoticeCode::LateFragment,
+                offset: context.offset,
+                detail: Cow::Borrowed("a block was restated differently after it had ended"),
+                text: Some(Cow::Borrowed(text)),
+            };
+            return context.emit(Body::Notice(notice), sink);
+        }
+        self.surrogate = Surrogate::default();
+        match suffix {
+            Some(suffix) => {
+                self.told.push(suffix);
+                if let Content::Call(call) = &mut self.content {
+                    call.scanner.push(suffix);
+                }
+                self.emit_delta(suffix, context, sink);
+            }
+            None => {
+                self.told = Fingerprint::of(text);
+                if let Content::Call(call) = &mut self.content {
+                    call.scanner = Scanner::new();
+                    call.scanner.push(text);
+                    if self.block.is_none() {
+                        call.held.clear();
+                        call.held.push_str(text);
+                    }
+                }
+                if let Some(block) = self.block {
+                    context.emit(Body::Correction { block, text: Cow::Borrowed(text) }, sink);
+                }
+            }
+        }
+    }
+
+    /// Takes one leaf of the arguments.
+    pub(super) fn put_leaf(
+        &mut self,
+        path: Str<'_>,
+        value: &str,
+        continues: bool,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let Content::Call(call) = &mut self.content else { return };
+        let value = serde_json::from_str(value).unwrap_or_default();
+        let leaves = call.leaves.get_or_insert_default();
+        if let Err(code) = leaves.put(&path.to_cow(), value, continues) {
+            let detail = format!("an argument of {} has an impossible path {}", call.name, path.to_cow());
+            context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
+        }
+    }
+
+    /// Ends the block. `cut` says that the stream ended before the block did.
+    pub(super) fn end(&mut self, cut: Cut, context: &mut Context, sink: &mut EventSink<'_>) {
+        if self.is_ended {
+            return;
+        }
+        if let Content::Call(call) = &mut self.content
+            && let Some(leaves) = call.leaves.take()
+        {
+            self.restate_decoded(&leaves.to_text(), context, sink);
+        }
+        self.start(context, sink);
+        if self.surrogate.is_pending() {
+            let mut scratch = context.take_scratch();
+            self.surrogate.flush_into(&mut scratch);
+            self.append_decoded(&scratch, context, sink);
+            context.return_scratch(scratch);
+        }
+        self.is_ended = true;
+        let completion = self.completion(cut);
+        let Some(block) = self.block else { return };
+        if let Content::Call(call) = &mut self.content {
+            call.completion = completion;
+            if completion == Completion::Cut {
+                let detail = format!("the arguments of {} are not a complete JSON value", call.name);
+                let notice = Notice::new(NoticeCode::IncompleteArguments, context.offset, detail);
+                context.emit(Body::Notice(notice), sink);
+            }
+        }
+        context.emit(Body::BlockEnd { block, completion }, sink);
+    }
+
+    fn completion(&mut self, cut: Cut) -> Completion {
+        let has_text = self.has_text();
+        let Content::Call(call) = &mut self.content else { return Completion::Whole };
+        let is_whole = match call.kind {
+            CallKind::Function => match call.scanner.finish() {
+                Status::Complete => true,
+                Status::Empty => cut != Cut::ByLimit,
+                Status::Open | Status::Broken => false,
+            },
+            CallKind::Custom => cut == Cut::No || has_text && cut == Cut::ByEnd,
+            CallKind::Builtin => cut != Cut::ByLimit,
+        };
+        if is_whole { Completion::Whole } else { Completion::Cut }
+    }
+}
+
+/// Texts that some servers send for "no arguments yet", before the real ones.
+const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
+
+/// What ended a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// The provider said so, or the next thing began.
+    No,
+    /// The stream ended.
+    ByEnd,
+    /// The stream ended because of a limit, a filter or an error.
+    ByLimit,
+}
