@@ -11,10 +11,18 @@ use crate::event::FinishReason;
 use crate::fragment::{Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
 
+mod anthropic_messages;
+mod bedrock_converse;
+mod bedrock_invoke;
 mod openai_chat;
 
 /// Every protocol, in the order in which detection asks them.
-pub static TABLE: &[&Protocol] = &[&openai_chat::PROTOCOL];
+pub static TABLE: &[&Protocol] = &[
+    &anthropic_messages::PROTOCOL,
+    &bedrock_converse::PROTOCOL,
+    &bedrock_invoke::PROTOCOL,
+    &openai_chat::PROTOCOL,
+];
 
 /// A wire language. A row of the [`TABLE`].
 pub struct Protocol {

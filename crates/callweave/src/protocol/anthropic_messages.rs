@@ -1,0 +1,270 @@
+//! Anthropic Messages: stream event and whole message, from Anthropic itself and from the servers that
+//! speak its language.
+//!
+//! Blocks are numbered by their `index`. One stream may carry several passes (the server resumes a turn
+//! after its own tools, a gateway tries again), each with a `message_start` and a numbering of its own, so a
+//! block that begins at a place ends whatever stood there.
+
+use super::{Input, Protocol, error, finish_reason, foreign};
+use crate::event::{CallKind, Counters, DetailKind, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::json::{Kind, Str, Value};
+
+pub(super) static PROTOCOL: Protocol = Protocol {
+    name: "anthropic-messages",
+    aliases: &["anthropic", "messages", "claude"],
+    title: "Anthropic Messages",
+    volatile: &[],
+    recognise,
+    decode,
+};
+
+const EVENTS: &[&str] = &[
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "ping",
+    "error",
+];
+
+const FINISH: &[(&str, FinishReason)] = &[
+    ("end_turn", FinishReason::Stop),
+    ("stop_sequence", FinishReason::Stop),
+    ("max_tokens", FinishReason::Length),
+    ("model_context_window_exceeded", FinishReason::Length),
+    ("tool_use", FinishReason::ToolCalls),
+    ("refusal", FinishReason::ContentFilter),
+];
+
+/// How much of a block is given at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Deltas may follow.
+    Beginning,
+    /// All of it.
+    Whole,
+}
+
+fn recognise(input: &Input<'_>) -> bool {
+    let body = input.value;
+    match word(input) {
+        // Others call a frame an error too; here the frame says so itself and nobody counts it.
+        Some("error") => {
+            body.get("type").is_some()
+                && body.get("error").is_some_and(|error| error.kind() == Kind::Object)
+                && body.get("sequence_number").is_none()
+        }
+        Some(word) if EVENTS.contains(&word) => body.kind() == Kind::Object,
+        _ => is_whole(body),
+    }
+}
+
+/// What the frame calls itself, else what the framing calls it.
+fn word<'a>(input: &Input<'a>) -> Option<&'a str> {
+    input.value.get("type").and_then(Value::filled).map(Str::written).or(input.event)
+}
+
+fn is_whole(body: Value<'_>) -> bool {
+    body.get("content").is_some_and(|content| content.kind() == Kind::Array)
+        && match body.get("type").and_then(Value::str) {
+            Some(word) => word.is("message"),
+            None => body.get("stop_reason").is_some(),
+        }
+}
+
+fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+    let body = input.value;
+    if is_whole(body) {
+        message(body, sink);
+        put(None, Part::Done, sink);
+        return;
+    }
+    let word = word(input).unwrap_or(if body.get("error").is_some() { "error" } else { "" });
+    if !EVENTS.contains(&word) {
+        foreign(0, None, "", word, body, sink);
+        return;
+    }
+    if word == "error" && body.get("error").is_none() {
+        error(body, sink);
+        return;
+    }
+    let place = body.get("index").and_then(Value::index).map(Place::at);
+    for (key, value) in body.members() {
+        match key {
+            "type" | "index" => {}
+            "message" => message(value, sink),
+            "content_block" => {
+                put(place, Part::End, sink);
+                block(place, value, Extent::Beginning, sink);
+            }
+            "delta" if word == "message_delta" => message(value, sink),
+            "delta" => delta(place, value, sink),
+            "usage" => usage(value, sink),
+            "error" => {
+                error(value, sink);
+            }
+            _ => foreign(0, None, "", key, value, sink),
+        }
+    }
+    match word {
+        "content_block_stop" => put(place, Part::End, sink),
+        "message_stop" => put(None, Part::Done, sink),
+        _ => {}
+    }
+}
+
+fn put(place: Option<Place>, part: Part<'_>, sink: &mut FragmentSink<'_>) {
+    sink.put(Fragment { choice: 0, place, part });
+}
+
+/// A whole message, the skeleton that begins a stream, or what `message_delta` adds to it.
+fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (id, model) =
+        (message.get("id").and_then(Value::filled), message.get("model").and_then(Value::filled));
+    if id.is_some() || model.is_some() {
+        put(None, Part::Start { id, model }, sink);
+    }
+    for (key, value) in message.members() {
+        match key {
+            // The role is always the assistant's.
+            "id" | "model" | "type" | "role" => {}
+            "content" => {
+                if let Some(text) = value.filled() {
+                    put(None, Part::Text { channel: Channel::Text, text }, sink);
+                }
+                for (index, content) in value.elements().enumerate() {
+                    let place = i64::try_from(index).ok().map(Place::at);
+                    put(place, Part::End, sink);
+                    block(place, content, Extent::Whole, sink);
+                    put(place, Part::End, sink);
+                }
+            }
+            "usage" => usage(value, sink),
+            "stop_reason" => {
+                if let Some(word) = value.filled() {
+                    let reason = finish_reason(word, FINISH);
+                    put(None, Part::Finish { reason, raw: Some(word) }, sink);
+                }
+            }
+            _ => foreign(0, None, "", key, value, sink),
+        }
+    }
+}
+
+fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+    match block.get("type").and_then(Value::str).map_or("", Str::written) {
+        "text" => text_block(place, Channel::Text, block, sink),
+        "thinking" | "redacted_thinking" => text_block(place, Channel::REASONING, block, sink),
+        "tool_use" => call(place, CallKind::Function, block, extent, sink),
+        // The provider runs these itself: `server_tool_use`, `mcp_tool_use`.
+        word if word.ends_with("tool_use") => call(place, CallKind::Builtin, block, extent, sink),
+        word if word.ends_with("tool_result") => {
+            let call = block.get("tool_use_id").and_then(Value::filled);
+            put(None, Part::ToolResult { call, value: block.raw() }, sink);
+        }
+        "compaction" => compaction(block, sink),
+        word => foreign(0, None, "content[].", word, block, sink),
+    }
+}
+
+fn text_block(place: Option<Place>, channel: Channel, block: Value<'_>, sink: &mut FragmentSink<'_>) {
+    put(place, Part::Open(channel), sink);
+    content(place, block, sink);
+}
+
+/// The members of a text or thinking block, and of the deltas that grow any block.
+fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let index = place.map(|place| place.index);
+    for (key, value) in content.members() {
+        match (key, value.filled()) {
+            ("type", _) => {}
+            ("text", Some(text)) => put(place, Part::Text { channel: Channel::Text, text }, sink),
+            ("thinking", Some(text)) => put(place, Part::Text { channel: Channel::REASONING, text }, sink),
+            ("signature", Some(data)) => {
+                put(place, Part::Detail { kind: DetailKind::Signature, index, data, extra: None }, sink);
+            }
+            ("data", Some(data)) => {
+                put(place, Part::Detail { kind: DetailKind::Redacted, index, data, extra: None }, sink);
+            }
+            ("text" | "thinking" | "signature" | "data", None) => {}
+            ("partial_json", _) => {
+                let arguments = value.str().map(Arguments::Text);
+                let part = Part::Call { id: None, name: None, kind: CallKind::Function, arguments };
+                put(place, part, sink);
+            }
+            ("citation", _) => put(place, Part::Annotation(value.raw()), sink),
+            ("citations", _) => {
+                for citation in value.elements() {
+                    put(place, Part::Annotation(citation.raw()), sink);
+                }
+            }
+            _ => foreign(0, place, "content[].", key, value, sink),
+        }
+    }
+}
+
+fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
+    match delta.get("type").and_then(Value::str) {
+        Some(word) if word.is("compaction_delta") => compaction(delta, sink),
+        _ => content(place, delta, sink),
+    }
+}
+
+/// The summary that replaces what came before: not part of the answer, but to be sent back.
+fn compaction(compaction: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in compaction.members() {
+        if key != "type" {
+            foreign(0, None, "content[].compaction.", key, value, sink);
+        }
+    }
+}
+
+fn call(place: Option<Place>, kind: CallKind, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+    let (mut id, mut name, mut arguments) = (None, None, Arguments::Text(Str::Plain("")));
+    for (key, value) in block.members() {
+        match key {
+            "id" => id = value.filled(),
+            "name" => name = value.filled(),
+            "input" => match value.kind() {
+                Kind::Null => {}
+                Kind::String => arguments = value.str().map_or(arguments, Arguments::Text),
+                // Where deltas may follow, `{}` only holds the place of what they will bring.
+                Kind::Object if extent == Extent::Beginning && value.members().next().is_none() => {}
+                _ => arguments = Arguments::Value(value.raw()),
+            },
+            _ => {}
+        }
+    }
+    put(place, Part::Call { id, name, kind, arguments: Some(arguments) }, sink);
+    for (key, value) in block.members() {
+        if !matches!(key, "type" | "id" | "name" | "input") {
+            foreign(0, place, "content[].", key, value, sink);
+        }
+    }
+}
+
+fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if usage.members().next().is_none() {
+        return;
+    }
+    let count = |key: &str| usage.get(key).and_then(Value::count);
+    let cached_tokens = count("cache_read_input_tokens");
+    let cache_write_tokens = count("cache_creation_input_tokens");
+    let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
+    let counters = Counters {
+        // The wire counts cached tokens beside the input.
+        input_tokens: count("input_tokens").map(|input| input.saturating_add(cache)),
+        output_tokens: count("output_tokens"),
+        total_tokens: None,
+        cached_tokens,
+        cache_write_tokens,
+        reasoning_tokens: usage
+            .get("output_tokens_details")
+            .and_then(|details| details.get("thinking_tokens"))
+            .and_then(Value::count),
+    };
+    put(None, Part::Usage { counters, raw: usage.raw() }, sink);
+}

@@ -1,0 +1,307 @@
+//! Amazon Bedrock Converse and ConverseStream.
+//!
+//! A stream event is the bare object under a name that only the framing knows, or (as the SDKs print it)
+//! an object with that name as its one member: `{"contentBlockDelta": {…}}`. Blocks are numbered by
+//! `contentBlockIndex`, in a whole answer by their position. Text and thoughts begin without an event of
+//! their own. What begins a block, what grows it and what a whole answer holds is written with the same
+//! words, so all three are read by the same code.
+
+use super::{Input, Protocol, error, finish_reason, foreign};
+use crate::event::{CallKind, Counters, DetailKind, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::json::{Kind, Str, Value};
+
+pub(super) static PROTOCOL: Protocol = Protocol {
+    name: "bedrock-converse",
+    aliases: &["converse", "bedrock"],
+    title: "Amazon Bedrock Converse",
+    volatile: VOLATILE,
+    recognise,
+    decode,
+};
+
+/// Padding that hides token lengths.
+const VOLATILE: &[&str] = &["p"];
+
+const EVENTS: &[&str] = &[
+    "messageStart",
+    "contentBlockStart",
+    "contentBlockDelta",
+    "contentBlockStop",
+    "messageStop",
+    "metadata",
+];
+
+const FINISH: &[(&str, FinishReason)] = &[
+    ("end_turn", FinishReason::Stop),
+    ("stop_sequence", FinishReason::Stop),
+    ("max_tokens", FinishReason::Length),
+    ("model_context_window_exceeded", FinishReason::Length),
+    ("tool_use", FinishReason::ToolCalls),
+    ("guardrail_intervened", FinishReason::ContentFilter),
+    ("content_filtered", FinishReason::ContentFilter),
+    ("malformed_model_output", FinishReason::Error),
+    ("malformed_tool_use", FinishReason::Error),
+];
+
+fn recognise(input: &Input<'_>) -> bool {
+    let body = input.value;
+    if let Some(name) = input.event {
+        return is_event(name, body);
+    }
+    is_whole(body) || body.members().any(|(name, value)| is_event(name, value) || is_exception(name, value))
+}
+
+fn is_whole(body: Value<'_>) -> bool {
+    body.get("output")
+        .and_then(|output| output.get("message"))
+        .is_some_and(|message| message.get("content").is_some_and(|content| content.kind() == Kind::Array))
+}
+
+fn is_event(name: &str, value: Value<'_>) -> bool {
+    match name {
+        // The one name that others use too.
+        "metadata" => ["usage", "metrics", "trace"].iter().any(|key| value.get(key).is_some()),
+        _ => value.kind() == Kind::Object && EVENTS.contains(&name),
+    }
+}
+
+/// Such as `throttlingException`.
+fn is_exception(name: &str, value: Value<'_>) -> bool {
+    value.kind() == Kind::Object && name.ends_with("Exception")
+}
+
+fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+    let body = input.value;
+    match input.event {
+        Some(name) if EVENTS.contains(&name) => return event(name, body, sink),
+        Some(name) if is_exception(name, body) => {
+            error(body, sink);
+            return;
+        }
+        _ => {}
+    }
+    if is_whole(body) {
+        answer(body, sink);
+        put(None, Part::Done, sink);
+    } else if body.members().any(|(name, value)| is_event(name, value) || is_exception(name, value)) {
+        for (name, value) in body.members() {
+            if EVENTS.contains(&name) {
+                event(name, value, sink);
+            } else if is_exception(name, value) {
+                error(value, sink);
+            } else if !VOLATILE.contains(&name) {
+                foreign(0, None, "", name, value, sink);
+            }
+        }
+    } else if input.event.is_none() && body.get("message").or(body.get("Message")).is_some() {
+        error(body, sink);
+    } else {
+        foreign(0, None, "", input.event.unwrap_or_default(), body, sink);
+    }
+}
+
+fn put(place: Option<Place>, part: Part<'_>, sink: &mut FragmentSink<'_>) {
+    sink.put(Fragment { choice: 0, place, part });
+}
+
+fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if !name.starts_with("contentBlock") {
+        answer(event, sink);
+    } else {
+        let place = event.get("contentBlockIndex").and_then(Value::index).map(Place::at);
+        for (key, value) in event.members() {
+            match key {
+                "contentBlockIndex" => {}
+                "start" | "delta" => content(place, value, sink),
+                key if VOLATILE.contains(&key) => {}
+                _ => foreign(0, place, "content[].", key, value, sink),
+            }
+        }
+        if name == "contentBlockStop" {
+            put(place, Part::End, sink);
+        }
+    }
+    if name == "messageStop" {
+        // Usage may follow, but no content.
+        put(None, Part::Done, sink);
+    }
+}
+
+/// A whole answer, or the events that tell its parts besides the content.
+fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in answer.members() {
+        match key {
+            // Always the assistant's.
+            "role" => {}
+            "output" => {
+                for (key, value) in value.members() {
+                    match key {
+                        "message" => message(value, sink),
+                        _ => foreign(0, None, "output.", key, value, sink),
+                    }
+                }
+            }
+            "usage" => usage(value, sink),
+            "stopReason" => {
+                if let Some(word) = value.filled() {
+                    let reason = finish_reason(word, FINISH);
+                    put(None, Part::Finish { reason, raw: Some(word) }, sink);
+                }
+            }
+            key if VOLATILE.contains(&key) => {}
+            _ => foreign(0, None, "", key, value, sink),
+        }
+    }
+}
+
+fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in message.members() {
+        match key {
+            "role" => {}
+            "content" => {
+                for (index, block) in value.elements().enumerate() {
+                    let place = i64::try_from(index).ok().map(Place::at);
+                    content(place, block, sink);
+                    put(place, Part::End, sink);
+                }
+            }
+            _ => foreign(0, None, "output.message.", key, value, sink),
+        }
+    }
+}
+
+/// A block of a whole answer, or the beginning or a delta of one.
+fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in content.members() {
+        match key {
+            // Some gateways name the kind beside the member that says it.
+            "type" if value.kind() == Kind::String => {}
+            "text" => text(place, Channel::Text, value, sink),
+            "reasoningContent" => reasoning(place, value, sink),
+            "toolUse" => call(place, value, sink),
+            "toolResult" => result(place, value, sink),
+            "citation" => annotation(place, value, sink),
+            "citationsContent" => {
+                for (key, value) in value.members() {
+                    match key {
+                        "content" => {
+                            for (key, value) in value.elements().flat_map(Value::members) {
+                                match key {
+                                    "text" => text(place, Channel::Text, value, sink),
+                                    _ => foreign(0, place, "content[].citationsContent.", key, value, sink),
+                                }
+                            }
+                        }
+                        "citations" => {
+                            value.elements().for_each(|citation| annotation(place, citation, sink));
+                        }
+                        _ => foreign(0, place, "content[].citationsContent.", key, value, sink),
+                    }
+                }
+            }
+            _ => foreign(0, place, "content[].", key, value, sink),
+        }
+    }
+}
+
+fn text(place: Option<Place>, channel: Channel, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if let Some(text) = value.filled() {
+        put(place, Part::Text { channel, text }, sink);
+    }
+}
+
+/// A citation may come before the text that it belongs to.
+fn annotation(place: Option<Place>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
+    put(place, Part::Open(Channel::Text), sink);
+    put(place, Part::Annotation(citation.raw()), sink);
+}
+
+fn reasoning(place: Option<Place>, reasoning: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in reasoning.members() {
+        let kind = match key {
+            "reasoningText" => {
+                self::reasoning(place, value, sink);
+                continue;
+            }
+            "text" => {
+                text(place, Channel::REASONING, value, sink);
+                continue;
+            }
+            "signature" => DetailKind::Signature,
+            "redactedContent" => DetailKind::Redacted,
+            _ => {
+                foreign(0, place, "content[].reasoningContent.", key, value, sink);
+                continue;
+            }
+        };
+        if let Some(data) = value.filled() {
+            // Thoughts may have no text to show, and then nothing has opened their block.
+            put(place, Part::Open(Channel::REASONING), sink);
+            let index = place.map(|place| place.index);
+            put(place, Part::Detail { kind, index, data, extra: None }, sink);
+        }
+    }
+}
+
+fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut id, mut name, mut kind, mut arguments) = (None, None, CallKind::Function, None);
+    for (key, value) in tool.members() {
+        match key {
+            "toolUseId" => id = value.filled(),
+            "name" => name = value.filled(),
+            "type" => {
+                if value.str().is_some_and(|word| word.is("server_tool_use")) {
+                    kind = CallKind::Builtin;
+                }
+            }
+            "input" => {
+                arguments = match value.kind() {
+                    Kind::Null => None,
+                    Kind::String => value.str().map(Arguments::Text),
+                    _ => Some(Arguments::Value(value.raw())),
+                };
+            }
+            _ => {}
+        }
+    }
+    // A name comes whole.
+    let arguments = arguments.or(name.map(|_| Arguments::Text(Str::Plain(""))));
+    put(place, Part::Call { id, name, kind, arguments }, sink);
+    for (key, value) in tool.members() {
+        if !matches!(key, "toolUseId" | "name" | "type" | "input") {
+            foreign(0, place, "content[].toolUse.", key, value, sink);
+        }
+    }
+}
+
+/// What a tool of the provider's answered: whole; or, streamed, its head and then its content.
+fn result(place: Option<Place>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let call = result.get("toolUseId").and_then(Value::filled);
+    if call.is_some() {
+        // From here on the result's place stands for its call, so that the content finds it.
+        let part = Part::Call { id: call, name: None, kind: CallKind::Builtin, arguments: None };
+        put(place, part, sink);
+    }
+    put(place, Part::ToolResult { call, value: result.raw() }, sink);
+}
+
+fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if usage.members().next().is_none() {
+        return;
+    }
+    let count = |key: &str| usage.get(key).and_then(Value::count);
+    let cached_tokens = count("cacheReadInputTokens").or_else(|| count("cacheReadInputTokenCount"));
+    let cache_write_tokens = count("cacheWriteInputTokens").or_else(|| count("cacheWriteInputTokenCount"));
+    let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
+    let counters = Counters {
+        // The wire counts cached tokens beside the input.
+        input_tokens: count("inputTokens").map(|input| input.saturating_add(cache)),
+        output_tokens: count("outputTokens"),
+        total_tokens: count("totalTokens"),
+        cached_tokens,
+        cache_write_tokens,
+        reasoning_tokens: None,
+    };
+    put(None, Part::Usage { counters, raw: usage.raw() }, sink);
+}
