@@ -2,12 +2,16 @@
 //! dialect, streamed or whole, into one clean sequence of events and one finished message with valid
 //! tool calls.
 
+pub mod accumulator;
 pub mod dialect;
 pub mod error;
 pub mod event;
 pub mod fragment;
 pub mod framing;
+pub mod grammar;
 pub mod json;
+pub mod message;
+pub mod pipeline;
 pub mod protocol;
 pub mod weave;
 

@@ -119,7 +119,7 @@ fn error<'a>(error: Value<'a>, sink: &mut FragmentSink<'_>) -> bool {
 }
 
 /// The words of an error object, wherever the provider put them.
-fn error_message(error: Value<'_>) -> Option<Str<'_>> {
+pub(crate) fn error_message(error: Value<'_>) -> Option<Str<'_>> {
     const WORDS: [&str; 6] = ["message", "error", "detail", "error_message", "reason", "type"];
     let mut at = error;
     for _ in 0..4 {

@@ -1,0 +1,479 @@
+//! The finished message: what an answer amounts to.
+//!
+//! A [`Message`] is built by the [`Accumulator`](crate::accumulator::Accumulator) and can be looked at
+//! while it grows. It serialises to the JSON object that the program prints.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::event::{BlockId, CallKind, Completion, Counters, Detail, FinishReason, Json, Notice, Span};
+use crate::{Error, ErrorKind, Result};
+
+/// An answer, finished or growing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Message {
+    /// The provider's id of the answer.
+    pub id: Option<String>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// The candidate answers, in the order in which they were first heard of. Usually one.
+    pub choices: Vec<Choice>,
+    /// Token counts, if any were reported.
+    pub usage: Option<Usage>,
+    /// Oddities that were recovered from.
+    pub notices: Vec<Notice<'static>>,
+    /// Errors that the upstream reported.
+    pub errors: Vec<UpstreamError>,
+    /// What only the protocol knows of the answer as a whole; the newest value of each path.
+    pub foreign: Foreign,
+}
+
+/// One candidate answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Choice {
+    /// Its number.
+    pub number: u32,
+    /// Its content, in the order in which the blocks began.
+    pub blocks: Vec<Block>,
+    /// Signatures, encrypted and redacted parts, summaries; merged by index and kind.
+    pub reasoning_details: Vec<ReasoningDetail>,
+    /// Annotations and citations, in order of arrival.
+    pub annotations: Vec<Annotation>,
+    /// Log probabilities, one entry per token, in order of arrival.
+    pub logprobs: Vec<Value>,
+    /// Results of tools that the provider ran, in order of arrival.
+    pub tool_results: Vec<ToolResult>,
+    /// Why it finished; none while it has not.
+    pub finish: Option<Finish>,
+    /// What only the protocol knows of this choice; the newest value of each path.
+    pub foreign: Foreign,
+}
+
+/// A piece of content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// Its number in the stream of events.
+    pub id: BlockId,
+    /// What it holds.
+    pub content: Content,
+    /// Whether it has ended.
+    pub is_ended: bool,
+    /// Where in the text stream it stood, if a dialect extractor found it there.
+    pub source: Span,
+    /// What only the protocol knows of it; the newest value of each path.
+    pub foreign: Foreign,
+}
+
+/// What a [`Block`] holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Visible text.
+    Text(String),
+    /// Thoughts.
+    Reasoning(String),
+    /// A refusal.
+    Refusal(String),
+    /// A tool call.
+    ToolCall(ToolCall),
+}
+
+/// A tool call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The provider's id, or a made one.
+    pub id: String,
+    /// Whether the id was made here (`tool_<choice>_<ordinal>`), because the provider gave none.
+    pub has_made_id: bool,
+    /// The tool's name; empty if the provider never gave one.
+    pub name: String,
+    /// The argument text, byte for byte; empty if there was none. See [`ToolCall::arguments`].
+    pub raw_arguments: String,
+    /// Who runs it and what its arguments are.
+    pub kind: CallKind,
+    /// Whether it ended as it should.
+    pub completion: Completion,
+}
+
+/// Why a call's arguments cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Invalid {
+    /// The reason.
+    pub reason: InvalidReason,
+    /// In words.
+    pub detail: String,
+}
+
+/// The reasons of [`Invalid`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InvalidReason {
+    /// The text was cut off before the value was complete.
+    Incomplete,
+    /// The text is not JSON.
+    NotJson,
+    /// The text is JSON, but not an object.
+    NotAnObject,
+    /// The call has no name.
+    NoName,
+}
+
+/// Something about the thoughts besides their text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReasoningDetail {
+    /// The reasoning block it belongs to, where one is known.
+    #[serde(skip)]
+    pub block: Option<BlockId>,
+    /// The detail, its pieces joined.
+    #[serde(flatten)]
+    pub detail: Detail<'static>,
+}
+
+/// An annotation of the text, as the provider wrote it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Annotation {
+    /// The block it annotates, where one is known.
+    pub block: Option<BlockId>,
+    /// The annotation.
+    pub value: Value,
+}
+
+/// What a tool that the provider ran answered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolResult {
+    /// The call's block, where one is known.
+    #[serde(skip)]
+    pub block: Option<BlockId>,
+    /// The call's id, as the provider wrote it.
+    pub call: Option<String>,
+    /// The result, as the provider wrote it.
+    pub value: Value,
+}
+
+/// Why a choice finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finish {
+    /// In our words.
+    pub reason: FinishReason,
+    /// In the provider's.
+    pub raw: Option<String>,
+}
+
+/// Token counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// Normalised.
+    #[serde(flatten)]
+    pub counters: Counters,
+    /// The provider's own object, merged over the stream.
+    pub raw: Value,
+}
+
+/// An error that the upstream reported.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UpstreamError {
+    /// In words.
+    pub message: String,
+    /// The provider's error.
+    pub raw: Value,
+}
+
+/// Values that only the protocol knows, by path.
+pub type Foreign = Map<String, Value>;
+
+impl Message {
+    /// The choice of that number.
+    pub fn choice(&self, number: u32) -> Option<&Choice> {
+        match self.choices.get(number as usize) {
+            Some(choice) if choice.number == number => Some(choice),
+            _ => self.choices.iter().find(|choice| choice.number == number),
+        }
+    }
+
+    /// The first choice: the one with the smallest number.
+    pub fn first(&self) -> Option<&Choice> {
+        self.choices.iter().min_by_key(|choice| choice.number)
+    }
+
+    /// The visible text of the first choice.
+    pub fn text(&self) -> Cow<'_, str> {
+        self.first().map(Choice::text).unwrap_or_default()
+    }
+
+    /// The thoughts of the first choice.
+    pub fn reasoning(&self) -> Cow<'_, str> {
+        self.first().map(Choice::reasoning).unwrap_or_default()
+    }
+
+    /// The tool calls of the first choice, in the order in which they began.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.first().into_iter().flat_map(Choice::tool_calls)
+    }
+
+    /// Why the first choice finished.
+    pub fn finish_reason(&self) -> Option<FinishReason> {
+        self.first()?.finish.as_ref().map(|finish| finish.reason)
+    }
+}
+
+impl Choice {
+    /// All visible text, joined.
+    pub fn text(&self) -> Cow<'_, str> {
+        self.joined(|content| match content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// All thoughts, joined.
+    pub fn reasoning(&self) -> Cow<'_, str> {
+        self.joined(|content| match content {
+            Content::Reasoning(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// All refusal text, joined.
+    pub fn refusal(&self) -> Cow<'_, str> {
+        self.joined(|content| match content {
+            Content::Refusal(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// The tool calls, in the order in which they began.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.blocks.iter().filter_map(|block| match &block.content {
+            Content::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    fn joined<'a>(&'a self, pick: impl Fn(&'a Content) -> Option<&'a String>) -> Cow<'a, str> {
+        let mut picked = self.blocks.iter().filter_map(|block| pick(&block.content));
+        match (picked.next(), picked.next()) {
+            (None, _) => Cow::Borrowed(""),
+            (Some(only), None) => Cow::Borrowed(only),
+            (Some(first), Some(second)) => {
+                let mut all = format!("{first}{second}");
+                picked.for_each(|text| all.push_str(text));
+                Cow::Owned(all)
+            }
+        }
+    }
+}
+
+impl ToolCall {
+    /// The arguments as JSON text (for a custom tool: free text). A whole call without any argument text
+    /// has `{}`; the text of an invalid call is as the model wrote it.
+    pub fn arguments(&self) -> &str {
+        let is_empty = self.raw_arguments.bytes().all(|byte| byte.is_ascii_whitespace());
+        match (self.kind, self.completion) {
+            (CallKind::Function | CallKind::Builtin, Completion::Whole) if is_empty => "{}",
+            _ => &self.raw_arguments,
+        }
+    }
+
+    /// Why the call cannot be run as it is, if it cannot.
+    pub fn invalid(&self) -> Option<Invalid> {
+        let invalid = |reason, detail: String| Some(Invalid { reason, detail });
+        if self.name.is_empty() {
+            return invalid(InvalidReason::NoName, "the call has no name".to_owned());
+        }
+        if self.kind != CallKind::Function {
+            let is_cut = self.completion == Completion::Cut;
+            let detail = || format!("the input of {} was cut off", self.name);
+            return is_cut.then(|| Invalid { reason: InvalidReason::Incomplete, detail: detail() });
+        }
+        match serde_json::from_str::<&serde_json::value::RawValue>(self.arguments()) {
+            Ok(_) if self.arguments().trim_ascii_start().starts_with('{') => None,
+            Ok(_) => invalid(
+                InvalidReason::NotAnObject,
+                format!("the arguments of {} are not a JSON object", self.name),
+            ),
+            Err(error) if self.completion == Completion::Cut && error.is_eof() => invalid(
+                InvalidReason::Incomplete,
+                format!(
+                    "the arguments of {} were cut off after {} bytes",
+                    self.name,
+                    self.raw_arguments.len()
+                ),
+            ),
+            Err(error) => invalid(
+                InvalidReason::NotJson,
+                format!("the arguments of {} are not JSON: {error}", self.name),
+            ),
+        }
+    }
+
+    /// The arguments as a JSON object.
+    pub fn object(&self) -> Result<Map<String, Value>> {
+        if let Some(invalid) = self.invalid() {
+            return Err(Error::new(ErrorKind::Invalid, 0, invalid.detail));
+        }
+        self.parse()
+    }
+
+    /// The arguments as a value of your own type.
+    ///
+    /// ```
+    /// # use callweave::message::ToolCall;
+    /// # let call = ToolCall { id: "call_1".into(), has_made_id: false, name: "weather".into(),
+    /// #     raw_arguments: r#"{"city": "Oslo"}"#.into(), kind: Default::default(), completion: Default::default() };
+    /// #[derive(serde::Deserialize)]
+    /// struct Weather { city: String }
+    /// let Weather { city } = call.parse()?;
+    /// assert_eq!(city, "Oslo");
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(self.arguments()).map_err(|error| {
+            let offset = error.column() as u64;
+            Error::new(ErrorKind::Invalid, offset, format!("the arguments of {}: {error}", self.name))
+        })
+    }
+
+    /// A ready-made answer for the model that made an invalid call; none for a valid one.
+    pub fn error_result(&self) -> Option<String> {
+        let invalid = self.invalid()?;
+        Some(format!("error: {}; send the call again with one complete JSON object", invalid.detail))
+    }
+}
+
+impl Usage {
+    /// Merges what the provider reported later: counters by maximum, other fields by the newest.
+    pub(crate) fn merge(&mut self, counters: &Counters, raw: &Json<'_>) {
+        let own = &mut self.counters;
+        for (known, given) in [
+            (&mut own.input_tokens, counters.input_tokens),
+            (&mut own.output_tokens, counters.output_tokens),
+            (&mut own.total_tokens, counters.total_tokens),
+            (&mut own.cached_tokens, counters.cached_tokens),
+            (&mut own.cache_write_tokens, counters.cache_write_tokens),
+            (&mut own.reasoning_tokens, counters.reasoning_tokens),
+        ] {
+            *known = (*known).max(given);
+        }
+        merge_value(&mut self.raw, raw.to_value());
+    }
+
+    /// The counters with the total filled in where the provider gave none.
+    pub fn counters(&self) -> Counters {
+        let Counters { input_tokens, output_tokens, .. } = self.counters;
+        let sum = match (input_tokens, output_tokens) {
+            (None, None) => None,
+            (input, output) => Some(input.unwrap_or(0).saturating_add(output.unwrap_or(0))),
+        };
+        Counters { total_tokens: self.counters.total_tokens.or(sum), ..self.counters }
+    }
+}
+
+/// Merges `newer` into `known`. Usage objects are flat or nearly so; what is nested deeper than a few
+/// levels is replaced.
+fn merge_value(known: &mut Value, newer: Value) {
+    fn merge(known: &mut Value, newer: Value, levels: u8) {
+        match (known, newer) {
+            (_, Value::Null) => {}
+            (Value::Object(known), Value::Object(newer)) if levels > 0 => {
+                for (key, value) in newer {
+                    match known.get_mut(&key) {
+                        Some(known) => merge(known, value, levels - 1),
+                        None => {
+                            known.insert(key, value);
+                        }
+                    }
+                }
+            }
+            (Value::Number(known), Value::Number(newer)) => {
+                if newer.as_f64() >= known.as_f64() {
+                    *known = newer;
+                }
+            }
+            (known, newer) => *known = newer,
+        }
+    }
+    merge(known, newer, 8);
+}
+
+impl Serialize for ToolCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("arguments", self.arguments())?;
+        map.serialize_entry("kind", &self.kind)?;
+        if self.has_made_id {
+            map.serialize_entry("has_made_id", &true)?;
+        }
+        if let Some(invalid) = self.invalid() {
+            map.serialize_entry("invalid", &invalid)?;
+        }
+        map.end()
+    }
+}
+
+/// Writes the members that describe one choice.
+fn serialize_choice<M: SerializeMap>(choice: &Choice, map: &mut M) -> std::result::Result<(), M::Error> {
+    let filled = |text: Cow<'_, str>| (!text.is_empty()).then(|| text.into_owned());
+    map.serialize_entry("role", "assistant")?;
+    map.serialize_entry("content", &filled(choice.text()))?;
+    map.serialize_entry("reasoning", &filled(choice.reasoning()))?;
+    map.serialize_entry("reasoning_details", &choice.reasoning_details)?;
+    map.serialize_entry("refusal", &filled(choice.refusal()))?;
+    map.serialize_entry("tool_calls", &choice.tool_calls().collect::<Vec<_>>())?;
+    if !choice.tool_results.is_empty() {
+        map.serialize_entry("tool_results", &choice.tool_results)?;
+    }
+    map.serialize_entry(
+        "annotations",
+        &choice.annotations.iter().map(|note| &note.value).collect::<Vec<_>>(),
+    )?;
+    map.serialize_entry("logprobs", &choice.logprobs)?;
+    map.serialize_entry("finish_reason", &choice.finish.as_ref().map(|finish| finish.reason))?;
+    map.serialize_entry("raw_finish_reason", &choice.finish.as_ref().and_then(|finish| finish.raw.as_ref()))
+}
+
+struct Numbered<'a>(&'a Choice);
+
+impl Serialize for Numbered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("index", &self.0.number)?;
+        serialize_choice(self.0, &mut map)?;
+        map.end()
+    }
+}
+
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let empty = Choice::default();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("model", &self.model)?;
+        serialize_choice(self.first().unwrap_or(&empty), &mut map)?;
+        let usage =
+            self.usage.as_ref().map(|usage| Usage { counters: usage.counters(), raw: usage.raw.clone() });
+        map.serialize_entry("usage", &usage)?;
+        map.serialize_entry("notices", &self.notices)?;
+        if !self.errors.is_empty() {
+            map.serialize_entry("errors", &self.errors)?;
+        }
+        if self.choices.len() > 1 {
+            map.serialize_entry("choices", &self.choices.iter().map(Numbered).collect::<Vec<_>>())?;
+        }
+        map.end()
+    }
+}
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) | Self::Reasoning(text) | Self::Refusal(text) => f.write_str(text),
+            Self::ToolCall(call) => write!(f, "{}({})", call.name, call.arguments()),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Bytes → events: framing, protocol and weave in a row.
+//!
+//! ```
+//! use callweave::pipeline::{Decoder, decode};
+//!
+//! let body = r#"{"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop",
+//!     "message": {"role": "assistant", "content": "Hello"}}]}"#;
+//! assert_eq!(decode(body.as_bytes())?.text(), "Hello");
+//!
+//! // The same in pieces, as they come.
+//! let mut decoder = Decoder::detect();
+//! let mut message = callweave::accumulator::Accumulator::new();
+//! for piece in body.as_bytes().chunks(7) {
+//!     decoder.push(piece, &mut message)?;
+//! }
+//! decoder.finish(&mut message)?;
+//! assert_eq!(message.message().text(), "Hello");
+//! # Ok::<(), callweave::Error>(())
+//! ```
+
+use crate::accumulator::Accumulator;
+use crate::event::{Body, Event, EventSink, Notice, NoticeCode};
+use crate::fragment::{Fragment, FragmentSink, Part};
+use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
+use crate::json::{Str, Tape, escape_into};
+use crate::message::Message;
+use crate::protocol::{Input, Protocol};
+use crate::weave::Weave;
+use crate::{Error, ErrorKind, Result};
+
+/// Decodes a whole answer, streamed or not, of a protocol that is found out.
+pub fn decode(bytes: &[u8]) -> Result<Message> {
+    collect(Decoder::detect(), bytes)
+}
+
+/// Decodes a whole answer of a known protocol.
+pub fn decode_as(protocol: &'static Protocol, bytes: &[u8]) -> Result<Message> {
+    collect(Decoder::new(protocol), bytes)
+}
+
+fn collect(mut decoder: Decoder, bytes: &[u8]) -> Result<Message> {
+    let mut accumulator = Accumulator::new();
+    decoder.push(bytes, &mut accumulator)?;
+    decoder.finish(&mut accumulator)?;
+    Ok(accumulator.take())
+}
+
+/// Bytes of an answer in any cut → events.
+pub struct Decoder {
+    framer: Framer,
+    frames: FrameDecoder,
+}
+
+impl Decoder {
+    /// A decoder of a known protocol; the framing is found out from the first bytes.
+    pub fn new(protocol: &'static Protocol) -> Self {
+        Self::with(Some(protocol), Framer::detect(Limits::default()))
+    }
+
+    /// A decoder that finds out the protocol from the first frames.
+    pub fn detect() -> Self {
+        Self::with(None, Framer::detect(Limits::default()))
+    }
+
+    /// A decoder with everything chosen: a protocol or none, a framer with its limits.
+    pub fn with(protocol: Option<&'static Protocol>, framer: Framer) -> Self {
+        Self { framer, frames: FrameDecoder { protocol, ..FrameDecoder::detect() } }
+    }
+
+    /// The protocol, once it is known.
+    pub fn protocol(&self) -> Option<&'static Protocol> {
+        self.frames.protocol
+    }
+
+    /// The framing, once it is known.
+    pub fn framing(&self) -> Option<Framing> {
+        self.framer.framing()
+    }
+
+    /// Takes the next bytes. An error ends the stream; what was emitted before stays, and
+    /// [`Decoder::finish`] may still be called to end the blocks that are open.
+    pub fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
+        let Self { framer, frames } = self;
+        framer.push(bytes, &mut |frame: Frame<'_>| frames.push(&frame, sink))
+    }
+
+    /// Says that no bytes will come any more.
+    pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
+        let Self { framer, frames } = self;
+        let framed = framer.finish(&mut |frame: Frame<'_>| frames.push(&frame, sink));
+        let decoded = frames.finish(sink);
+        framed.and(decoded)
+    }
+}
+
+/// Frames → events: for callers that have frames (or decoded JSON) instead of bytes.
+#[derive(Default)]
+pub struct FrameDecoder {
+    protocol: Option<&'static Protocol>,
+    weave: Weave,
+    tape: Tape,
+    /// Frames from before the protocol was known.
+    held: Vec<Held>,
+    frames: u64,
+}
+
+struct Held {
+    event: Option<String>,
+    data: String,
+    offset: u64,
+}
+
+/// A stream that has not shown its protocol after this many frames will not.
+const MAX_HELD: usize = 64;
+
+impl FrameDecoder {
+    /// A decoder of a known protocol.
+    pub fn new(protocol: &'static Protocol) -> Self {
+        Self { protocol: Some(protocol), ..Self::default() }
+    }
+
+    /// A decoder that finds out the protocol from the first frames.
+    pub fn detect() -> Self {
+        Self::default()
+    }
+
+    /// The protocol, once it is known.
+    pub fn protocol(&self) -> Option<&'static Protocol> {
+        self.protocol
+    }
+
+    /// Takes the next frame.
+    pub fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
+        self.frames += 1;
+        if frame.is_lossy {
+            let detail = "bytes that are not UTF-8 were replaced";
+            let notice = Notice::new(NoticeCode::InvalidUtf8, frame.offset, detail);
+            sink.put(Event::new(0, Body::Notice(notice)));
+        }
+        let data = frame.data.trim_ascii();
+        if data.is_empty() {
+            return;
+        }
+        if frame.kind == FrameKind::Error {
+            return self.fail(frame, sink);
+        }
+        if data == "[DONE]" {
+            return self.weave.push(frame.offset, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
+        }
+        let Self { protocol, weave, tape, held, .. } = self;
+        let Ok(value) = tape.parse(data) else {
+            return self.malformed(frame, sink);
+        };
+        let input = Input { event: frame.event, value };
+        let known = match *protocol {
+            Some(known) => known,
+            None => {
+                let Some(found) = Protocol::detect(&input) else {
+                    if held.len() < MAX_HELD {
+                        let (event, data) = (frame.event.map(Into::into), data.to_owned());
+                        held.push(Held { event, data, offset: frame.offset });
+                    }
+                    return;
+                };
+                *protocol = Some(found);
+                Self::release(held, found, weave, sink);
+                found
+            }
+        };
+        weave.push(frame.offset, |fragments| known.decode(&input, fragments), sink);
+    }
+
+    /// Takes the next frame as decoded JSON.
+    pub fn push_value(&mut self, value: &serde_json::Value, sink: &mut EventSink<'_>) {
+        let data = value.to_string();
+        let offset = self.frames;
+        self.push(
+            &Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy: false },
+            sink,
+        );
+    }
+
+    /// Says that no frame will come any more. The error says that the protocol could not be told.
+    pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
+        let is_unknown = self.protocol.is_none() && !self.held.is_empty();
+        if is_unknown || self.frames == 0 {
+            let what =
+                if is_unknown { "the protocol cannot be told from the input" } else { "the input is empty" };
+            return Err(Error::new(ErrorKind::Unknown, 0, what));
+        }
+        self.weave.finish(sink);
+        Ok(())
+    }
+
+    fn release(held: &mut Vec<Held>, protocol: &Protocol, weave: &mut Weave, sink: &mut EventSink<'_>) {
+        let mut tape = Tape::new();
+        for Held { event, data, offset } in held.drain(..) {
+            if let Ok(value) = tape.parse(&data) {
+                let input = Input { event: event.as_deref(), value };
+                weave.push(offset, |fragments| protocol.decode(&input, fragments), sink);
+            }
+        }
+    }
+
+    /// The framing itself calls the frame an error.
+    fn fail(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
+        let Self { weave, tape, .. } = self;
+        weave.push(
+            frame.offset,
+            |fragments| match tape.parse(frame.data) {
+                Ok(value) => {
+                    let message = crate::protocol::error_message(value)
+                        .or(frame.event.map(Str::Plain))
+                        .unwrap_or(Str::Plain("the upstream reports an error"));
+                    fragments.put(Fragment::new(Part::Error { message, raw: value.raw() }));
+                }
+                Err(_) => report_text(frame.data, fragments),
+            },
+            sink,
+        );
+    }
+
+    /// The frame is not JSON. Alone, it is a plain-text error; among others it is damage.
+    fn malformed(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
+        if self.frames == 1 {
+            return self.weave.push(frame.offset, |fragments| report_text(frame.data, fragments), sink);
+        }
+        let part = Part::Notice {
+            code: NoticeCode::MalformedFrame,
+            detail: "a frame is not JSON",
+            text: Some(frame.data),
+        };
+        self.weave.push(frame.offset, |fragments| fragments.put(Fragment::new(part)), sink);
+    }
+}
+
+fn report_text(text: &str, fragments: &mut FragmentSink<'_>) {
+    let mut raw = String::from("\"");
+    escape_into(text, &mut raw);
+    raw.push('"');
+    fragments.put(Fragment::new(Part::Error { message: Str::Plain(text), raw: &raw }));
+}
