@@ -80,3 +80,46 @@ mod scan {
         });
     }
 }
+
+/// A growing argument in four-byte deltas, the value looked at after each.
+#[divan::bench_group(sample_count = 10)]
+mod partial {
+    use callweave::json::partial::{Growing, Partial};
+    use jiter::{JsonValue, PartialMode};
+
+    use super::*;
+
+    const SIZES: [usize; 3] = [4_000, 16_000, 64_000];
+
+    fn of_size(size: usize) -> String {
+        let line = "let value = compute(input, \\\"name\\\");\\n";
+        format!(r#"{{"path": "src/lib.rs", "content": "{}"}}"#, line.repeat(size / line.len()))
+    }
+
+    #[divan::bench(args = [4_000, 16_000, 64_000, 1_000_000])]
+    fn callweave_partial(bencher: Bencher, size: usize) {
+        let text = of_size(size);
+        bencher.counter(BytesCount::of_str(&text)).bench(|| {
+            let mut partial = Partial::new(Growing::Strings);
+            for piece in text.as_bytes().chunks(4) {
+                partial.push(std::str::from_utf8(piece).expect("the text is ASCII"));
+                black_box(partial.value());
+            }
+            assert_eq!(partial.status(), Status::Complete);
+        });
+    }
+
+    #[divan::bench(args = SIZES)]
+    fn jiter_partial(bencher: Bencher, size: usize) {
+        let text = of_size(size);
+        bencher.counter(BytesCount::of_str(&text)).bench(|| {
+            for end in (4..=text.len()).step_by(4) {
+                let prefix = &text.as_bytes()[..end];
+                black_box(
+                    JsonValue::parse_with_config(prefix, true, PartialMode::TrailingStrings)
+                        .expect("a prefix of JSON"),
+                );
+            }
+        });
+    }
+}

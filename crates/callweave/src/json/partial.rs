@@ -1,1 +1,571 @@
 //! The best value so far of a growing JSON text.
+//!
+//! In goes argument text as it comes, in any cut; at any moment [`Partial::value`] is the value of what
+//! has come, built in place: a delta costs what is new in it, however much there was before. A member
+//! whose value has not begun is not shown; what else of the unfinished is shown, [`Growing`] says.
+//!
+//! ```
+//! use callweave::json::partial::{Growing, Partial};
+//!
+//! let mut partial = Partial::new(Growing::Strings);
+//! partial.push(r#"{"city": "Os"#);
+//! assert_eq!(partial.value(), Some(&serde_json::json!({"city": "Os"})));
+//! partial.push(r#"lo", "days": 1"#);
+//! assert_eq!(partial.value(), Some(&serde_json::json!({"city": "Oslo"})));
+//! partial.push("4}");
+//! assert_eq!(partial.value(), Some(&serde_json::json!({"city": "Oslo", "days": 14})));
+//! ```
+//!
+//! [`Partial::push_to`] also tells a sink what happens where, so that a user interface can show
+//! arguments while they are being written:
+//!
+//! ```
+//! use callweave::json::partial::{Change, Growing, Partial, Progress};
+//!
+//! let mut shown = Vec::new();
+//! let mut partial = Partial::new(Growing::Hidden);
+//! partial.push_to(r#"{"items": [{"name": "a"#, &mut |progress: Progress<'_>| {
+//!     if let Change::Grew(text) = progress.change {
+//!         shown.push(format!("{} + {text}", progress.path));
+//!     }
+//! });
+//! assert_eq!(shown, ["$.items[0].name + a"]);
+//! ```
+//!
+//! Raw control characters in strings are taken as they are, a lone surrogate becomes U+FFFD, and of two
+//! members with the same key the later one wins. Where the text breaks, the value stays as it was:
+//! mending is [`repair`](super::repair)'s work.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::str::{Surrogate, push_unit};
+use super::{Container, Kind, Literal, Scanner, Status, Token, Visit};
+use crate::event::Sink;
+
+/// A value that grows with its text. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Partial {
+    scanner: Scanner,
+    tree: Tree,
+}
+
+/// Which unfinished values are part of [`Partial::value`]. Containers always are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Growing {
+    /// None: strings, numbers and literals are shown once they are complete.
+    Hidden,
+    /// A growing string, as far as it has come.
+    #[default]
+    Strings,
+    /// A growing string and a growing number, as far as that is a number. One longer than 64 bytes is
+    /// not followed further until it is complete.
+    StringsAndNumbers,
+}
+
+/// Something happened to the value at a path.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'p> {
+    /// Where.
+    pub path: Path<'p>,
+    /// What.
+    pub change: Change<'p>,
+}
+
+/// What can happen to a value. Each is started once, may grow if it is a string or a number, and is
+/// completed once unless the text ends before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change<'p> {
+    /// It began.
+    Started(Kind),
+    /// This came to it: text of a string, decoded, or of a number, as written.
+    Grew(&'p str),
+    /// It is complete and will not change.
+    Completed(&'p Value),
+}
+
+/// Where a value stands; displayed as `$.items[2].name`.
+#[derive(Clone, Copy)]
+pub struct Path<'p>(&'p [Level]);
+
+/// A step of a [`Path`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step<'p> {
+    /// Into a member of an object.
+    Key(&'p str),
+    /// Into an element of an array.
+    Index(usize),
+}
+
+/// Anything that takes [`Progress`].
+pub type ProgressSink<'s> = dyn for<'p> Sink<Progress<'p>> + 's;
+
+impl Partial {
+    /// How many containers deep a value is kept; what is nested deeper is read but left out.
+    pub const MAX_DEPTH: usize = 128;
+
+    /// A value of which nothing has come.
+    pub fn new(growing: Growing) -> Self {
+        Self { scanner: Scanner::new(), tree: Tree::new(growing) }
+    }
+
+    /// Reads on and tells how many bytes of `text` belong to the value, as [`Scanner::push`] does.
+    pub fn push(&mut self, text: &str) -> usize {
+        self.push_to(text, &mut |_: Progress<'_>| {})
+    }
+
+    /// Reads on as [`push`](Partial::push) does, and tells `sink` what happens.
+    pub fn push_to(&mut self, text: &str, sink: &mut ProgressSink<'_>) -> usize {
+        let taken = self.scanner.push_to(text, &mut Builder { tree: &mut self.tree, sink });
+        self.tree.show_number();
+        taken
+    }
+
+    /// Says that no more text will come, which completes a number at top level.
+    pub fn finish(&mut self) -> Status {
+        self.finish_to(&mut |_: Progress<'_>| {})
+    }
+
+    /// Says that no more text will come, as [`finish`](Partial::finish) does, and tells `sink`.
+    pub fn finish_to(&mut self, sink: &mut ProgressSink<'_>) -> Status {
+        self.scanner.finish_to(&mut Builder { tree: &mut self.tree, sink })
+    }
+
+    /// The value so far; nothing before there is something to show.
+    pub fn value(&self) -> Option<&Value> {
+        self.tree.root.as_ref()
+    }
+
+    /// The value so far.
+    pub fn into_value(self) -> Option<Value> {
+        self.tree.root
+    }
+
+    /// How far the value has come.
+    pub fn status(&self) -> Status {
+        self.scanner.status()
+    }
+
+    /// Where the text stands now: which members and elements are open.
+    pub fn path(&self) -> Path<'_> {
+        Path(&self.tree.open)
+    }
+}
+
+impl Default for Partial {
+    fn default() -> Self {
+        Self::new(Growing::default())
+    }
+}
+
+impl<'p> Path<'p> {
+    /// The steps from the outermost value inwards.
+    pub fn steps(self) -> impl Iterator<Item = Step<'p>> {
+        self.0.iter().filter_map(|level| match level.container {
+            Container::Object => level.has_key.then_some(Step::Key(&level.key)),
+            Container::Array => level.begun.checked_sub(1).map(Step::Index),
+        })
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("$")?;
+        for step in self.steps() {
+            match step {
+                Step::Index(index) => write!(f, "[{index}]")?,
+                Step::Key(key) if is_name(key) => write!(f, ".{key}")?,
+                Step::Key(key) => write!(f, "[{}]", Value::from(key))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Whether a key can be displayed without quotes.
+fn is_name(key: &str) -> bool {
+    let mut letters = key.chars();
+    letters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+        && letters.all(|letter| letter.is_alphanumeric() || letter == '_')
+}
+
+/// The value and what is open in it.
+#[derive(Clone, Debug)]
+struct Tree {
+    growing: Growing,
+    root: Option<Value>,
+    open: Vec<Level>,
+    /// How many containers are open that are nested too deep to be kept.
+    skipped: u32,
+    /// The open token.
+    token: Option<Token>,
+    /// The text of the open token, unless it is a string that is shown, or a key.
+    text: String,
+    /// Whether the open token's value stands in the tree.
+    is_shown: bool,
+    surrogate: Surrogate,
+}
+
+/// An open container.
+#[derive(Clone, Debug)]
+struct Level {
+    container: Container,
+    /// How many elements have begun.
+    begun: usize,
+    /// The key of the newest member.
+    key: String,
+    has_key: bool,
+    /// Whether the newest member repeats a key and so does not stand last.
+    is_repeated: bool,
+}
+
+impl Tree {
+    fn new(growing: Growing) -> Self {
+        Self {
+            growing,
+            root: None,
+            open: Vec::new(),
+            skipped: 0,
+            token: None,
+            text: String::new(),
+            is_shown: false,
+            surrogate: Surrogate::default(),
+        }
+    }
+
+    /// The value that the newest member or element of every one of `levels` leads to. This takes a step
+    /// per open container, of which there are few and never more than [`Partial::MAX_DEPTH`]; a cursor
+    /// kept from token to token would need a tree of our own.
+    fn descend<'t>(root: &'t mut Option<Value>, levels: &[Level]) -> &'t mut Value {
+        let mut value = root.as_mut().expect("a container is open, so there is a value");
+        for level in levels {
+            let newest = match value {
+                Value::Array(elements) => elements.last_mut(),
+                Value::Object(members) => {
+                    if level.is_repeated {
+                        members.get_mut(&level.key)
+                    } else {
+                        members.values_mut().next_back()
+                    }
+                }
+                _ => None,
+            };
+            value = newest.expect("an open value stands newest in its container");
+        }
+        value
+    }
+
+    /// Puts a value at the open path.
+    fn insert(&mut self, value: Value) {
+        let Some((innermost, outer)) = self.open.split_last_mut() else {
+            self.root = Some(value);
+            return;
+        };
+        match Self::descend(&mut self.root, outer) {
+            Value::Array(elements) => elements.push(value),
+            Value::Object(members) => {
+                innermost.is_repeated = members.insert(innermost.key.clone(), value).is_some();
+            }
+            _ => unreachable!("only containers are open"),
+        }
+    }
+
+    /// Puts the value of the open token at the open path, in the place of what is shown of it.
+    fn settle(&mut self, value: Value) {
+        if self.is_shown {
+            *Self::descend(&mut self.root, &self.open) = value;
+        } else {
+            self.insert(value);
+            self.is_shown = true;
+        }
+    }
+
+    fn begin_value(&mut self) {
+        if let Some(level) = self.open.last_mut() {
+            level.begun += 1;
+        }
+    }
+
+    /// Brings what is shown of a growing number up to date.
+    fn show_number(&mut self) {
+        const FOLLOWED: usize = 64;
+        if self.growing != Growing::StringsAndNumbers
+            || self.token != Some(Token::Number)
+            || self.text.len() > FOLLOWED
+        {
+            return;
+        }
+        let complete = self.text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        if let Ok(number) = complete.parse() {
+            self.settle(Value::Number(number));
+        }
+    }
+}
+
+struct Builder<'b, 's> {
+    tree: &'b mut Tree,
+    sink: &'b mut ProgressSink<'s>,
+}
+
+impl Builder<'_, '_> {
+    fn tell(&mut self, change: Change<'_>) {
+        self.sink.put(Progress { path: Path(&self.tree.open), change });
+    }
+
+    /// Tells that the value at the open path is complete.
+    fn tell_completed(&mut self) {
+        let tree = &mut *self.tree;
+        let value = Tree::descend(&mut tree.root, &tree.open);
+        self.sink.put(Progress { path: Path(&tree.open), change: Change::Completed(value) });
+    }
+
+    /// Appends to the open key or string by `append`, and tells what a string got.
+    fn grow(&mut self, append: impl FnOnce(&mut String, &mut Surrogate)) {
+        let Tree { root, open, token, text, is_shown, surrogate, .. } = &mut *self.tree;
+        if *token == Some(Token::Key) {
+            let level = open.last_mut().expect("a key stands in an object");
+            append(&mut level.key, surrogate);
+            return;
+        }
+        let text = match is_shown.then(|| Tree::descend(root, open)) {
+            Some(Value::String(text)) => text,
+            _ => text,
+        };
+        let before = text.len();
+        append(text, surrogate);
+        if text.len() > before {
+            self.sink.put(Progress { path: Path(open), change: Change::Grew(&text[before..]) });
+        }
+    }
+}
+
+impl Visit for Builder<'_, '_> {
+    fn open(&mut self, container: Container, _: usize) {
+        if self.tree.skipped > 0 || self.tree.open.len() == Partial::MAX_DEPTH {
+            self.tree.skipped += 1;
+            return;
+        }
+        self.tree.begin_value();
+        let (kind, value) = match container {
+            Container::Object => (Kind::Object, Value::Object(serde_json::Map::new())),
+            Container::Array => (Kind::Array, Value::Array(Vec::new())),
+        };
+        self.tree.insert(value);
+        self.tell(Change::Started(kind));
+        self.tree.open.push(Level {
+            container,
+            begun: 0,
+            key: String::new(),
+            has_key: false,
+            is_repeated: false,
+        });
+    }
+
+    fn close(&mut self, _: Container, _: usize) {
+        if self.tree.skipped > 0 {
+            self.tree.skipped -= 1;
+            return;
+        }
+        self.tree.open.pop();
+        self.tell_completed();
+    }
+
+    fn begin(&mut self, token: Token, _: usize) {
+        if self.tree.skipped > 0 {
+            return;
+        }
+        self.tree.token = Some(token);
+        self.tree.is_shown = false;
+        self.tree.text.clear();
+        let kind = match token {
+            Token::Key => {
+                let level = self.tree.open.last_mut().expect("a key stands in an object");
+                level.key.clear();
+                level.has_key = false;
+                return;
+            }
+            Token::String => Kind::String,
+            Token::Number => Kind::Number,
+            Token::Literal(Literal::Null) => Kind::Null,
+            Token::Literal(Literal::True | Literal::False) => Kind::Bool,
+        };
+        self.tree.begin_value();
+        self.tell(Change::Started(kind));
+        if token == Token::String && self.tree.growing != Growing::Hidden {
+            self.tree.settle(Value::String(String::new()));
+        }
+    }
+
+    fn text(&mut self, run: &str) {
+        if self.tree.skipped > 0 {
+            return;
+        }
+        if self.tree.token == Some(Token::Number) {
+            self.tree.text.push_str(run);
+            self.tell(Change::Grew(run));
+        } else {
+            self.grow(|text, surrogate| {
+                surrogate.flush_into(text);
+                text.push_str(run);
+            });
+        }
+    }
+
+    fn escape(&mut self, unit: u16) {
+        if self.tree.skipped == 0 {
+            self.grow(|text, surrogate| push_unit(unit, text, surrogate));
+        }
+    }
+
+    fn end(&mut self, token: Token, _: usize) {
+        if self.tree.skipped > 0 {
+            return;
+        }
+        let value = match token {
+            Token::Key | Token::String => {
+                self.grow(|text, surrogate| surrogate.flush_into(text));
+                if token == Token::Key {
+                    let level = self.tree.open.last_mut().expect("a key stands in an object");
+                    level.has_key = true;
+                    self.tree.token = None;
+                    return;
+                }
+                (!self.tree.is_shown).then(|| Value::String(std::mem::take(&mut self.tree.text)))
+            }
+            Token::Number => {
+                Some(Value::Number(self.tree.text.parse().expect("the scanner lets only numbers end")))
+            }
+            Token::Literal(Literal::Null) => Some(Value::Null),
+            Token::Literal(literal) => Some(Value::Bool(literal == Literal::True)),
+        };
+        if let Some(value) = value {
+            self.tree.settle(value);
+        }
+        self.tree.token = None;
+        self.tell_completed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TEXT: &str = r#" {"a": [1, -2.5e+3, true, null, "x\u00e9\ud83d\ude00\"]}"], "b": {"c": {}}, "big": 12345678901234567890123, "a": "again", "": false} "#;
+
+    /// The events of a push for each piece, adjacent growth merged.
+    fn events(pieces: &[&str]) -> Vec<String> {
+        let mut events: Vec<String> = Vec::new();
+        let mut partial = Partial::new(Growing::Strings);
+        let mut take = |progress: Progress<'_>| {
+            let path = progress.path.to_string();
+            match progress.change {
+                Change::Started(kind) => events.push(format!("{path} started {kind:?}")),
+                Change::Completed(value) => events.push(format!("{path} completed {value}")),
+                Change::Grew(text) => match events.last_mut() {
+                    Some(last) if last.starts_with(&format!("{path} grew ")) => last.push_str(text),
+                    _ => events.push(format!("{path} grew {text}")),
+                },
+            }
+        };
+        for piece in pieces {
+            partial.push_to(piece, &mut take);
+        }
+        partial.finish_to(&mut take);
+        events
+    }
+
+    #[test]
+    fn the_whole_value_is_serde_jsons_at_any_cut() {
+        let expected: Value = serde_json::from_str(TEXT).expect("the text is JSON");
+        for growing in [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers] {
+            for cut in 0..=TEXT.len() {
+                let mut partial = Partial::new(growing);
+                partial.push(&TEXT[..cut]);
+                partial.push(&TEXT[cut..]);
+                assert_eq!(partial.value().map(Value::to_string), Some(expected.to_string()), "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn events_are_the_same_at_any_cut() {
+        let whole = events(&[TEXT]);
+        for cut in 0..=TEXT.len() {
+            assert_eq!(events(&[&TEXT[..cut], &TEXT[cut..]]), whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn paths_say_where() {
+        let list = events(&[r#"{"items": [{"name": "ab"}, 7], "a b": 1}"#]);
+        let expected = [
+            "$ started Object",
+            "$.items started Array",
+            "$.items[0] started Object",
+            "$.items[0].name started String",
+            "$.items[0].name grew ab",
+            r#"$.items[0].name completed "ab""#,
+            r#"$.items[0] completed {"name":"ab"}"#,
+            "$.items[1] started Number",
+            "$.items[1] grew 7",
+            "$.items[1] completed 7",
+            r#"$.items completed [{"name":"ab"},7]"#,
+            r#"$["a b"] started Number"#,
+            r#"$["a b"] grew 1"#,
+            r#"$["a b"] completed 1"#,
+            r#"$ completed {"items":[{"name":"ab"},7],"a b":1}"#,
+        ];
+        assert_eq!(list, expected);
+    }
+
+    #[test]
+    fn policies_differ_in_the_unfinished_only() {
+        let shown = |text: &str| {
+            [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers].map(|growing| {
+                let mut partial = Partial::new(growing);
+                partial.push(text);
+                partial.into_value().unwrap_or(json!("nothing"))
+            })
+        };
+        assert_eq!(shown(r#"["a", "b"#), [json!(["a"]), json!(["a", "b"]), json!(["a", "b"])]);
+        assert_eq!(shown("[1, 2"), [json!([1]), json!([1]), json!([1, 2])]);
+        assert_eq!(shown("[1, -"), [json!([1]), json!([1]), json!([1])]);
+        assert_eq!(shown("[2.5e"), [json!([]), json!([]), json!([2.5])]);
+        assert_eq!(shown("[tru"), [json!([]), json!([]), json!([])]);
+        assert_eq!(shown(r#"{"a": 1, "b"#), [json!({"a": 1}), json!({"a": 1}), json!({"a": 1})]);
+        assert_eq!(shown(r#"{"a": 1, "b":"#), [json!({"a": 1}), json!({"a": 1}), json!({"a": 1})]);
+        assert_eq!(shown("12"), [json!("nothing"), json!("nothing"), json!(12)]);
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_left_out() {
+        let text = format!("[{}1{}, 2]", "[".repeat(1000), "]".repeat(1000));
+        let mut partial = Partial::default();
+        assert_eq!(partial.push(&text), text.len());
+        assert_eq!(partial.status(), Status::Complete);
+        assert_eq!(partial.value().and_then(|value| value.get(1)), Some(&json!(2)));
+    }
+
+    #[test]
+    fn a_lone_half_becomes_a_replacement_character() {
+        let mut partial = Partial::default();
+        partial.push(r#"["\ud83d x", "\ude00", "\ud83d"]"#);
+        assert_eq!(partial.value(), Some(&json!(["\u{fffd} x", "\u{fffd}", "\u{fffd}"])));
+    }
+
+    #[test]
+    fn the_path_names_the_open_key() {
+        let mut partial = Partial::default();
+        partial.push(r#"{"a": [0, {"b": "#);
+        assert_eq!(partial.path().to_string(), "$.a[1].b");
+    }
+}

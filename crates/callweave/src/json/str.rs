@@ -143,7 +143,8 @@ fn unescape(mut text: &str, out: &mut String, surrogate: &mut Surrogate) {
     }
 }
 
-fn push_unit(unit: u16, out: &mut String, surrogate: &mut Surrogate) {
+/// Appends what a UTF-16 unit stands for; a first half waits in `surrogate` for its second.
+pub(super) fn push_unit(unit: u16, out: &mut String, surrogate: &mut Surrogate) {
     match (surrogate.0.take(), unit) {
         (Some(high), 0xDC00..=0xDFFF) => {
             let code = 0x10000 + ((u32::from(high) - 0xD800) << 10) + (u32::from(unit) - 0xDC00);
