@@ -13,7 +13,7 @@ use crate::json::escape_into;
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes before the headers: two lengths and their checksum.
-pub(super) const PRELUDE: usize = 12;
+const PRELUDE: usize = 12;
 /// Bytes of a message without headers and payload.
 const OVERHEAD: usize = PRELUDE + 4;
 
@@ -38,11 +38,6 @@ pub struct AwsEventStream {
     held: Vec<u8>,
     /// Length of the held message, once its prelude has been checked.
     length: Option<usize>,
-}
-
-/// Whether `bytes` begin with a prelude whose lengths can be true.
-pub(super) fn is_possible(bytes: &[u8]) -> bool {
-    Prelude::read(bytes).is_some_and(|prelude| prelude.has_possible_lengths())
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -107,7 +107,9 @@ impl JsonValues {
 
     /// Says that the stream has ended: emits the last value even if it is cut.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
-        if let State::Mark(count) = self.state {
+        if let State::Mark(count) = self.state
+            && count < BYTE_ORDER_MARK.len()
+        {
             self.held.extend_from_slice(&BYTE_ORDER_MARK[..count]);
         }
         self.state = State::Between;
@@ -273,6 +275,7 @@ mod tests {
         assert_eq!(read("\u{feff} {} "), ["{}"]);
         assert_eq!(read(""), [""; 0]);
         assert_eq!(read(" \n"), [""; 0]);
+        assert_eq!(read("\u{feff}"), [""; 0]);
         assert_eq!(read("{\"a\": \"\\\\\"}{}"), ["{\"a\": \"\\\\\"}", "{}"]);
     }
 

@@ -153,15 +153,20 @@ impl Limits {
 /// After an error `push` repeats it, and `finish` has nothing more to say.
 #[derive(Debug)]
 pub struct Framer {
-    splitter: Splitter,
+    stage: Stage,
     limits: Limits,
     read: u64,
     failure: Option<Error>,
 }
 
 #[derive(Debug)]
-enum Splitter {
+enum Stage {
     Detect(Detect),
+    Split(Splitter),
+}
+
+#[derive(Debug)]
+enum Splitter {
     Sse(Sse),
     JsonLines(JsonLines),
     JsonValues(JsonValues),
@@ -171,23 +176,24 @@ enum Splitter {
 impl Framer {
     /// A framer for a stream whose framing is known.
     pub fn new(framing: Framing, limits: Limits) -> Self {
-        Self { splitter: Splitter::new(framing, limits, 0), limits, read: 0, failure: None }
+        Self::at(Stage::Split(Splitter::new(framing, limits, 0)), limits)
     }
 
     /// A framer that tells the framing from the first bytes, because content types are often missing
     /// or wrong. Every input has a framing: what is nothing else is the text of a whole body.
     pub fn detect(limits: Limits) -> Self {
-        Self { splitter: Splitter::Detect(Detect::default()), limits, read: 0, failure: None }
+        Self::at(Stage::Detect(Detect::default()), limits)
+    }
+
+    fn at(stage: Stage, limits: Limits) -> Self {
+        Self { stage, limits, read: 0, failure: None }
     }
 
     /// The framing, once it is known.
     pub fn framing(&self) -> Option<Framing> {
-        match self.splitter {
-            Splitter::Detect(_) => None,
-            Splitter::Sse(_) => Some(Framing::Sse),
-            Splitter::JsonLines(_) => Some(Framing::JsonLines),
-            Splitter::JsonValues(_) => Some(Framing::JsonValues),
-            Splitter::AwsEventStream(_) => Some(Framing::AwsEventStream),
+        match &self.stage {
+            Stage::Detect(_) => None,
+            Stage::Split(splitter) => Some(splitter.framing()),
         }
     }
 
@@ -213,37 +219,44 @@ impl Framer {
         if self.failure.is_some() {
             return Ok(());
         }
-        let mut result = Ok(());
-        if let Splitter::Detect(detect) = &mut self.splitter {
-            let framing = detect.decide_at_end();
-            result = self.settle(framing, sink);
-        }
-        result = result.and_then(|()| match &mut self.splitter {
-            Splitter::Detect(_) => unreachable!("settled above"),
-            Splitter::Sse(sse) => sse.finish(sink),
-            Splitter::JsonLines(lines) => lines.finish(sink),
-            Splitter::JsonValues(values) => values.finish(sink),
-            Splitter::AwsEventStream(messages) => messages.finish(sink),
-        });
+        let result = self.close(sink);
         self.failure = result.as_ref().err().cloned();
         result
     }
 
     fn split(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
-        if let Splitter::Detect(detect) = &mut self.splitter {
-            let Some((framing, rest)) = detect.push(bytes, self.limits) else { return Ok(()) };
-            self.settle(framing, sink)?;
-            return self.split(rest, sink);
+        match &mut self.stage {
+            Stage::Split(splitter) => splitter.push(bytes, sink),
+            Stage::Detect(detect) => {
+                let Some((framing, rest)) = detect.push(bytes, self.limits) else { return Ok(()) };
+                let held = detect.take_held();
+                self.settle(framing, held, sink)?;
+                self.split(rest, sink)
+            }
         }
-        self.splitter.push(bytes, sink)
     }
 
-    /// Goes on with the framing found, beginning with what was held to find it.
-    fn settle(&mut self, framing: Framing, sink: &mut FrameSink<'_>) -> Result<()> {
-        let Splitter::Detect(detect) = &mut self.splitter else { return Ok(()) };
-        let (held, offset) = detect.take_held();
-        self.splitter = Splitter::new(framing, self.limits, offset);
-        self.splitter.push(&held, sink)
+    fn close(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
+        match &mut self.stage {
+            Stage::Split(splitter) => splitter.finish(sink),
+            Stage::Detect(detect) => {
+                // A body of one line without an end, or text that only began like something else.
+                let held = detect.take_held();
+                self.settle(Framing::JsonValues, held, sink)?;
+                self.close(sink)
+            }
+        }
+    }
+
+    /// Goes on with the framing found, beginning with what was held (and where) to find it.
+    fn settle(
+        &mut self,
+        framing: Framing,
+        (held, offset): (Vec<u8>, u64),
+        sink: &mut FrameSink<'_>,
+    ) -> Result<()> {
+        self.stage = Stage::Split(Splitter::new(framing, self.limits, offset));
+        self.split(&held, sink)
     }
 }
 
@@ -257,13 +270,30 @@ impl Splitter {
         }
     }
 
+    fn framing(&self) -> Framing {
+        match self {
+            Self::Sse(_) => Framing::Sse,
+            Self::JsonLines(_) => Framing::JsonLines,
+            Self::JsonValues(_) => Framing::JsonValues,
+            Self::AwsEventStream(_) => Framing::AwsEventStream,
+        }
+    }
+
     fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         match self {
-            Self::Detect(_) => unreachable!("the framer detects before it splits"),
             Self::Sse(sse) => sse.push(bytes, sink),
             Self::JsonLines(lines) => lines.push(bytes, sink),
             Self::JsonValues(values) => values.push(bytes, sink),
             Self::AwsEventStream(messages) => messages.push(bytes, sink),
+        }
+    }
+
+    fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
+        match self {
+            Self::Sse(sse) => sse.finish(sink),
+            Self::JsonLines(lines) => lines.finish(sink),
+            Self::JsonValues(values) => values.finish(sink),
+            Self::AwsEventStream(messages) => messages.finish(sink),
         }
     }
 }

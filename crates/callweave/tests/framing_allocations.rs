@@ -1,0 +1,79 @@
+//! Framing in steady state allocates nothing: frames that lie whole in a push are borrowed from it, and
+//! those cut by its end are kept in buffers that are reused.
+
+use allocation_counter::measure;
+use callweave::framing::{Frame, Framer, Framing, Limits};
+
+/// Pushes `pieces` over and over and counts the allocations of all rounds but the first.
+fn allocations(mut framer: Framer, pieces: &[&[u8]]) -> u64 {
+    let mut frames = 0_usize;
+    let mut round = |framer: &mut Framer| {
+        for piece in pieces {
+            framer
+                .push(piece, &mut |frame: Frame<'_>| frames += frame.data.len().min(1))
+                .expect("sound input");
+        }
+    };
+    round(&mut framer);
+    let counted = measure(|| {
+        for _ in 0..1000 {
+            round(&mut framer);
+        }
+    });
+    assert!(frames >= 1000, "only {frames} frames came");
+    counted.count_total
+}
+
+fn aws_message(payload: &[u8]) -> Vec<u8> {
+    let headers = b"\x0B:event-type\x07\x00\x05chunk";
+    let mut message = ((16 + headers.len() + payload.len()) as u32).to_be_bytes().to_vec();
+    message.extend((headers.len() as u32).to_be_bytes());
+    message.extend(crc32fast::hash(&message).to_be_bytes());
+    message.extend(headers);
+    message.extend(payload);
+    message.extend(crc32fast::hash(&message).to_be_bytes());
+    message
+}
+
+#[test]
+fn steady_state_allocates_nothing() {
+    let message = aws_message(b"{\"delta\":{\"text\":\"gr\xC3\xB6\xC3\x9Fer\"}}");
+    let inputs: [(Framing, &[u8]); 6] = [
+        (Framing::Sse, b"event: delta\nid: 1\ndata: {\"text\":\"gr\xC3\xB6\xC3\x9Fer\"}\n\n: ping\n\n"),
+        (Framing::Sse, b"data: several\r\ndata: lines\r\n\r\nerror: e\r\n\r\n"),
+        (Framing::JsonLines, b"{\"message\":{\"content\":\"a\"}}\r\n"),
+        (Framing::JsonValues, b"{\"a\": {\"b\": \"\\\"}\"}}\n"),
+        (Framing::JsonValues, b"[{\"a\": 1}\n,\r\n{\"b\": [2]}]\n"),
+        (Framing::AwsEventStream, &message),
+    ];
+    for (framing, input) in inputs {
+        let framer = || Framer::new(framing, Limits::default());
+        assert_eq!(allocations(framer(), &[input]), 0, "{framing}: whole frames");
+        for cut in 1..input.len() {
+            let pieces = [&input[..cut], &input[cut..]];
+            assert_eq!(allocations(framer(), &pieces), 0, "{framing}: cut at {cut}");
+        }
+        let bytes: Vec<_> = input.chunks(1).collect();
+        assert_eq!(allocations(framer(), &bytes), 0, "{framing}: byte by byte");
+    }
+}
+
+/// Where the data of a frame lies is where it was pushed.
+#[test]
+fn whole_frames_are_borrowed_from_the_push() {
+    let message = aws_message(b"{}");
+    let inputs: [(Framing, &[u8]); 4] = [
+        (Framing::Sse, b"event: a\ndata: {}\n\n"),
+        (Framing::JsonLines, b"{}\n"),
+        (Framing::JsonValues, b"[{},"),
+        (Framing::AwsEventStream, &message),
+    ];
+    for (framing, input) in inputs {
+        let mut is_borrowed = false;
+        let pushed = input.as_ptr_range();
+        Framer::new(framing, Limits::default())
+            .push(input, &mut |frame: Frame<'_>| is_borrowed = pushed.contains(&frame.data.as_ptr()))
+            .expect("sound input");
+        assert!(is_borrowed, "{framing}");
+    }
+}
