@@ -14,6 +14,10 @@ use crate::json::{Kind, Str, Value};
 mod anthropic_messages;
 mod bedrock_converse;
 mod bedrock_invoke;
+mod cohere_v2;
+mod gemini_generate_content;
+mod gemini_interactions;
+mod ollama;
 mod openai_chat;
 
 /// Every protocol, in the order in which detection asks them.
@@ -21,6 +25,10 @@ pub static TABLE: &[&Protocol] = &[
     &anthropic_messages::PROTOCOL,
     &bedrock_converse::PROTOCOL,
     &bedrock_invoke::PROTOCOL,
+    &gemini_interactions::PROTOCOL,
+    &gemini_generate_content::PROTOCOL,
+    &ollama::PROTOCOL,
+    &cohere_v2::PROTOCOL,
     &openai_chat::PROTOCOL,
 ];
 

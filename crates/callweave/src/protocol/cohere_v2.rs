@@ -1,0 +1,316 @@
+//! Cohere's v2 chat: named events, and the whole body.
+//!
+//! Contents and calls are numbered each on their own. The `tool_plan` (what the model means to do before
+//! it calls) is told as thoughts: it is about the answer, not part of it, and Cohere itself keeps it out of
+//! the content. It has no number and no end, so it runs until something else begins.
+
+use super::{Input, Protocol, error, finish_reason, foreign};
+use crate::event::{CallKind, Counters, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::json::{Kind, Str, Value};
+
+pub(super) static PROTOCOL: Protocol = Protocol {
+    name: "cohere-v2",
+    aliases: &["cohere", "cohere-chat"],
+    title: "Cohere v2 chat",
+    volatile: &[],
+    recognise,
+    decode,
+};
+
+const FINISH: &[(&str, FinishReason)] = &[
+    ("COMPLETE", FinishReason::Stop),
+    ("STOP_SEQUENCE", FinishReason::Stop),
+    ("MAX_TOKENS", FinishReason::Length),
+    ("ERROR_LIMIT", FinishReason::Length),
+    ("TOOL_CALL", FinishReason::ToolCalls),
+    ("ERROR_TOXIC", FinishReason::ContentFilter),
+    ("ERROR", FinishReason::Error),
+    ("TIMEOUT", FinishReason::Error),
+];
+
+const CONTENT_SPACE: u8 = 0;
+const CALL_SPACE: u8 = 1;
+
+fn recognise(input: &Input<'_>) -> bool {
+    let body = input.value;
+    if event(input).is_some_and(is_event) {
+        return true;
+    }
+    match body.get("message").map(Value::kind) {
+        Some(Kind::Object) => body.get("finish_reason").is_some(),
+        // An error: the words, an id and perhaps a type, and nothing else.
+        Some(Kind::String) => {
+            body.get("id").is_some_and(|id| id.kind() == Kind::String)
+                && body.members().all(|(key, _)| matches!(key, "id" | "message" | "error_type"))
+        }
+        _ => false,
+    }
+}
+
+/// The name of the event: its own `type`, else the name of the frame.
+fn event<'a>(input: &Input<'a>) -> Option<&'a str> {
+    input.value.get("type").and_then(Value::filled).map(Str::written).or(input.event)
+}
+
+fn is_event(name: &str) -> bool {
+    matches!(
+        name,
+        "message-start"
+            | "message-end"
+            | "content-start"
+            | "content-delta"
+            | "content-end"
+            | "tool-plan-delta"
+            | "tool-call-start"
+            | "tool-call-delta"
+            | "tool-call-end"
+            | "citation-start"
+            | "citation-end"
+    )
+}
+
+fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+    match event(input) {
+        Some(name) if is_event(name) => decode_event(name, input.value, sink),
+        Some(name) if input.value.get("message").is_none() && input.value.get("error").is_none() => {
+            foreign(0, None, "", name, input.value, sink);
+        }
+        _ => decode_body(input.value, sink),
+    }
+}
+
+fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut index, mut delta, mut id) = (None, None, None);
+    for (key, value) in frame.members() {
+        match key {
+            "type" => {}
+            "index" => index = value.index(),
+            "delta" => delta = Some(value),
+            "id" => id = value.filled(),
+            "logprobs" => logprobs(value, sink),
+            _ => foreign(0, None, "", key, value, sink),
+        }
+    }
+    if id.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model: None }));
+    }
+    if let Some(delta) = delta {
+        decode_delta(index, delta, sink);
+    }
+    let over = match name {
+        "content-end" => Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE),
+        "tool-call-end" => Place::at(index.unwrap_or(0)).in_space(CALL_SPACE),
+        "message-end" => {
+            sink.put(Fragment::new(Part::Done));
+            return;
+        }
+        _ => return,
+    };
+    sink.put(Fragment::new(Part::End).at(over));
+}
+
+fn decode_delta(index: Option<i64>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut finish, mut usage, mut failure) = (None, None, None);
+    for (key, value) in delta.members() {
+        match key {
+            "message" => decode_message(index, value, sink),
+            "finish_reason" => finish = value.str(),
+            "usage" => usage = Some(value),
+            "error" => failure = Some(value),
+            _ => foreign(0, None, "delta.", key, value, sink),
+        }
+    }
+    decode_end(finish, usage, failure, sink);
+}
+
+/// What ends an answer, in the last event or in the whole body.
+fn decode_end(
+    finish: Option<Str<'_>>,
+    usage: Option<Value<'_>>,
+    failure: Option<Value<'_>>,
+    sink: &mut FragmentSink<'_>,
+) {
+    if let Some(usage) = usage {
+        decode_usage(usage, sink);
+    }
+    if let Some(failure) = failure {
+        error(failure, sink);
+    }
+    if let Some(word) = finish {
+        let reason = finish_reason(word, FINISH);
+        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }));
+    }
+}
+
+fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut id, mut model, mut message) = (None, None, None);
+    let (mut finish, mut usage, mut failure) = (None, None, None);
+    for (key, value) in body.members() {
+        match key {
+            "id" => id = value.filled(),
+            "model" => model = value.filled(),
+            "message" => message = Some(value),
+            "finish_reason" => finish = value.str(),
+            "usage" => usage = Some(value),
+            "error" => failure = Some(value),
+            "logprobs" => logprobs(value, sink),
+            // Part of an error, which is passed on whole.
+            "error_type" => {}
+            _ => foreign(0, None, "", key, value, sink),
+        }
+    }
+    if id.is_some() || model.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model }));
+    }
+    match message.map(Value::kind) {
+        Some(Kind::String) => failure = Some(body),
+        _ => {
+            if let Some(message) = message {
+                decode_message(None, message, sink);
+            }
+        }
+    }
+    decode_end(finish, usage, failure, sink);
+    if finish.is_some() {
+        sink.put(Fragment::new(Part::Done));
+    }
+}
+
+/// A message: whole, with lists, or the piece of one that an event with its `index` tells.
+fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut content, mut plan, mut calls, mut citations) = (None, None, None, None);
+    for (key, value) in message.members() {
+        match key {
+            // Always the assistant's.
+            "role" => {}
+            "content" => content = Some(value),
+            "tool_plan" => plan = value.filled(),
+            "tool_calls" => calls = Some(value),
+            "citations" => citations = Some(value),
+            _ => foreign(0, None, "message.", key, value, sink),
+        }
+    }
+    each(index, content, sink, decode_content);
+    each(None, citations, sink, |_, citation, _, sink| {
+        // Without a number it is about the content told last.
+        let place = citation.get("content_index").and_then(Value::index).map_or(Place::LAST, Place::at);
+        sink.put(Fragment::new(Part::Annotation(citation.raw())).at(place));
+    });
+    if let Some(text) = plan {
+        sink.put(Fragment::new(Part::Text { channel: Channel::REASONING, text }));
+    }
+    each(index, calls, sink, decode_call);
+}
+
+/// Whether the thing told is all there is of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Piece,
+    Whole,
+}
+
+/// Goes through a list of whole things, or through the one thing that an event tells a piece of.
+fn each(
+    index: Option<i64>,
+    value: Option<Value<'_>>,
+    sink: &mut FragmentSink<'_>,
+    tell: fn(i64, Value<'_>, Extent, &mut FragmentSink<'_>),
+) {
+    let Some(value) = value else { return };
+    match value.kind() {
+        Kind::Object => tell(index.unwrap_or(0), value, Extent::Piece, sink),
+        _ => {
+            for (position, element) in (0..).zip(value.elements()) {
+                tell(position, element, Extent::Whole, sink);
+            }
+        }
+    }
+}
+
+fn decode_content(index: i64, content: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+    let place = Place::at(index).in_space(CONTENT_SPACE);
+    let kind = content.get("type").and_then(Value::str);
+    if kind.is_some_and(|kind| !kind.is("text") && !kind.is("thinking")) {
+        foreign(0, None, "message.", "content", content, sink);
+        return;
+    }
+    for (key, value) in content.members() {
+        let channel = match key {
+            "type" => continue,
+            "text" => Channel::Text,
+            "thinking" => Channel::REASONING,
+            _ => {
+                foreign(0, Some(place), "message.content[].", key, value, sink);
+                continue;
+            }
+        };
+        let Some(text) = value.str() else { continue };
+        if kind.is_some() {
+            sink.put(Fragment::new(Part::Open(channel)).at(place));
+        }
+        if !text.is_empty() {
+            sink.put(Fragment::new(Part::Text { channel, text }).at(place));
+        }
+    }
+    if extent == Extent::Whole {
+        sink.put(Fragment::new(Part::End).at(place));
+    }
+}
+
+fn decode_call(index: i64, call: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+    let place = Place::at(index).in_space(CALL_SPACE);
+    let (mut id, mut name, mut arguments) = (None, None, None);
+    for (key, value) in call.members() {
+        match key {
+            "id" => id = value.filled(),
+            "function" => {
+                name = value.get("name").and_then(Value::filled);
+                arguments = value.get("arguments").and_then(Value::str).map(Arguments::Text);
+            }
+            _ => {}
+        }
+    }
+    let part = Part::Call { id, name, kind: CallKind::Function, arguments };
+    sink.put(Fragment::new(part).at(place));
+    for (key, value) in call.members() {
+        // The type is always a function.
+        if !matches!(key, "id" | "function" | "type") {
+            foreign(0, Some(place), "message.tool_calls[].", key, value, sink);
+        }
+    }
+    for (key, value) in call.get("function").iter().flat_map(|function| function.members()) {
+        if !matches!(key, "name" | "arguments") {
+            foreign(0, Some(place), "message.tool_calls[].function.", key, value, sink);
+        }
+    }
+    if extent == Extent::Whole {
+        sink.put(Fragment::new(Part::End).at(place));
+    }
+}
+
+fn logprobs(value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if !value.is_null() {
+        sink.put(Fragment::new(Part::Logprobs(value.raw())));
+    }
+}
+
+fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if usage.members().next().is_none() {
+        return;
+    }
+    // What was billed leaves Cohere's own prompt out; it is the second best.
+    let count = |key: &str| {
+        let of = |group: &str| usage.get(group).and_then(|group| group.get(key)).and_then(Value::count);
+        of("tokens").or_else(|| of("billed_units"))
+    };
+    let counters = Counters {
+        input_tokens: count("input_tokens"),
+        output_tokens: count("output_tokens"),
+        total_tokens: None,
+        cached_tokens: usage.get("cached_tokens").and_then(Value::count),
+        cache_write_tokens: None,
+        reasoning_tokens: count("reasoning_tokens"),
+    };
+    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+}

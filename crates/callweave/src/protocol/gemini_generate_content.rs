@@ -1,0 +1,393 @@
+//! Gemini `generateContent` and `streamGenerateContent` (Google AI and Vertex): chunk and whole body are
+//! one shape, and a stream may also come as one JSON array.
+//!
+//! Parts carry no number. Text continues the running block of its kind; every named `functionCall` is a
+//! call of its own, whatever its position, and Vertex's streamed arguments speak of the call that is still
+//! open. SDK dumps spell every member in snake case, so both spellings are read.
+
+use super::{Input, Protocol, error, finish_reason, foreign};
+use crate::event::{CallKind, Counters, DetailKind, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::json::{Kind, Str, Value};
+
+pub(super) static PROTOCOL: Protocol = Protocol {
+    name: "gemini-generatecontent",
+    aliases: &["gemini", "generatecontent", "generate-content", "google", "vertex", "google-vertex"],
+    title: "Gemini generateContent (Google AI, Vertex)",
+    volatile: &[],
+    recognise,
+    decode,
+};
+
+const FINISH: &[(&str, FinishReason)] = &[
+    ("STOP", FinishReason::Stop),
+    ("MAX_TOKENS", FinishReason::Length),
+    ("SAFETY", FinishReason::ContentFilter),
+    ("RECITATION", FinishReason::ContentFilter),
+    ("BLOCKLIST", FinishReason::ContentFilter),
+    ("PROHIBITED_CONTENT", FinishReason::ContentFilter),
+    ("SPII", FinishReason::ContentFilter),
+    ("MODEL_ARMOR", FinishReason::ContentFilter),
+    ("IMAGE_SAFETY", FinishReason::ContentFilter),
+    ("IMAGE_PROHIBITED_CONTENT", FinishReason::ContentFilter),
+    ("IMAGE_RECITATION", FinishReason::ContentFilter),
+    ("IMAGE_OTHER", FinishReason::ContentFilter),
+    ("MALFORMED_FUNCTION_CALL", FinishReason::Error),
+    ("MALFORMED_RESPONSE", FinishReason::Error),
+    ("UNEXPECTED_TOOL_CALL", FinishReason::Error),
+    ("TOO_MANY_TOOL_CALLS", FinishReason::Error),
+    ("MISSING_THOUGHT_SIGNATURE", FinishReason::Error),
+    ("OTHER", FinishReason::Error),
+];
+
+/// The tool behind `executableCode`, by the name under which a request declares it.
+const CODE_EXECUTION: Str<'static> = Str::Plain("code_execution");
+
+const CANDIDATE: &str = "candidates[].";
+const CONTENT: &str = "candidates[].content.";
+const PART: &str = "candidates[].content.parts[].";
+
+fn recognise(input: &Input<'_>) -> bool {
+    let body = input.value.elements().next().unwrap_or(input.value);
+    is_response(body) || body.get("response").is_some_and(is_response) || is_error(body)
+}
+
+fn is_response(body: Value<'_>) -> bool {
+    body.members().any(|(key, value)| match key {
+        "candidates" => value.kind() == Kind::Array,
+        "promptFeedback" | "prompt_feedback" | "usageMetadata" | "usage_metadata" => {
+            value.kind() == Kind::Object
+        }
+        "modelVersion" | "model_version" => value.kind() == Kind::String,
+        _ => false,
+    })
+}
+
+/// Google's errors have a number and a status word.
+fn is_error(body: Value<'_>) -> bool {
+    body.get("error").is_some_and(|error| {
+        error.get("code").is_some_and(|code| code.kind() == Kind::Number)
+            && error.get("status").is_some_and(|status| status.kind() == Kind::String)
+    })
+}
+
+fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+    if input.value.kind() == Kind::Array {
+        for chunk in input.value.elements() {
+            decode_chunk(chunk, sink);
+        }
+    } else {
+        decode_chunk(input.value, sink);
+    }
+}
+
+fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut id, mut model) = (None, None);
+    let (mut candidates, mut usage, mut feedback, mut failure) = (None, None, None, None);
+    let mut inner = None;
+    for (key, value) in chunk.members() {
+        match key {
+            "responseId" | "response_id" => id = value.filled(),
+            "modelVersion" | "model_version" => model = value.filled(),
+            "candidates" => candidates = Some(value),
+            "usageMetadata" | "usage_metadata" => usage = Some(value),
+            "promptFeedback" | "prompt_feedback" => {
+                feedback = Some(value);
+                foreign(0, None, "", key, value, sink);
+            }
+            "error" => failure = Some(value),
+            // Code Assist wraps each chunk.
+            "response" if value.kind() == Kind::Object => inner = Some(value),
+            _ => foreign(0, None, "", key, value, sink),
+        }
+    }
+    if id.is_some() || model.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model }));
+    }
+    // A blocked prompt has no candidate that could say why it finished.
+    if let Some(word) = feedback.and_then(|feedback| either(feedback, "blockReason", "block_reason"))
+        && let Some(raw) = word.filled()
+    {
+        sink.put(Fragment::new(Part::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
+    }
+    for candidate in candidates.iter().flat_map(|candidates| candidates.elements()) {
+        decode_candidate(candidate, sink);
+    }
+    if let Some(usage) = usage {
+        decode_usage(usage, sink);
+    }
+    if let Some(failure) = failure {
+        error(failure, sink);
+    }
+    if let Some(inner) = inner {
+        decode_chunk(inner, sink);
+    }
+}
+
+/// The member of that name in either spelling.
+fn either<'a>(object: Value<'a>, camel: &str, snake: &str) -> Option<Value<'a>> {
+    object.get(camel).or_else(|| object.get(snake))
+}
+
+fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let choice = candidate
+        .get("index")
+        .and_then(Value::count)
+        .and_then(|index| u32::try_from(index).ok())
+        .unwrap_or_default();
+    for (key, value) in candidate.get("content").iter().flat_map(|content| content.members()) {
+        match key {
+            // Always the model's.
+            "role" => {}
+            "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
+            _ => foreign(choice, None, CONTENT, key, value, sink),
+        }
+    }
+    for (key, value) in candidate.members() {
+        match key {
+            "index" | "content" => {}
+            "finishReason" | "finish_reason" => {
+                if let Some(word) = value.filled() {
+                    let reason = finish_reason(word, FINISH);
+                    let part = Part::Finish { reason, raw: Some(word) };
+                    sink.put(Fragment::new(part).in_choice(choice));
+                }
+            }
+            // One annotation: its supports name its chunks by their position.
+            "groundingMetadata" | "grounding_metadata" => {
+                if value.members().next().is_some() {
+                    sink.put(Fragment::new(Part::Annotation(value.raw())).in_choice(choice));
+                }
+            }
+            "citationMetadata" | "citation_metadata" => decode_citations(choice, value, sink),
+            "logprobsResult" | "logprobs_result" => {
+                if value.members().next().is_some() {
+                    sink.put(Fragment::new(Part::Logprobs(value.raw())).in_choice(choice));
+                }
+            }
+            _ => foreign(choice, None, CANDIDATE, key, value, sink),
+        }
+    }
+}
+
+fn decode_citations(choice: u32, metadata: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in metadata.members() {
+        match key {
+            // Google AI's name for them, and Vertex's.
+            "citationSources" | "citation_sources" | "citations" => {
+                for citation in value.elements() {
+                    sink.put(Fragment::new(Part::Annotation(citation.raw())).in_choice(choice));
+                }
+            }
+            _ => foreign(choice, None, "candidates[].citationMetadata.", key, value, sink),
+        }
+    }
+}
+
+/// A part is known by the one content member it has; what else it has belongs to that.
+fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
+    let content = part.members().find(|(key, value)| !value.is_null() && is_content(key));
+    let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
+    let mut is_over = false;
+    match content {
+        Some(("text", text)) => {
+            let channel = if is_thought { Channel::REASONING } else { Channel::Text };
+            if let Some(text) = text.filled() {
+                put(Part::Text { channel, text });
+            }
+            if let Some(data) = signature(part) {
+                put(Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None });
+            }
+            for (key, value) in part.members() {
+                if !matches!(key, "text" | "thought" | "thoughtSignature" | "thought_signature") {
+                    foreign(choice, None, PART, key, value, sink);
+                }
+            }
+            return;
+        }
+        Some(("functionCall" | "function_call", call)) => {
+            is_over = decode_call(choice, call, sink);
+        }
+        Some(("executableCode" | "executable_code", code)) => {
+            let id = code.get("id").and_then(Value::filled);
+            let arguments = Some(Arguments::Value(code.raw()));
+            put(Part::Call { id, name: Some(CODE_EXECUTION), kind: CallKind::Builtin, arguments });
+            is_over = true;
+        }
+        Some(("toolCall" | "tool_call", call)) => {
+            decode_tool_call(choice, call, sink);
+            is_over = true;
+        }
+        Some((
+            "codeExecutionResult"
+            | "code_execution_result"
+            | "toolResponse"
+            | "tool_response"
+            | "functionResponse"
+            | "function_response",
+            result,
+        )) => {
+            let call = result.get("id").and_then(Value::filled);
+            put(Part::ToolResult { call, value: result.raw() });
+        }
+        // Media, a lone signature, or something new: one value, so that its members stay together.
+        _ => {
+            match signature(part).filter(|_| content.is_none()) {
+                Some(data) => {
+                    put(Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None });
+                }
+                None => foreign(choice, None, CONTENT, "parts", part, sink),
+            }
+            return;
+        }
+    }
+    for (key, value) in part.members() {
+        if !is_content(key) && key != "thought" {
+            foreign(choice, Some(Place::LAST), PART, key, value, sink);
+        }
+    }
+    if is_over {
+        sink.put(Fragment::new(Part::End).in_choice(choice));
+    }
+}
+
+fn is_content(key: &str) -> bool {
+    matches!(
+        key,
+        "text"
+            | "functionCall"
+            | "function_call"
+            | "functionResponse"
+            | "function_response"
+            | "executableCode"
+            | "executable_code"
+            | "codeExecutionResult"
+            | "code_execution_result"
+            | "toolCall"
+            | "tool_call"
+            | "toolResponse"
+            | "tool_response"
+            | "inlineData"
+            | "inline_data"
+            | "fileData"
+            | "file_data"
+    )
+}
+
+fn signature(part: Value<'_>) -> Option<Str<'_>> {
+    either(part, "thoughtSignature", "thought_signature").and_then(Value::filled)
+}
+
+/// A call, whole or in pieces; answers whether it is over with this part.
+fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
+    let (mut id, mut name, mut given, mut pieces) = (None, None, None, None);
+    let mut continues = false;
+    for (key, value) in call.members() {
+        match key {
+            "id" => id = value.filled(),
+            "name" => name = value.filled(),
+            "args" => given = Some(value).filter(|value| !value.is_null()),
+            "partialArgs" | "partial_args" => pieces = Some(value).filter(|value| !value.is_null()),
+            "willContinue" | "will_continue" => continues = value.bool() == Some(true),
+            _ => {}
+        }
+    }
+    let mut put = |id, name, arguments| {
+        let part = Part::Call { id, name, kind: CallKind::Function, arguments };
+        sink.put(Fragment::new(part).in_choice(choice));
+    };
+    let is_streamed = continues || pieces.is_some();
+    match given {
+        // An empty object while more is to come holds the place of what comes.
+        Some(args) if !is_streamed || args.members().next().is_some() => {
+            put(id, name, Some(Arguments::Value(args.raw())));
+        }
+        _ if is_streamed && (id.is_some() || name.is_some()) => {
+            put(id, name, Some(Arguments::Text(Str::Plain(""))));
+        }
+        _ if name.is_some() => put(id, name, Some(Arguments::Value("{}"))),
+        _ => {}
+    }
+    for piece in pieces.iter().flat_map(|pieces| pieces.elements()) {
+        if let Some(leaf) = leaf(piece) {
+            put(id, None, Some(leaf));
+        }
+    }
+    for (key, value) in call.members() {
+        let is_read = matches!(
+            key,
+            "id" | "name" | "args" | "partialArgs" | "partial_args" | "willContinue" | "will_continue"
+        );
+        if !is_read {
+            foreign(
+                choice,
+                Some(Place::LAST),
+                "candidates[].content.parts[].functionCall.",
+                key,
+                value,
+                sink,
+            );
+        }
+    }
+    !continues
+}
+
+/// One of Vertex's `partialArgs`: a path and one typed value, such as `stringValue`.
+fn leaf(piece: Value<'_>) -> Option<Arguments<'_>> {
+    let (mut path, mut value, mut continues) = (None, None, false);
+    for (key, member) in piece.members() {
+        match key {
+            "jsonPath" | "json_path" => path = member.str(),
+            "willContinue" | "will_continue" => continues = member.bool() == Some(true),
+            // Written as null, or as the one word of its enumeration.
+            "nullValue" | "null_value" => value = value.or(Some("null")),
+            _ if member.is_null() => {}
+            _ => value = Some(member.raw()),
+        }
+    }
+    Some(Arguments::Leaf { path: path?, value: value?, continues })
+}
+
+/// A tool that Google runs, named by its type.
+fn decode_tool_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let id = call.get("id").and_then(Value::filled);
+    let name = either(call, "toolType", "tool_type").and_then(Value::filled);
+    let args = call.get("args").filter(|args| !args.is_null());
+    let arguments = Some(Arguments::Value(args.map_or("{}", Value::raw)));
+    let part = Part::Call { id, name, kind: CallKind::Builtin, arguments };
+    sink.put(Fragment::new(part).in_choice(choice));
+    for (key, value) in call.members() {
+        if !matches!(key, "id" | "toolType" | "tool_type" | "args") {
+            foreign(choice, Some(Place::LAST), "candidates[].content.parts[].toolCall.", key, value, sink);
+        }
+    }
+}
+
+fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if usage.members().next().is_none() {
+        return;
+    }
+    let count = |camel, snake| either(usage, camel, snake).and_then(Value::count);
+    let prompt = count("promptTokenCount", "prompt_token_count");
+    let tools = count("toolUsePromptTokenCount", "tool_use_prompt_token_count");
+    let spoken = count("candidatesTokenCount", "candidates_token_count");
+    let thoughts = count("thoughtsTokenCount", "thoughts_token_count");
+    let counters = Counters {
+        input_tokens: sum(prompt, tools),
+        output_tokens: sum(spoken, thoughts),
+        total_tokens: count("totalTokenCount", "total_token_count"),
+        cached_tokens: count("cachedContentTokenCount", "cached_content_token_count"),
+        cache_write_tokens: None,
+        reasoning_tokens: thoughts,
+    };
+    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+}
+
+/// The sum of what was reported; nothing reported is none.
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    }
+}

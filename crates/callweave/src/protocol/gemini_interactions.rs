@@ -1,0 +1,338 @@
+//! Gemini's Interactions: events about numbered steps, and the whole interaction.
+//!
+//! A step is a thought, an output, a call, or the result of a call that Google ran. An older spelling of
+//! the same calls steps contents (`content.start`, `outputs`). The texts of an output are one block: the
+//! events do not tell its parts apart.
+
+use super::{Input, Protocol, error, finish_reason, foreign};
+use crate::event::{CallKind, Counters, DetailKind, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::json::{Kind, Str, Value};
+
+pub(super) static PROTOCOL: Protocol = Protocol {
+    name: "gemini-interactions",
+    aliases: &["interactions", "google-interactions"],
+    title: "Gemini Interactions",
+    volatile: VOLATILE,
+    recognise,
+    decode,
+};
+
+/// Where a broken stream may be taken up again.
+const VOLATILE: &[&str] = &["event_id"];
+
+/// The statuses of an interaction that is over, for now or for good.
+const STATUS: &[(&str, FinishReason)] = &[
+    ("completed", FinishReason::Stop),
+    ("requires_action", FinishReason::ToolCalls),
+    ("incomplete", FinishReason::Length),
+    ("budget_exceeded", FinishReason::Length),
+    ("failed", FinishReason::Error),
+    ("cancelled", FinishReason::Other),
+];
+
+/// The statuses of an interaction that goes on.
+const GOING_ON: [&str; 3] = ["in_progress", "queued", ""];
+
+const INTERACTION: &str = "interaction.";
+const STEP: &str = "steps[].";
+
+fn recognise(input: &Input<'_>) -> bool {
+    let is_interaction =
+        input.value.get("object").and_then(Value::str).is_some_and(|object| object.is("interaction"));
+    is_interaction
+        || input.value.get("event_type").and_then(Value::filled).is_some_and(|name| is_event(name.written()))
+        || input.event.is_some_and(is_event)
+}
+
+fn is_event(name: &str) -> bool {
+    ["interaction.", "step.", "content."].iter().any(|family| name.starts_with(family))
+}
+
+fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+    let frame = input.value;
+    let name = frame.get("event_type").and_then(Value::filled).map(Str::written).or(input.event);
+    let place = frame.get("index").and_then(Value::index).map(Place::at);
+    match name {
+        None => decode_interaction(frame, Telling::Whole, sink),
+        Some("step.start" | "content.start") => {
+            if let (Some(place), Some(step)) = (place, frame.get("step").or_else(|| frame.get("content"))) {
+                decode_step(place, step, Telling::Start, sink);
+            }
+        }
+        Some("step.delta" | "content.delta") => {
+            if let (Some(place), Some(delta)) = (place, frame.get("delta")) {
+                decode_step(place, delta, Telling::Delta, sink);
+            }
+        }
+        Some("step.stop" | "content.stop") => {
+            sink.put(Fragment { choice: 0, place, part: Part::End });
+        }
+        Some(name) if name.starts_with(INTERACTION) => {
+            if let Some(interaction) = frame.get("interaction") {
+                decode_interaction(interaction, Telling::Start, sink);
+            }
+            if let Some(status) = frame.get("status").and_then(Value::str) {
+                decode_status(status, sink);
+            }
+            if matches!(name, "interaction.completed" | "interaction.complete") {
+                sink.put(Fragment::new(Part::Done));
+            }
+        }
+        Some(name) if frame.get("error").is_none() => {
+            foreign(0, None, "", name, frame, sink);
+            return;
+        }
+        Some(_) => {}
+    }
+    if name.is_some() {
+        decode_envelope(frame, sink);
+    }
+}
+
+/// What any event may have besides its own matter.
+fn decode_envelope(frame: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in frame.members() {
+        match key {
+            "event_type" | "index" | "step" | "content" | "delta" | "interaction" | "status" => {}
+            "interaction_id" => {
+                if let id @ Some(_) = value.filled() {
+                    sink.put(Fragment::new(Part::Start { id, model: None }));
+                }
+            }
+            "error" => {
+                error(value, sink);
+            }
+            key if VOLATILE.contains(&key) => {}
+            _ => foreign(0, None, "", key, value, sink),
+        }
+    }
+}
+
+/// How much of a thing is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    /// It begins; its members may hold the places of what follows.
+    Start,
+    /// It goes on.
+    Delta,
+    /// All of it.
+    Whole,
+}
+
+fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let (mut id, mut model, mut status) = (None, None, None);
+    let (mut steps, mut usage, mut failure) = (None, None, None);
+    for (key, value) in interaction.members() {
+        match key {
+            "id" => id = value.filled(),
+            "model" => model = value.filled(),
+            "status" => status = value.str(),
+            "usage" => usage = Some(value),
+            "error" => failure = Some(value),
+            // Events have told the steps already; should one restate them, that is passed on as it is.
+            "steps" | "outputs" if telling == Telling::Whole => steps = Some(value),
+            // Always an interaction, and the model's.
+            "object" | "role" => {}
+            _ => foreign(0, None, INTERACTION, key, value, sink),
+        }
+    }
+    if id.is_some() || model.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model }));
+    }
+    for (index, step) in (0..).zip(steps.iter().flat_map(|steps| steps.elements())) {
+        let place = Place::at(index);
+        decode_step(place, step, Telling::Whole, sink);
+        sink.put(Fragment::new(Part::End).at(place));
+    }
+    if let Some(usage) = usage {
+        decode_usage(usage, sink);
+    }
+    if let Some(failure) = failure {
+        error(failure, sink);
+    }
+    if let Some(status) = status {
+        decode_status(status, sink);
+    }
+    if telling == Telling::Whole && status.is_some_and(|status| !GOING_ON.iter().any(|word| status.is(word)))
+    {
+        sink.put(Fragment::new(Part::Done));
+    }
+}
+
+fn decode_status(status: Str<'_>, sink: &mut FragmentSink<'_>) {
+    if !GOING_ON.iter().any(|word| status.is(word)) {
+        let reason = finish_reason(status, STATUS);
+        sink.put(Fragment::new(Part::Finish { reason, raw: Some(status) }));
+    }
+}
+
+/// A step, its beginning, or a delta of it: the members are the same, and its `type` says which.
+fn decode_step(place: Place, step: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let kind = step.get("type").and_then(Value::str).map_or("", Str::written);
+    match kind {
+        "thought" | "thought_summary" | "thought_signature" => decode_thought(place, step, telling, sink),
+        "model_output" | "text" | "text_annotation" | "text_annotation_delta" => {
+            decode_output(place, step, sink);
+        }
+        "function_call" | "arguments_delta" => {
+            decode_call(place, None, CallKind::Function, step, telling, sink);
+        }
+        _ => {
+            if let Some(tool) = kind.strip_suffix("_call") {
+                let name = Some(Str::Plain(tool));
+                decode_call(place, name, CallKind::Builtin, step, telling, sink);
+            } else if kind.ends_with("_result") {
+                decode_result(place, step, telling, sink);
+            } else if kind.is_empty() {
+                foreign(0, Some(place), "", "steps", step, sink);
+            } else {
+                foreign(0, Some(place), STEP, kind, step, sink);
+            }
+        }
+    }
+}
+
+fn decode_thought(place: Place, thought: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    if telling != Telling::Delta {
+        // A thought may be nothing but its signature.
+        sink.put(Fragment::new(Part::Open(Channel::REASONING)).at(place));
+    }
+    for (key, value) in thought.members() {
+        match key {
+            "type" => {}
+            // One text as a delta, a list of them in a whole step.
+            "content" | "summary" if value.kind() == Kind::Object => {
+                decode_thought_text(place, key, value, sink);
+            }
+            "content" | "summary" if value.kind() == Kind::Array => {
+                value.elements().for_each(|content| decode_thought_text(place, key, content, sink));
+            }
+            "text" | "thought" => text(place, Channel::REASONING, value, sink),
+            "signature" => signature(place, value, sink),
+            _ => foreign(0, Some(place), STEP, key, value, sink),
+        }
+    }
+}
+
+fn decode_thought_text<'a>(place: Place, key: &'a str, content: Value<'a>, sink: &mut FragmentSink<'_>) {
+    match content.get("text") {
+        Some(value) => text(place, Channel::REASONING, value, sink),
+        None => foreign(0, Some(place), STEP, key, content, sink),
+    }
+}
+
+/// An output, or (a delta, or the older spelling) one text of it.
+fn decode_output(place: Place, output: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in output.members() {
+        match key {
+            "type" => {}
+            "text" => text(place, Channel::Text, value, sink),
+            "content" if value.kind() == Kind::Array => {
+                for content in value.elements() {
+                    match content.get("text") {
+                        Some(_) => decode_output(place, content, sink),
+                        None => foreign(0, Some(place), STEP, key, content, sink),
+                    }
+                }
+            }
+            "annotations" => {
+                for annotation in value.elements() {
+                    sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
+                }
+            }
+            "signature" => signature(place, value, sink),
+            _ => foreign(0, Some(place), STEP, key, value, sink),
+        }
+    }
+}
+
+fn decode_call(
+    place: Place,
+    tool: Option<Str<'_>>,
+    kind: CallKind,
+    call: Value<'_>,
+    telling: Telling,
+    sink: &mut FragmentSink<'_>,
+) {
+    let (mut id, mut name, mut arguments) = (None, tool, None);
+    for (key, value) in call.members() {
+        match key {
+            "id" => id = value.filled(),
+            "name" => name = value.filled().or(name),
+            "arguments" => arguments = decode_arguments(value, telling),
+            _ => {}
+        }
+    }
+    if telling == Telling::Start {
+        // The name comes whole.
+        arguments = arguments.or(Some(Arguments::Text(Str::Plain(""))));
+    }
+    sink.put(Fragment::new(Part::Call { id, name, kind, arguments }).at(place));
+    for (key, value) in call.members() {
+        if !matches!(key, "id" | "name" | "arguments" | "type") && !is_blank(value) {
+            foreign(0, Some(place), STEP, key, value, sink);
+        }
+    }
+}
+
+/// A piece of text in a delta, else an object; an empty one at the start only holds the place.
+fn decode_arguments(value: Value<'_>, telling: Telling) -> Option<Arguments<'_>> {
+    match value.kind() {
+        Kind::Null => None,
+        Kind::String => value.str().map(Arguments::Text),
+        Kind::Object if telling == Telling::Start && value.members().next().is_none() => None,
+        _ => Some(Arguments::Value(value.raw())),
+    }
+}
+
+/// What a tool that Google ran has answered. The beginning of the step only says to which call.
+fn decode_result(place: Place, result: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let call = result.get("call_id").and_then(Value::filled);
+    if telling == Telling::Start && result.get("result").is_none() {
+        for (key, value) in result.members() {
+            if key != "type" && !is_blank(value) {
+                foreign(0, Some(place), STEP, key, value, sink);
+            }
+        }
+    } else {
+        sink.put(Fragment::new(Part::ToolResult { call, value: result.raw() }).at(place));
+    }
+}
+
+fn is_blank(value: Value<'_>) -> bool {
+    value.str().is_some_and(Str::is_empty)
+}
+
+fn text(place: Place, channel: Channel, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if let Some(text) = value.filled() {
+        sink.put(Fragment::new(Part::Text { channel, text }).at(place));
+    }
+}
+
+fn signature(place: Place, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if let Some(data) = value.filled() {
+        let part = Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None };
+        sink.put(Fragment::new(part).at(place));
+    }
+}
+
+fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if usage.members().next().is_none() {
+        return;
+    }
+    let count = |key: &str| usage.get(key).and_then(Value::count);
+    let sum = |one: &str, other: &str| match (count(one), count(other)) {
+        (Some(one), Some(other)) => Some(one.saturating_add(other)),
+        (one, other) => one.or(other),
+    };
+    let counters = Counters {
+        input_tokens: sum("total_input_tokens", "total_tool_use_tokens"),
+        output_tokens: sum("total_output_tokens", "total_thought_tokens"),
+        total_tokens: count("total_tokens"),
+        cached_tokens: count("total_cached_tokens"),
+        cache_write_tokens: None,
+        reasoning_tokens: count("total_thought_tokens"),
+    };
+    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+}

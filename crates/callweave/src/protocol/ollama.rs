@@ -1,0 +1,144 @@
+//! Ollama's own API, `/api/chat` and `/api/generate`: one object per line, or one whole body.
+//!
+//! Calls come whole. Their `function.index` is not used: old builds leave it out or number every call 0,
+//! and a call that is never continued needs no number.
+
+use super::{Input, Protocol, error, finish_reason, foreign};
+use crate::event::{CallKind, Counters, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::json::{Kind, Value};
+
+pub(super) static PROTOCOL: Protocol = Protocol {
+    name: "ollama",
+    aliases: &["ollama-chat", "ollama-generate", "ollama-native"],
+    title: "Ollama /api/chat and /api/generate",
+    volatile: VOLATILE,
+    recognise,
+    decode,
+};
+
+/// The time at which each single line was made.
+const VOLATILE: &[&str] = &["created_at"];
+
+const FINISH: &[(&str, FinishReason)] = &[
+    ("stop", FinishReason::Stop),
+    ("", FinishReason::Stop),
+    ("length", FinishReason::Length),
+    ("tool_calls", FinishReason::ToolCalls),
+];
+
+fn recognise(input: &Input<'_>) -> bool {
+    let body = input.value;
+    body.get("done").is_some_and(|done| done.kind() == Kind::Bool)
+        && body.get("model").is_some_and(|model| model.kind() == Kind::String)
+}
+
+fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+    let body = input.value;
+    let (mut thinking, mut response, mut message) = (None, None, None);
+    let (mut logprobs, mut failure) = (None, None);
+    let (mut is_done, mut reason) = (false, None);
+    for (key, value) in body.members() {
+        match key {
+            "model" => {
+                if let model @ Some(_) = value.filled() {
+                    sink.put(Fragment::new(Part::Start { id: None, model }));
+                }
+            }
+            "message" => message = Some(value),
+            "thinking" => thinking = Some(value),
+            "response" => response = Some(value),
+            "logprobs" => logprobs = Some(value),
+            "error" => failure = Some(value),
+            "done" => is_done = value.bool() == Some(true),
+            "done_reason" => reason = value.str(),
+            "prompt_eval_count" | "eval_count" => {}
+            key if VOLATILE.contains(&key) => {}
+            _ => foreign(0, None, "", key, value, sink),
+        }
+    }
+    text(Channel::REASONING, thinking, sink);
+    text(Channel::Text, response, sink);
+    if let Some(message) = message {
+        decode_message(message, sink);
+    }
+    if let Some(entries) = logprobs.filter(|entries| entries.elements().next().is_some()) {
+        sink.put(Fragment::new(Part::Logprobs(entries.raw())));
+    }
+    decode_usage(body, sink);
+    if let Some(failure) = failure {
+        error(failure, sink);
+    }
+    if is_done {
+        let mapped = reason.map_or(FinishReason::Stop, |word| finish_reason(word, FINISH));
+        sink.put(Fragment::new(Part::Finish { reason: mapped, raw: reason }));
+        sink.put(Fragment::new(Part::Done));
+    }
+}
+
+fn text(channel: Channel, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
+    if let Some(text) = value.and_then(Value::filled) {
+        sink.put(Fragment::new(Part::Text { channel, text }));
+    }
+}
+
+/// Thoughts first, then text, then calls, whatever the order of the members.
+fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut thinking, mut content, mut calls) = (None, None, None);
+    for (key, value) in message.members() {
+        match key {
+            // Always the assistant's.
+            "role" => {}
+            "thinking" => thinking = Some(value),
+            "content" => content = Some(value),
+            "tool_calls" => calls = Some(value),
+            _ => foreign(0, None, "message.", key, value, sink),
+        }
+    }
+    text(Channel::REASONING, thinking, sink);
+    text(Channel::Text, content, sink);
+    for call in calls.iter().flat_map(|calls| calls.elements()) {
+        decode_call(call, sink);
+    }
+}
+
+fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let id = call.get("id").and_then(Value::filled);
+    let function = call.get("function").unwrap_or(call);
+    let name = function.get("name").and_then(Value::filled);
+    let given = function.get("arguments").filter(|arguments| !arguments.is_null());
+    let arguments = match given.map(|value| (value, value.str())) {
+        None => Arguments::Value("{}"),
+        Some((_, Some(text))) => Arguments::Whole(text),
+        Some((value, None)) => Arguments::Value(value.raw()),
+    };
+    let part = Part::Call { id, name, kind: CallKind::Function, arguments: Some(arguments) };
+    sink.put(Fragment::new(part));
+    for (key, value) in call.members() {
+        if !matches!(key, "id" | "type" | "index" | "function" | "name" | "arguments") {
+            foreign(0, Some(Place::LAST), "message.tool_calls[].", key, value, sink);
+        }
+    }
+    for (key, value) in call.get("function").iter().flat_map(|function| function.members()) {
+        if !matches!(key, "index" | "name" | "arguments") {
+            foreign(0, Some(Place::LAST), "message.tool_calls[].function.", key, value, sink);
+        }
+    }
+    sink.put(Fragment::new(Part::End));
+}
+
+/// The counters stand among the other members, so their object is made here.
+fn decode_usage(body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let input = body.get("prompt_eval_count").and_then(Value::count);
+    let output = body.get("eval_count").and_then(Value::count);
+    let counters = Counters { input_tokens: input, output_tokens: output, ..Counters::default() };
+    let raw = match (input, output) {
+        (None, None) => return,
+        (Some(input), None) => format!("{{\"prompt_eval_count\":{input}}}"),
+        (None, Some(output)) => format!("{{\"eval_count\":{output}}}"),
+        (Some(input), Some(output)) => {
+            format!("{{\"prompt_eval_count\":{input},\"eval_count\":{output}}}")
+        }
+    };
+    sink.put(Fragment::new(Part::Usage { counters, raw: &raw }));
+}
