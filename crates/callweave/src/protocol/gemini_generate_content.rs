@@ -58,7 +58,8 @@ fn is_response(body: Value<'_>) -> bool {
         "promptFeedback" | "prompt_feedback" | "usageMetadata" | "usage_metadata" => {
             value.kind() == Kind::Object
         }
-        "modelVersion" | "model_version" => value.kind() == Kind::String,
+        // Not in snake case: others name their models' versions so.
+        "modelVersion" => value.kind() == Kind::String,
         _ => false,
     })
 }
@@ -143,16 +144,11 @@ fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => foreign(choice, None, CONTENT, key, value, sink),
         }
     }
+    let mut finish = None;
     for (key, value) in candidate.members() {
         match key {
             "index" | "content" => {}
-            "finishReason" | "finish_reason" => {
-                if let Some(word) = value.filled() {
-                    let reason = finish_reason(word, FINISH);
-                    let part = Part::Finish { reason, raw: Some(word) };
-                    sink.put(Fragment::new(part).in_choice(choice));
-                }
-            }
+            "finishReason" | "finish_reason" => finish = value.filled(),
             // One annotation: its supports name its chunks by their position.
             "groundingMetadata" | "grounding_metadata" => {
                 if value.members().next().is_some() {
@@ -167,6 +163,10 @@ fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
             _ => foreign(choice, None, CANDIDATE, key, value, sink),
         }
+    }
+    if let Some(word) = finish {
+        let reason = finish_reason(word, FINISH);
+        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
     }
 }
 

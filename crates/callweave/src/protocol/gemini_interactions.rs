@@ -52,41 +52,42 @@ fn is_event(name: &str) -> bool {
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let frame = input.value;
     let name = frame.get("event_type").and_then(Value::filled).map(Str::written).or(input.event);
+    let Some(name) = name else {
+        decode_interaction(frame, Telling::Whole, sink);
+        return;
+    };
     let place = frame.get("index").and_then(Value::index).map(Place::at);
-    match name {
-        None => decode_interaction(frame, Telling::Whole, sink),
-        Some("step.start" | "content.start") => {
-            if let (Some(place), Some(step)) = (place, frame.get("step").or_else(|| frame.get("content"))) {
-                decode_step(place, step, Telling::Start, sink);
-            }
+    let matter = ["step", "content", "delta"].iter().find_map(|key| frame.get(key));
+    match (name, place, matter) {
+        ("step.start" | "content.start", Some(place), Some(step)) => {
+            decode_step(place, step, Telling::Start, sink);
         }
-        Some("step.delta" | "content.delta") => {
-            if let (Some(place), Some(delta)) = (place, frame.get("delta")) {
-                decode_step(place, delta, Telling::Delta, sink);
-            }
+        ("step.delta" | "content.delta", Some(place), Some(delta)) => {
+            decode_step(place, delta, Telling::Delta, sink);
         }
-        Some("step.stop" | "content.stop") => {
-            sink.put(Fragment { choice: 0, place, part: Part::End });
+        ("step.stop" | "content.stop", Some(place), None) => {
+            sink.put(Fragment::new(Part::End).at(place));
         }
-        Some(name) if name.starts_with(INTERACTION) => {
-            if let Some(interaction) = frame.get("interaction") {
-                decode_interaction(interaction, Telling::Start, sink);
-            }
-            if let Some(status) = frame.get("status").and_then(Value::str) {
-                decode_status(status, sink);
-            }
-            if matches!(name, "interaction.completed" | "interaction.complete") {
-                sink.put(Fragment::new(Part::Done));
-            }
-        }
-        Some(name) if frame.get("error").is_none() => {
+        _ if name.starts_with(INTERACTION) => decode_progress(name, frame, sink),
+        _ if frame.get("error").is_some() => {}
+        _ => {
             foreign(0, None, "", name, frame, sink);
             return;
         }
-        Some(_) => {}
     }
-    if name.is_some() {
-        decode_envelope(frame, sink);
+    decode_envelope(frame, sink);
+}
+
+/// An event about the interaction itself.
+fn decode_progress(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if let Some(interaction) = frame.get("interaction") {
+        decode_interaction(interaction, Telling::Start, sink);
+    }
+    if let Some(status) = frame.get("status").and_then(Value::str) {
+        decode_status(status, sink);
+    }
+    if matches!(name, "interaction.completed" | "interaction.complete") {
+        sink.put(Fragment::new(Part::Done));
     }
 }
 
@@ -224,10 +225,13 @@ fn decode_thought_text<'a>(place: Place, key: &'a str, content: Value<'a>, sink:
 
 /// An output, or (a delta, or the older spelling) one text of it.
 fn decode_output(place: Place, output: Value<'_>, sink: &mut FragmentSink<'_>) {
+    // Before what is said about it.
+    if let Some(value) = output.get("text") {
+        text(place, Channel::Text, value, sink);
+    }
     for (key, value) in output.members() {
         match key {
-            "type" => {}
-            "text" => text(place, Channel::Text, value, sink),
+            "type" | "text" => {}
             "content" if value.kind() == Kind::Array => {
                 for content in value.elements() {
                     match content.get("text") {
@@ -255,7 +259,8 @@ fn decode_call(
     telling: Telling,
     sink: &mut FragmentSink<'_>,
 ) {
-    let (mut id, mut name, mut arguments) = (None, tool, None);
+    // A delta has no need to name its call, and its type does not know the tools of other servers.
+    let (mut id, mut name, mut arguments) = (None, tool.filter(|_| telling != Telling::Delta), None);
     for (key, value) in call.members() {
         match key {
             "id" => id = value.filled(),
