@@ -14,14 +14,18 @@ use crate::json::{Kind, Str, Value};
 mod anthropic_messages;
 mod bedrock_converse;
 mod bedrock_invoke;
+mod codex_app_server;
 mod cohere_v2;
 mod gemini_generate_content;
 mod gemini_interactions;
 mod ollama;
 mod openai_chat;
+mod openai_responses;
 
 /// Every protocol, in the order in which detection asks them.
 pub static TABLE: &[&Protocol] = &[
+    &codex_app_server::PROTOCOL,
+    &openai_responses::PROTOCOL,
     &anthropic_messages::PROTOCOL,
     &bedrock_converse::PROTOCOL,
     &bedrock_invoke::PROTOCOL,

@@ -1,0 +1,627 @@
+//! OpenAI Responses: stream events and the whole response.
+//!
+//! An answer is a list of *items* (messages, reasoning, calls, what hosted tools did), numbered by
+//! `output_index`. An item is told up to three times: when it begins (`output_item.added`), when it ends
+//! (`output_item.done`), and once more in the whole response that closes the stream. Between the first
+//! two, deltas grow its parts. Everything is placed by number, never by `item_id`: some servers give an
+//! item a new id in every event.
+//!
+//! | wire | place |
+//! |---|---|
+//! | a call at `output_index` i | `Place::at(i)` |
+//! | its content part c, summary part s, reasoning part c | `.part(CONTENT + c)`, `.part(SUMMARY + s)`, `.part(THOUGHT + c)` |
+
+use super::{Input, Protocol, error, finish_reason, foreign};
+use crate::event::{CallKind, Counters, DetailKind, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::json::{Kind, Str, Value};
+
+pub(super) static PROTOCOL: Protocol = Protocol {
+    name: "openai-responses",
+    aliases: &["responses", "openai-response", "open-responses", "azure-responses", "chatgpt-responses"],
+    title: "OpenAI Responses and compatible servers",
+    volatile: VOLATILE,
+    recognise,
+    decode,
+};
+
+/// Numbering of events, padding that hides token lengths, coordinates that [`Place`] stands for.
+const VOLATILE: &[&str] = &[
+    "sequence_number",
+    "obfuscation",
+    "item_id",
+    "output_index",
+    "content_index",
+    "summary_index",
+    "annotation_index",
+];
+
+/// Why a response ended: its status, or the reason why it is incomplete.
+const FINISH: &[(&str, FinishReason)] = &[
+    ("completed", FinishReason::Stop),
+    ("complete", FinishReason::Stop),
+    ("max_output_tokens", FinishReason::Length),
+    ("max_tokens", FinishReason::Length),
+    ("content_filter", FinishReason::ContentFilter),
+    ("failed", FinishReason::Error),
+];
+
+/// Where the parts of an item begin in its numbering; 0 is the item itself.
+const CONTENT: u32 = 1;
+const SUMMARY: u32 = 1 << 20;
+const THOUGHT: u32 = 2 << 20;
+const PARTS: u64 = (1 << 20) - 2;
+
+/// How definite it is what is told of an item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    /// It begins: strings are settled, lists and objects may still fill.
+    Begin,
+    /// It ends, after deltas that told it already.
+    End,
+    /// It is told only once.
+    Once,
+}
+
+fn recognise(input: &Input<'_>) -> bool {
+    let body = input.value;
+    let Some(kind) = event_name(input) else {
+        let is_named = body.get("object").and_then(Value::str);
+        return is_named.is_some_and(|object| object.written().starts_with("response"));
+    };
+    match kind {
+        "error" => body.get("sequence_number").is_some(),
+        "keepalive" => true,
+        _ => kind.starts_with("response."),
+    }
+}
+
+/// The event's own name, else the framing's; a whole response has neither.
+fn event_name<'a>(input: &Input<'a>) -> Option<&'a str> {
+    let named = input.value.get("type").and_then(Value::filled).map(Str::written);
+    named.or(input.event.filter(|_| input.value.get("object").is_none()))
+}
+
+fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
+    let body = input.value;
+    let Some(name) = event_name(input) else {
+        decode_body(body, sink);
+        return;
+    };
+    match name {
+        // Says only that the connection lives.
+        "keepalive" => {}
+        "error" => decode_error(body, sink),
+        _ => decode_event(name, body, sink),
+    }
+}
+
+/// A whole response, or the body of a failed request.
+fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if body.get("object").is_some() || body.get("output").is_some() {
+        decode_response(body, None, sink);
+    } else {
+        decode_error(body, sink);
+    }
+}
+
+/// The error stands in `error`, or its members stand in the event itself.
+fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let Some(nested) =
+        body.get("error").filter(|nested| matches!(nested.kind(), Kind::Object | Kind::String))
+    else {
+        error(body, sink);
+        return;
+    };
+    error(nested, sink);
+    for (key, value) in body.members() {
+        if !matches!(key, "error" | "type") && !VOLATILE.contains(&key) {
+            foreign(0, None, "", key, value, sink);
+        }
+    }
+}
+
+/// What the members of a stream event say, and about which place.
+struct Event<'a> {
+    item_place: Place,
+    content: u32,
+    summary: u32,
+    /// The piece of a delta, or the whole that a `done` restates.
+    payload: Option<Value<'a>>,
+    name: Option<Str<'a>>,
+    logprobs: Option<Value<'a>>,
+    /// `item`, `part`, `annotation` or `response`.
+    subject: Option<Value<'a>>,
+    has_more: bool,
+}
+
+fn read_event(body: Value<'_>) -> Event<'_> {
+    let mut event = Event {
+        item_place: Place::at(0),
+        content: 0,
+        summary: 0,
+        payload: None,
+        name: None,
+        logprobs: None,
+        subject: None,
+        has_more: false,
+    };
+    for (key, value) in body.members() {
+        match key {
+            "output_index" => event.item_place = Place::at(value.index().unwrap_or(0)),
+            "content_index" => event.content = number(value),
+            "summary_index" => event.summary = number(value),
+            "delta" | "text" | "refusal" | "arguments" | "input" | "code" => event.payload = Some(value),
+            "name" => event.name = value.filled(),
+            "logprobs" => event.logprobs = Some(value),
+            "item" | "part" | "annotation" | "response" => event.subject = Some(value),
+            "type" => {}
+            key if VOLATILE.contains(&key) => {}
+            _ => event.has_more = true,
+        }
+    }
+    event
+}
+
+fn number(value: Value<'_>) -> u32 {
+    value.count().map_or(0, |count| count.min(PARTS) as u32)
+}
+
+/// What grows by deltas.
+enum Growing {
+    Text(Channel, Place),
+    Call(CallKind),
+}
+
+/// What the events called `response.<subject>.delta` and `.done` tell about.
+fn growing(subject: &str, event: &Event<'_>) -> Option<Growing> {
+    let place = event.item_place;
+    let content = place.part(CONTENT + event.content);
+    Some(match subject {
+        "output_text" => Growing::Text(Channel::Text, content),
+        "refusal" => Growing::Text(Channel::Refusal, content),
+        "reasoning_summary_text" => Growing::Text(Channel::REASONING, place.part(SUMMARY + event.summary)),
+        "reasoning_text" => Growing::Text(Channel::REASONING, place.part(THOUGHT + event.content)),
+        "function_call_arguments" => Growing::Call(CallKind::Function),
+        "custom_tool_call_input" => Growing::Call(CallKind::Custom),
+        "mcp_call_arguments" | "code_interpreter_call_code" => Growing::Call(CallKind::Builtin),
+        _ => return None,
+    })
+}
+
+fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let event = read_event(body);
+    let place = event.item_place;
+    let subject = name.strip_prefix("response.").unwrap_or(name);
+    let (subject, verb) = subject.rsplit_once('.').unwrap_or(("", subject));
+    if let Some(growing) = growing(subject, &event)
+        && matches!(verb, "delta" | "done")
+    {
+        grow(&growing, verb, &event, sink);
+    } else {
+        match (subject, verb) {
+            (
+                "",
+                "created" | "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled",
+            ) => {
+                if let Some(response) = event.subject {
+                    decode_response(response, Some(verb), sink);
+                }
+            }
+            ("output_item", "added") => decode_event_item(&event, Telling::Begin, sink),
+            ("output_item", "done") => decode_event_item(&event, Telling::End, sink),
+            // A part's block opens with its first text.
+            ("content_part" | "reasoning_part" | "reasoning_summary_part", "added") => {}
+            ("content_part" | "reasoning_part", "done") => {
+                if let Some(part) = event.subject {
+                    decode_part(place, event.content, part, Telling::End, sink);
+                }
+            }
+            ("reasoning_summary_part", "done") => {
+                if let Some(part) = event.subject {
+                    decode_summary(place, event.summary, part, sink);
+                }
+            }
+            ("output_text.annotation" | "output_text_annotation", "added") => {
+                if let Some(annotation) = event.subject {
+                    let place = place.part(CONTENT + event.content);
+                    sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
+                }
+            }
+            // How a hosted tool comes along, previews of its output and of what the item will say, and
+            // whatever else there will be.
+            _ => {
+                let part = Part::Foreign { scope: "", key: name, value: body.raw() };
+                sink.put(Fragment::new(part).at(place));
+                return;
+            }
+        }
+    }
+    if event.has_more {
+        for (key, value) in body.members() {
+            let is_read = matches!(
+                key,
+                "type" | "delta" | "text" | "refusal" | "arguments" | "input" | "code" | "name" | "logprobs"
+            ) || matches!(key, "item" | "part" | "annotation" | "response");
+            if !is_read && !VOLATILE.contains(&key) {
+                foreign(0, Some(place), "", key, value, sink);
+            }
+        }
+    }
+}
+
+fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSink<'_>) {
+    let is_delta = verb == "delta";
+    match *growing {
+        Growing::Text(channel, place) => {
+            if let Some(text) = event.payload.and_then(Value::filled) {
+                let part =
+                    if is_delta { Part::Text { channel, text } } else { Part::Restate { channel, text } };
+                sink.put(Fragment::new(part).at(place));
+            }
+            if is_delta && let Some(entries) = event.logprobs {
+                logprobs(entries, sink);
+            }
+        }
+        Growing::Call(kind) => {
+            let arguments = match event.payload {
+                Some(value) if is_delta && value.kind() == Kind::String => value.str().map(Arguments::Text),
+                Some(value) => whole_arguments(value),
+                None => None,
+            };
+            let part = Part::Call { id: None, name: event.name, kind, arguments };
+            sink.put(Fragment::new(part).at(event.item_place));
+        }
+    }
+}
+
+/// Arguments told whole. An empty text says nothing about what was streamed before.
+fn whole_arguments(value: Value<'_>) -> Option<Arguments<'_>> {
+    match value.kind() {
+        Kind::Null => None,
+        Kind::String => value.filled().map(Arguments::Whole),
+        _ => Some(Arguments::Value(value.raw())),
+    }
+}
+
+fn logprobs(entries: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if entries.elements().next().is_some() {
+        sink.put(Fragment::new(Part::Logprobs(entries.raw())));
+    }
+}
+
+fn decode_event_item(event: &Event<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    if let Some(item) = event.subject {
+        decode_item(event.item_place, item, telling, sink);
+    }
+}
+
+/// A response: whole, or as an event of the stream shows it.
+fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut FragmentSink<'_>) {
+    let telling = match event {
+        None => Telling::Once,
+        Some("created" | "queued" | "in_progress") => Telling::Begin,
+        Some(_) => Telling::End,
+    };
+    let (mut id, mut model, mut status, mut incomplete) = (None, None, None, None);
+    let (mut output, mut usage, mut failure) = (None, None, None);
+    for (key, value) in response.members() {
+        match key {
+            "object" => {}
+            "id" => id = value.filled(),
+            "model" => model = value.filled(),
+            "status" => status = value.filled(),
+            "incomplete_details" => incomplete = value.get("reason").and_then(Value::filled),
+            "output" => output = Some(value),
+            "usage" => usage = Some(value),
+            "error" => failure = Some(value),
+            // A setting everywhere but with mistral.rs, where a text is the thoughts.
+            "reasoning" if telling == Telling::Once && value.kind() == Kind::String => {
+                if let Some(text) = value.filled() {
+                    let place = Place::at(-1);
+                    let part = Part::Restate { channel: Channel::REASONING, text };
+                    sink.put(Fragment::new(part).at(place));
+                    sink.put(Fragment::new(Part::End).at(place));
+                }
+            }
+            _ => foreign(0, None, "response.", key, value, sink),
+        }
+    }
+    if id.is_some() || model.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model }));
+    }
+    for (position, item) in output.iter().flat_map(|output| output.elements()).enumerate() {
+        decode_item(Place::at(position as i64), item, telling, sink);
+    }
+    if let Some(usage) = usage {
+        decode_usage(usage, sink);
+    }
+    if let Some(failure) = failure {
+        error(failure, sink);
+    }
+    if telling == Telling::Begin {
+        return;
+    }
+    let status = status.map(Str::written).or(event);
+    if let Some(word) = incomplete.or(status.map(Str::Plain)) {
+        let reason = finish_reason(word, FINISH);
+        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }));
+    }
+    // A background response that was asked for too early has its end still before it.
+    if !matches!(status, Some("queued" | "in_progress")) {
+        sink.put(Fragment::new(Part::Done));
+    }
+}
+
+/// Members of an item that its blocks tell by themselves.
+fn is_told(key: &str, value: Value<'_>) -> bool {
+    match key {
+        "content" | "summary" | "encrypted_content" | "role" | "output_index" | "item_id" => true,
+        // Other states (`incomplete`, `failed`, `searching`) are passed on.
+        "status" => value.str().is_some_and(|word| word.is("completed") || word.is("in_progress")),
+        _ => false,
+    }
+}
+
+fn decode_item(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let kind = item.get("type").and_then(Value::filled).map_or("message", Str::written);
+    let is_own = item.get("role").and_then(Value::filled).is_none_or(|role| role.is("assistant"));
+    match kind {
+        "message" if is_own => decode_message(place, item, telling, sink),
+        "reasoning" => decode_reasoning(place, item, telling, sink),
+        "mcp_list_tools" | "mcp_approval_request" | "program" => {
+            decode_call(kind, place, item, telling, sink);
+        }
+        _ if kind.ends_with("_call") => decode_call(kind, place, item, telling, sink),
+        _ if kind.ends_with("_output") => decode_output(place, item, telling, sink),
+        // A compacted conversation, a message of somebody else's, what will be invented yet.
+        _ if telling != Telling::Begin => {
+            let part = Part::Foreign { scope: "output[].", key: kind, value: item.raw() };
+            sink.put(Fragment::new(part).at(place));
+        }
+        _ => {}
+    }
+}
+
+fn decode_message(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    for (number, part) in item.get("content").iter().flat_map(|content| content.elements()).enumerate() {
+        if telling != Telling::Begin {
+            decode_part(place, (number as u64).min(PARTS) as u32, part, telling, sink);
+        }
+    }
+    rest_of_item(place.part(CONTENT), item, sink);
+}
+
+/// A content part, whole: of a message, or the raw thoughts of a reasoning item.
+fn decode_part(place: Place, number: u32, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let kind = part.get("type").and_then(Value::str).map_or("output_text", Str::written);
+    let (channel, place) = match kind {
+        "output_text" | "text" => (Channel::Text, place.part(CONTENT + number)),
+        "refusal" => (Channel::Refusal, place.part(CONTENT + number)),
+        "reasoning_text" => (Channel::REASONING, place.part(THOUGHT + number)),
+        _ => {
+            foreign(0, Some(place.part(CONTENT + number)), "output[].", "content", part, sink);
+            return;
+        }
+    };
+    if let Some(text) = part.get("text").or_else(|| part.get("refusal")).and_then(Value::filled) {
+        sink.put(Fragment::new(Part::Restate { channel, text }).at(place));
+    }
+    for (key, value) in part.members() {
+        match key {
+            "text" | "refusal" => {}
+            // Says that the thoughts are no summary.
+            "type" if kind != "reasoning_text" => {}
+            "annotations" => {
+                for annotation in value.elements() {
+                    sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
+                }
+            }
+            "logprobs" => {
+                if telling == Telling::Once {
+                    logprobs(value, sink);
+                }
+            }
+            _ => foreign(0, Some(place), "output[].content[].", key, value, sink),
+        }
+    }
+    sink.put(Fragment::new(Part::End).at(place));
+}
+
+fn decode_summary(place: Place, number: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let place = place.part(SUMMARY + number);
+    if let Some(text) = part.get("text").unwrap_or(part).filled() {
+        sink.put(Fragment::new(Part::Restate { channel: Channel::REASONING, text }).at(place));
+    }
+    for (key, value) in part.members() {
+        if !matches!(key, "text" | "type") {
+            foreign(0, Some(place), "output[].summary[].", key, value, sink);
+        }
+    }
+    sink.put(Fragment::new(Part::End).at(place));
+}
+
+/// Thoughts: summaries, raw text, or nothing to see but what must be sent back.
+fn decode_reasoning(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    // What is encrypted at the beginning is not what counts in the end.
+    if telling == Telling::Begin {
+        return;
+    }
+    let summaries = item.get("summary");
+    let thoughts = item.get("content");
+    for (number, part) in summaries.iter().flat_map(|parts| parts.elements()).enumerate() {
+        decode_summary(place, (number as u64).min(PARTS) as u32, part, sink);
+    }
+    for (number, part) in thoughts.iter().flat_map(|parts| parts.elements()).enumerate() {
+        decode_part(place, (number as u64).min(PARTS) as u32, part, telling, sink);
+    }
+    let has_text = |parts: Option<Value<'_>>| {
+        parts
+            .and_then(|parts| parts.elements().next())
+            .is_some_and(|part| part.get("text").and_then(Value::filled).is_some())
+    };
+    let owner = if has_text(summaries) {
+        place.part(SUMMARY)
+    } else if has_text(thoughts) {
+        place.part(THOUGHT)
+    } else {
+        // The item keeps its place among the others even if it shows nothing.
+        sink.put(Fragment::new(Part::Open(Channel::REASONING)).at(place));
+        place
+    };
+    if let Some(data) = item.get("encrypted_content").and_then(Value::filled) {
+        let part = Part::Detail { kind: DetailKind::Encrypted, index: Some(place.index), data, extra: None };
+        sink.put(Fragment::new(part).at(owner));
+    }
+    rest_of_item(owner, item, sink);
+    sink.put(Fragment::new(Part::End).at(owner));
+}
+
+/// The members that carry what a tool is to do, in the items of the different tools.
+const ARGUMENTS: &[&str] = &["arguments", "input", "code", "action", "actions", "operation", "queries"];
+/// The members that carry what a hosted tool answered.
+const RESULTS: &[&str] = &["output", "outputs", "results", "result", "tools", "error"];
+
+/// A call: of the client's tool, or told of a tool that the provider runs itself.
+fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let call = runner(kind, item);
+    let (mut id, mut call_id, mut name, mut given) = (None, None, None, None);
+    for (key, value) in item.members() {
+        match key {
+            "id" => id = value.filled(),
+            "call_id" => call_id = value.filled(),
+            "name" => name = value.filled(),
+            key if is_arguments(key, value) => given = Some(value),
+            _ => {}
+        }
+    }
+    let arguments = given
+        .filter(|value| telling != Telling::Begin || value.kind() == Kind::String)
+        .and_then(whole_arguments)
+        // The name is whole, whatever the arguments will be.
+        .unwrap_or(Arguments::Text(Str::Plain("")));
+    let part = Part::Call {
+        id: call_id.or(id),
+        name: name.or(Some(Str::Plain(kind.strip_suffix("_call").unwrap_or(kind)))),
+        kind: call,
+        arguments: Some(arguments),
+    };
+    sink.put(Fragment::new(part).at(place));
+    for (key, value) in item.members() {
+        match key {
+            "call_id" | "name" => {}
+            "id" if call_id.is_none() => {}
+            "type" if matches!(kind, "function_call" | "custom_tool_call") => {}
+            key if is_arguments(key, value) => {}
+            key if call == CallKind::Builtin && RESULTS.contains(&key) => {
+                if telling != Telling::Begin && !is_empty(value) {
+                    let part = Part::ToolResult { call: call_id.or(id), value: value.raw() };
+                    sink.put(Fragment::new(part).at(place));
+                }
+            }
+            _ if is_told(key, value) => {}
+            _ => foreign(0, Some(place), "output[].", key, value, sink),
+        }
+    }
+    if telling != Telling::Begin {
+        sink.put(Fragment::new(Part::End).at(place));
+    }
+}
+
+/// Whether the member is what the tool is to do. A lone word (`"action": "generate"`) is a setting.
+fn is_arguments(key: &str, value: Value<'_>) -> bool {
+    let may_be_text = matches!(key, "arguments" | "input" | "code");
+    match value.kind() {
+        Kind::Object | Kind::Array => ARGUMENTS.contains(&key),
+        Kind::String | Kind::Null => may_be_text,
+        Kind::Bool | Kind::Number => false,
+    }
+}
+
+fn is_empty(value: Value<'_>) -> bool {
+    match value.kind() {
+        Kind::Null => true,
+        Kind::String => value.filled().is_none(),
+        Kind::Array => value.elements().next().is_none(),
+        Kind::Object | Kind::Bool | Kind::Number => false,
+    }
+}
+
+/// Who runs a call.
+fn runner(kind: &str, item: Value<'_>) -> CallKind {
+    match kind {
+        "function_call" => CallKind::Function,
+        "custom_tool_call" if is_marked(item) => CallKind::Builtin,
+        "custom_tool_call" => CallKind::Custom,
+        // The client carries these out and sends the item of the same name with `_output`.
+        "local_shell_call" | "apply_patch_call" | "computer_call" => CallKind::Function,
+        // A shell without an environment, or with a local one, is the client's; in a container it is hosted.
+        "shell_call" => match item.get("environment").and_then(|environment| environment.get("type")) {
+            Some(environment) if !environment.str().is_some_and(|word| word.is("local")) => CallKind::Builtin,
+            _ => CallKind::Function,
+        },
+        "tool_search_call" => match item.get("execution").and_then(Value::str) {
+            Some(word) if word.is("client") => CallKind::Function,
+            _ => CallKind::Builtin,
+        },
+        // An `mcp_approval_request` belongs here too: the client answers yes or no, the provider runs it.
+        _ => CallKind::Builtin,
+    }
+}
+
+/// Whether a custom call's ids mark it as one that the server runs.
+///
+/// xAI streams its own tools as custom calls: the `call_id` begins with the tool's mark (`xs_call_…`,
+/// where a client's is `call_…`), and the item's id repeats it.
+fn is_marked(item: Value<'_>) -> bool {
+    let text = |key| item.get(key).and_then(Value::filled).map(Str::written);
+    let (Some(id), Some(call_id)) = (text("id"), text("call_id")) else { return false };
+    let is_mark = |mark: &str| !mark.is_empty() && mark.bytes().all(|byte| byte.is_ascii_lowercase());
+    call_id.split_once("_call_").is_some_and(|(mark, _)| is_mark(mark)) && id.ends_with(call_id)
+}
+
+/// What a hosted tool answered, as an item of its own.
+fn decode_output(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    if telling == Telling::Begin {
+        return;
+    }
+    let call = item.get("call_id").and_then(Value::filled);
+    for (key, value) in item.members() {
+        match key {
+            "call_id" => {}
+            key if RESULTS.contains(&key) => {
+                if !is_empty(value) {
+                    sink.put(Fragment::new(Part::ToolResult { call, value: value.raw() }).at(place));
+                }
+            }
+            _ if is_told(key, value) => {}
+            _ => foreign(0, Some(place), "output[].", key, value, sink),
+        }
+    }
+}
+
+fn rest_of_item(place: Place, item: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in item.members() {
+        if key != "type" && !is_told(key, value) {
+            foreign(0, Some(place), "output[].", key, value, sink);
+        }
+    }
+}
+
+fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if usage.members().next().is_none() {
+        return;
+    }
+    let count = |key: &str| usage.get(key).and_then(Value::count);
+    let detail =
+        |group: &str, key: &str| usage.get(group).and_then(|group| group.get(key)).and_then(Value::count);
+    let counters = Counters {
+        input_tokens: count("input_tokens"),
+        output_tokens: count("output_tokens"),
+        total_tokens: count("total_tokens"),
+        cached_tokens: detail("input_tokens_details", "cached_tokens"),
+        cache_write_tokens: detail("input_tokens_details", "cache_write_tokens"),
+        reasoning_tokens: detail("output_tokens_details", "reasoning_tokens"),
+    };
+    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+}
