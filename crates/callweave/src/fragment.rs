@@ -132,7 +132,13 @@ pub enum Part<'a> {
     Annotation(&'a str),
     /// Log probabilities; JSON, one entry or a list.
     Logprobs(&'a str),
-    /// What a builtin tool answered.
+    /// What will come at the place is the result of that call.
+    Answers {
+        /// The id of the call.
+        call: Str<'a>,
+    },
+    /// What a builtin tool answered: the call of that id, the one that the place answers, or else the
+    /// last builtin call.
     ToolResult {
         /// The id of the call.
         call: Option<Str<'a>>,

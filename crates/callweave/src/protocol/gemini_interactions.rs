@@ -291,17 +291,20 @@ fn decode_arguments(value: Value<'_>, telling: Telling) -> Option<Arguments<'_>>
     }
 }
 
-/// What a tool that Google ran has answered. The beginning of the step only says to which call.
+/// What a tool that Google ran has answered. The beginning of the step only says which call it answers.
 fn decode_result(place: Place, result: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     let call = result.get("call_id").and_then(Value::filled);
-    if telling == Telling::Start && result.get("result").is_none() {
-        for (key, value) in result.members() {
-            if key != "type" && !is_blank(value) {
-                foreign(0, Some(place), STEP, key, value, sink);
-            }
-        }
-    } else {
+    if telling != Telling::Start || result.get("result").is_some() {
         sink.put(Fragment::new(Part::ToolResult { call, value: result.raw() }).at(place));
+        return;
+    }
+    if let Some(call) = call {
+        sink.put(Fragment::new(Part::Answers { call }).at(place));
+    }
+    for (key, value) in result.members() {
+        if !matches!(key, "type" | "call_id") && !is_blank(value) {
+            foreign(0, Some(place), STEP, key, value, sink);
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Choice {
     slots: Vec<Slot>,
     by_place: HashMap<Place, usize>,
     by_id: HashMap<String, usize>,
+    /// The ids of the calls whose results come at a place.
+    answers: HashMap<Place, String>,
     /// The texts of ended blocks, and the frame in which each began.
     texts: HashMap<Fingerprint, u64>,
     /// The place asked for last and its slot: most fragments continue what the one before began.
@@ -373,12 +375,30 @@ impl Choice {
         self.slots[self.at_place(place)?].block
     }
 
+    /// The result of the call of that id will come at the place.
+    pub(super) fn answer(&mut self, place: Place, id: Str<'_>) {
+        self.answers.insert(place, id.to_cow().into_owned());
+    }
+
     /// The block and id of the call that a result answers.
-    pub(super) fn called(&self, place: Option<Place>, id: Option<&str>) -> (Option<BlockId>, Option<&str>) {
-        let by_id = id.and_then(|id| self.by_id.get(id).copied());
-        let at = by_id.or_else(|| place.and_then(|place| self.at_place(place)));
-        let Some(slot) = at.map(|at| &self.slots[at]) else { return (None, None) };
-        (slot.block, slot.as_call().and_then(|call| call.id.as_deref()))
+    pub(super) fn called<'c>(
+        &'c self,
+        place: Option<Place>,
+        id: Option<&'c str>,
+    ) -> (Option<BlockId>, Option<&'c str>) {
+        let id = id.or_else(|| place.and_then(|place| self.answers.get(&place)).map(String::as_str));
+        let is_builtin =
+            |at: &usize| self.slots[*at].as_call().is_some_and(|call| call.kind == CallKind::Builtin);
+        let at = id.and_then(|id| self.by_id.get(id).copied()).or_else(|| match place {
+            Some(place) => self.at_place(place),
+            None if id.is_none() => self.last_call.filter(is_builtin),
+            None => None,
+        });
+        let Some(slot) = at.map(|at| &self.slots[at]) else { return (None, id) };
+        match slot.as_call() {
+            Some(call) => (slot.block, id.or(call.id.as_deref())),
+            None => (None, id),
+        }
     }
 
     /// The reasoning block that a detail without a place belongs to.

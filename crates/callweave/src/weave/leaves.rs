@@ -30,6 +30,11 @@ impl Leaves {
         Ok(())
     }
 
+    /// Whether a string has not come to its end.
+    pub(super) fn is_growing(&self) -> bool {
+        self.growing.is_some()
+    }
+
     /// The arguments as JSON text.
     pub(super) fn to_text(&self) -> String {
         if self.root.is_null() { "{}".to_owned() } else { self.root.to_string() }

@@ -164,10 +164,17 @@ impl Weave {
                 }
             }
             Part::Logprobs(json) => context.emit(Body::Logprobs { value: Json::trusted(json) }, sink),
+            Part::Answers { call } => {
+                if let Some(place) = place {
+                    self.choices[at].1.answer(place, call);
+                }
+            }
             Part::ToolResult { call, value } => {
                 let call = call.map(Str::to_cow);
                 let (block, id) = self.choices[at].1.called(place, call.as_deref());
-                let call = call.or_else(|| id.map(|id| Cow::Owned(id.to_owned())));
+                let call = id.map(|id| Cow::Owned(id.to_owned()));
+                // Two calls may answer alike.
+                let place = place.or(block.map(|block| Place::at(block.0.into()).in_space(BLOCK_SPACE)));
                 let spot =
                     Spot { choice: number, place, scope: "tool result", key: call.as_deref().unwrap_or("") };
                 if self.seen.is_news(spot, value) {
@@ -193,8 +200,15 @@ impl Weave {
                 }
             }
             Part::Foreign { scope, key, value } => {
-                if self.seen.is_news(Spot { choice: number, place, scope, key }, value) {
-                    let block = place.and_then(|place| self.choices[at].1.block(place));
+                let block = place.and_then(|place| self.choices[at].1.block(place));
+                // The block told last is another one each time.
+                let spot = match block {
+                    Some(block) if place == Some(Place::LAST) => {
+                        Some(Place::at(block.0.into()).in_space(BLOCK_SPACE))
+                    }
+                    _ => place,
+                };
+                if self.seen.is_news(Spot { choice: number, place: spot, scope, key }, value) {
                     let path = if scope.is_empty() {
                         Cow::Borrowed(key)
                     } else {
@@ -261,6 +275,9 @@ impl Weave {
         self.context.emit(Body::ReasoningDetail { block, detail }, sink);
     }
 }
+
+/// A numbering of what is remembered about blocks, apart from the wire's own.
+const BLOCK_SPACE: u8 = u8::MAX - 1;
 
 /// Up to this many choices are searched one by one.
 const MANY: usize = 8;

@@ -296,9 +296,16 @@ impl Slot {
         if self.is_ended {
             return;
         }
+        let mut is_missing_leaves = false;
         if let Content::Call(call) = &mut self.content
             && let Some(leaves) = call.leaves.take()
         {
+            // Leaves always make a complete value, so the text cannot tell.
+            is_missing_leaves = match cut {
+                Cut::No => false,
+                Cut::ByEnd => leaves.is_growing(),
+                Cut::ByLimit => true,
+            };
             self.restate_decoded(&leaves.to_text(), context, sink);
         }
         self.start(context, sink);
@@ -309,7 +316,7 @@ impl Slot {
             context.return_scratch(scratch);
         }
         self.is_ended = true;
-        let completion = self.completion(cut);
+        let completion = if is_missing_leaves { Completion::Cut } else { self.completion(cut) };
         let Some(block) = self.block else { return };
         if let Content::Call(call) = &mut self.content {
             call.completion = completion;
