@@ -123,13 +123,11 @@ pub enum InvalidReason {
 }
 
 /// Something about the thoughts besides their text.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReasoningDetail {
     /// The reasoning block it belongs to, where one is known.
-    #[serde(skip)]
     pub block: Option<BlockId>,
     /// The detail, its pieces joined.
-    #[serde(flatten)]
     pub detail: Detail<'static>,
 }
 
@@ -399,9 +397,23 @@ fn merge_value(known: &mut Value, newer: Value) {
     merge(known, newer, 8);
 }
 
-impl Serialize for ToolCall {
+impl Serialize for ReasoningDetail {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", &self.detail.kind)?;
+        if let Some(index) = self.detail.index {
+            map.serialize_entry("index", &index)?;
+        }
+        map.serialize_entry("data", &self.detail.data)?;
+        if let Some(extra) = &self.detail.extra {
+            map.serialize_entry("extra", extra)?;
+        }
+        map.end()
+    }
+}
+
+impl ToolCall {
+    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> std::result::Result<(), M::Error> {
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("name", &self.name)?;
         map.serialize_entry("arguments", self.arguments())?;
@@ -409,8 +421,38 @@ impl Serialize for ToolCall {
         if self.has_made_id {
             map.serialize_entry("has_made_id", &true)?;
         }
-        if let Some(invalid) = self.invalid() {
-            map.serialize_entry("invalid", &invalid)?;
+        match self.invalid() {
+            Some(invalid) => map.serialize_entry("invalid", &invalid),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for ToolCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.serialize_members(&mut map)?;
+        map.end()
+    }
+}
+
+/// A call with what only the protocol knows of it.
+struct Called<'a>(&'a ToolCall, &'a Foreign);
+
+fn called(block: &Block) -> Option<Called<'_>> {
+    match &block.content {
+        Content::ToolCall(call) => Some(Called(call, &block.foreign)),
+        _ => None,
+    }
+}
+
+impl Serialize for Called<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let Self(call, foreign) = self;
+        let mut map = serializer.serialize_map(None)?;
+        call.serialize_members(&mut map)?;
+        if !foreign.is_empty() {
+            map.serialize_entry("foreign", foreign)?;
         }
         map.end()
     }
@@ -424,7 +466,7 @@ fn serialize_choice<M: SerializeMap>(choice: &Choice, map: &mut M) -> std::resul
     map.serialize_entry("reasoning", &filled(choice.reasoning()))?;
     map.serialize_entry("reasoning_details", &choice.reasoning_details)?;
     map.serialize_entry("refusal", &filled(choice.refusal()))?;
-    map.serialize_entry("tool_calls", &choice.tool_calls().collect::<Vec<_>>())?;
+    map.serialize_entry("tool_calls", &choice.blocks.iter().filter_map(called).collect::<Vec<_>>())?;
     if !choice.tool_results.is_empty() {
         map.serialize_entry("tool_results", &choice.tool_results)?;
     }
@@ -434,7 +476,11 @@ fn serialize_choice<M: SerializeMap>(choice: &Choice, map: &mut M) -> std::resul
     )?;
     map.serialize_entry("logprobs", &choice.logprobs)?;
     map.serialize_entry("finish_reason", &choice.finish.as_ref().map(|finish| finish.reason))?;
-    map.serialize_entry("raw_finish_reason", &choice.finish.as_ref().and_then(|finish| finish.raw.as_ref()))
+    map.serialize_entry("raw_finish_reason", &choice.finish.as_ref().and_then(|finish| finish.raw.as_ref()))?;
+    if !choice.foreign.is_empty() {
+        map.serialize_entry("choice_foreign", &choice.foreign)?;
+    }
+    Ok(())
 }
 
 struct Numbered<'a>(&'a Choice);
@@ -461,6 +507,9 @@ impl Serialize for Message {
         map.serialize_entry("notices", &self.notices)?;
         if !self.errors.is_empty() {
             map.serialize_entry("errors", &self.errors)?;
+        }
+        if !self.foreign.is_empty() {
+            map.serialize_entry("foreign", &self.foreign)?;
         }
         if self.choices.len() > 1 {
             map.serialize_entry("choices", &self.choices.iter().map(Numbered).collect::<Vec<_>>())?;

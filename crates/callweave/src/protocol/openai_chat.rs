@@ -15,7 +15,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
 };
 
 /// Padding that hides token lengths.
-const VOLATILE: &[&str] = &["obfuscation", "p"];
+const VOLATILE: &[&str] = &["obfuscation", "p", "padding"];
 
 const FINISH: &[(&str, FinishReason)] = &[
     ("stop", FinishReason::Stop),
@@ -174,7 +174,7 @@ const REASONING: Channel = Channel::Reasoning { source: 2 };
 /// A `delta` or a `message`: thoughts first, then text, then calls, whatever the order of the members.
 fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut content, mut refusal, mut calls, mut legacy, mut executed) = (None, None, None, None, None);
-    let (mut details, mut reasoning_content, mut reasoning) = (None, None, None);
+    let (mut details, mut reasoning_content, mut reasoning, mut signature) = (None, None, None, None);
     for (key, value) in message.members() {
         match key {
             // Always the assistant's.
@@ -192,7 +192,7 @@ fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) 
                     sink.put(Fragment::new(Part::Annotation(annotation.raw())).in_choice(choice));
                 }
             }
-            "padding" => {}
+            "thought_signature" => signature = value.filled(),
             key if VOLATILE.contains(&key) => {}
             _ => foreign(choice, None, "choices[].message.", key, value, sink),
         }
@@ -204,6 +204,10 @@ fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) 
         if let Some(value) = value {
             text(choice, channel, value, sink);
         }
+    }
+    if let Some(data) = signature {
+        let part = Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None };
+        sink.put(Fragment::new(part).in_choice(choice));
     }
     if let Some(content) = content {
         decode_content(choice, content, sink);
@@ -284,10 +288,10 @@ fn decode_detail(choice: u32, detail: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
         };
         let Some(data) = value.filled() else { continue };
-        put(Part::Detail { kind, index, data, extra: None });
         if is_thought {
             put(Part::Text { channel: DETAILS, text: data });
         }
+        put(Part::Detail { kind, index, data, extra: None });
     }
 }
 

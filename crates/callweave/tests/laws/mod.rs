@@ -1,0 +1,189 @@
+//! What the tests of several layers share: the laws of the event stream, and where data lives.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use callweave::accumulator::Accumulator;
+use callweave::event::{Body, Event, Sink};
+use callweave::grammar::Validator;
+use callweave::message::Message;
+use callweave::pipeline::Decoder;
+use callweave::protocol::Protocol;
+
+/// What came of decoding.
+pub(crate) struct Decoded {
+    /// The events, adjacent deltas merged.
+    pub(crate) events: Vec<Event<'static>>,
+    /// How many events had been emitted when the last byte was pushed, before the end was said.
+    pub(crate) before_finish: usize,
+    pub(crate) message: Message,
+    pub(crate) faults: Vec<String>,
+    pub(crate) error: Option<callweave::Error>,
+    pub(crate) protocol: Option<&'static str>,
+}
+
+/// Decodes `bytes` cut at `cuts` (ascending), checking the grammar on the way.
+pub(crate) fn decode_cut(protocol: Option<&'static Protocol>, bytes: &[u8], cuts: &[usize]) -> Decoded {
+    let mut decoder = match protocol {
+        Some(protocol) => Decoder::new(protocol),
+        None => Decoder::detect(),
+    };
+    let mut events: Vec<Event<'static>> = Vec::new();
+    let mut accumulator = Accumulator::new();
+    let mut validator = Validator::new();
+    let mut sink = |event: Event<'_>| {
+        validator.put(event.clone());
+        accumulator.put(event.clone());
+        merge(&mut events, event);
+    };
+    let mut error = None;
+    let mut from = 0;
+    for &cut in cuts.iter().chain([&bytes.len()]) {
+        if error.is_none() {
+            error = decoder.push(&bytes[from..cut], &mut sink).err();
+            from = cut;
+        }
+    }
+    let mut counted = 0;
+    let finished = decoder.finish(&mut |event: Event<'_>| {
+        counted += 1;
+        sink(event);
+    });
+    let error = error.or(finished.err());
+    let before_finish = events.len().saturating_sub(counted);
+    let mut faults = validator.faults().to_vec();
+    if error.is_none() {
+        faults = validator.finish();
+    }
+    let protocol = decoder.protocol().map(|protocol| protocol.name);
+    Decoded { events, before_finish, message: accumulator.take(), faults, error, protocol }
+}
+
+/// Appends an event, merging a delta into the delta of the same block right before it.
+pub(crate) fn merge(events: &mut Vec<Event<'static>>, event: Event<'_>) {
+    if let (
+        Some(Event { body: Body::Delta { block: known, text: all }, source, .. }),
+        Body::Delta { block, text },
+    ) = (events.last_mut(), &event.body)
+        && known == block
+    {
+        all.to_mut().push_str(text);
+        source.end = source.end.max(event.source.end);
+        return;
+    }
+    events.push(event.into_owned());
+}
+
+/// Cuts for the split law: each single one if there are few, else a spread of them; and all at once.
+pub(crate) fn cut_lists(length: usize, most: usize) -> Vec<Vec<usize>> {
+    let step = (length / most).max(1);
+    let mut lists: Vec<Vec<usize>> = (0..=length).step_by(step).map(|cut| vec![cut]).collect();
+    lists.push((1..length).collect());
+    // A fixed walk with uneven steps, so that several cuts fall into one frame.
+    let mut at = 0;
+    let mut walk = Vec::new();
+    let mut state = 0x9E37_79B9_u64;
+    while at < length {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        at += 1 + (state >> 33) as usize % 97;
+        if at < length {
+            walk.push(at);
+        }
+    }
+    lists.push(walk);
+    lists
+}
+
+/// Checks the laws of grammar, split and prefix on one input; `most` bounds the number of single cuts.
+pub(crate) fn check_laws(
+    name: &str,
+    protocol: Option<&'static Protocol>,
+    bytes: &[u8],
+    most: usize,
+) -> Decoded {
+    let whole = decode_cut(protocol, bytes, &[]);
+    assert!(whole.faults.is_empty(), "{name}: grammar: {:#?}", whole.faults);
+    for cuts in cut_lists(bytes.len(), most) {
+        let cut = decode_cut(protocol, bytes, &cuts);
+        let is_same = cut.events == whole.events && cut.error == whole.error;
+        assert!(
+            is_same,
+            "{name}: split at {:?}…: {:#?} {:?}\n≠ {:#?} {:?}",
+            &cuts[..cuts.len().min(8)],
+            cut.events,
+            cut.error,
+            whole.events,
+            whole.error
+        );
+    }
+    let step = (bytes.len() / most).max(1);
+    for end in (0..bytes.len()).step_by(step) {
+        let prefix = decode_cut(protocol, &bytes[..end], &[]);
+        assert!(prefix.faults.is_empty(), "{name}: prefix of {end}: {:#?}", prefix.faults);
+        check_prefix(name, end, &prefix, &whole);
+    }
+    whole
+}
+
+/// Nothing that was told from a prefix is taken back.
+fn check_prefix(name: &str, end: usize, prefix: &Decoded, whole: &Decoded) {
+    for (at, told) in prefix.events[..prefix.before_finish].iter().enumerate() {
+        let kept = match (told, whole.events.get(at)) {
+            (
+                Event { body: Body::Delta { block, text }, .. },
+                Some(Event { body: Body::Delta { block: same, text: all }, .. }),
+            ) => block == same && all.starts_with(text.as_ref()),
+            (told, Some(kept)) => told == kept,
+            (_, None) => false,
+        };
+        assert!(kept, "{name}: prefix of {end} told {told:?}, the whole {:?}", whole.events.get(at));
+    }
+}
+
+/// The folder of our own cases.
+pub(crate) fn data(layer: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(layer)
+}
+
+/// The sub-folders, sorted by name.
+pub(crate) fn folders(path: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<_> = fs::read_dir(path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort();
+    folders
+}
+
+/// The last part of a path.
+pub(crate) fn name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Recorded traffic that is not part of the repository; tests that need it skip where it is absent.
+pub(crate) fn shared(part: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(part);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: the recorded material `shared/{part}` is not beside the repository");
+    None
+}
+
+/// Compares with an expected file, or writes it when `BLESS` is set.
+pub(crate) fn expect(path: &Path, actual: &str) {
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(path, actual).expect("a writable data folder");
+        return;
+    }
+    let expected = fs::read_to_string(path)
+        .unwrap_or_else(|error| panic!("{}: {error} (run once with BLESS=1, then read it)", path.display()));
+    assert!(
+        expected == actual,
+        "{} differs (BLESS=1 writes it anew)\n--- expected\n{expected}\n--- actual\n{actual}",
+        path.display()
+    );
+}

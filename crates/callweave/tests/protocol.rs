@@ -1,0 +1,144 @@
+//! Protocols: our own cases and, where it is at hand, recorded traffic, under all laws.
+
+mod laws;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use callweave::message::Content;
+use callweave::protocol::{Protocol, TABLE};
+use laws::{check_laws, data, expect, folders, name, shared};
+
+/// The one file of a case that is called `input`, whatever its ending.
+fn input(case: &std::path::Path) -> Vec<u8> {
+    let path = fs::read_dir(case)
+        .expect("a readable case")
+        .map(|entry| entry.expect("a readable entry").path())
+        .find(|path| path.file_stem().is_some_and(|stem| stem == "input"))
+        .unwrap_or_else(|| panic!("{} has no input file", case.display()));
+    fs::read(path).expect("a readable input")
+}
+
+#[test]
+fn every_protocol_has_a_folder_and_every_folder_a_protocol() {
+    let found: Vec<_> = folders(&data("protocol")).iter().map(|path| name(path)).collect();
+    let mut names: Vec<_> = TABLE.iter().map(|protocol| protocol.name.to_owned()).collect();
+    names.sort();
+    assert_eq!(found, names);
+}
+
+#[test]
+fn own_cases_hold_all_laws() {
+    let mut count = 0;
+    for folder in folders(&data("protocol")) {
+        let protocol = Protocol::named(&name(&folder)).expect("a protocol of that name");
+        for case in folders(&folder) {
+            let title = format!("{}/{}", protocol.name, name(&case));
+            let bytes = input(&case);
+            let named = check_laws(&title, Some(protocol), &bytes, 400);
+            let events: String = named
+                .events
+                .iter()
+                .map(|event| serde_json::to_string(event).expect("events serialise") + "\n")
+                .chain(named.error.iter().map(|error| format!("# {error}\n")))
+                .collect();
+            expect(&case.join("expected.events.jsonl"), &events);
+            let message = serde_json::to_string_pretty(&named.message).expect("messages serialise") + "\n";
+            expect(&case.join("expected.message.json"), &message);
+            let found = laws::decode_cut(None, &bytes, &[]);
+            assert_eq!(found.events, named.events, "{title}: found to be {:?}", found.protocol);
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no cases");
+}
+
+/// `stream-x` and `whole-x` are the same answer, streamed and whole.
+#[test]
+fn streamed_and_whole_give_the_same_message() {
+    let mut count = 0;
+    for folder in folders(&data("protocol")) {
+        for case in folders(&folder) {
+            let Some(twin) =
+                name(&case).strip_prefix("stream-").map(|rest| folder.join(format!("whole-{rest}")))
+            else {
+                continue;
+            };
+            if !twin.exists() {
+                continue;
+            }
+            let [streamed, whole] = [&case, &twin].map(|case| {
+                let decoded = laws::decode_cut(None, &input(case), &[]);
+                let mut message = serde_json::to_value(&decoded.message).expect("messages serialise");
+                let object = message.as_object_mut().expect("a message is an object");
+                object.retain(|key, _| key != "usage" && key != "notices");
+                for call in object["tool_calls"].as_array_mut().expect("calls are a list") {
+                    let arguments = call["arguments"].as_str().expect("arguments are text").to_owned();
+                    call["arguments"] = serde_json::from_str(&arguments).unwrap_or(arguments.into());
+                }
+                message
+            });
+            assert_eq!(streamed, whole, "{}", case.display());
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no pairs");
+}
+
+#[test]
+fn recorded_traffic_holds_all_laws() {
+    let Some(corpus) = shared("corpus") else { return };
+    let index = fs::read_to_string(corpus.join("INDEX.jsonl")).expect("an index");
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut complaints = Vec::new();
+    for line in index.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("an index row");
+        let (file, protocol) =
+            (row["file"].as_str().unwrap_or_default(), row["protocol"].as_str().unwrap_or_default());
+        let Some(expected) = Protocol::named(protocol).map(|protocol| protocol.name) else { continue };
+        let bytes = fs::read(corpus.join(file)).expect("a recorded file");
+        let is_error = row["is_error"].as_bool().unwrap_or(false) || file.ends_with("-error.json");
+        let decoded = check_laws(file, None, &bytes, if bytes.len() > 100_000 { 3 } else { 12 });
+        *seen.entry(expected.to_owned()).or_default() += 1;
+        if let Some(error) = &decoded.error
+            && !is_cut_short(file)
+        {
+            complaints.push(format!("{file}: {error}"));
+        }
+        // A whole Invoke body is the model vendor's own body, without any envelope.
+        let is_bare = expected == "bedrock-invoke" && file.ends_with(".json");
+        if !is_error && !is_bare && !is_cut_short(file) && decoded.protocol != Some(expected) {
+            complaints.push(format!("{file}: found to be {:?}", decoded.protocol));
+        }
+        // One choice failed; the index speaks of the body as a whole.
+        let has_failed_choice = file.ends_with("openrouter-gemini-2.5-flash-lite-object-basic.json");
+        if !is_error && !has_failed_choice && !decoded.message.errors.is_empty() {
+            complaints.push(format!("{file}: reports {:?}", decoded.message.errors[0].message));
+        }
+        if is_error && decoded.message.errors.is_empty() {
+            complaints.push(format!("{file}: reports no error"));
+        }
+        let has_calls = decoded.message.choices.iter().any(|choice| choice.tool_calls().next().is_some());
+        if row["has_tool_calls"].as_bool() == Some(true) && !has_calls {
+            complaints.push(format!("{file}: no tool calls"));
+        }
+        let has_reasoning = decoded.message.choices.iter().any(|choice| {
+            choice.blocks.iter().any(|block| matches!(block.content, Content::Reasoning(_)))
+                || !choice.reasoning_details.is_empty()
+                // Some providers hang their signatures on calls.
+                || choice.blocks.iter().any(|block| format!("{:?}", block.foreign).to_lowercase().contains("signature"))
+        });
+        // The app-server tells of reasoning items that hold nothing at all.
+        let may_be_empty = expected == "codex-appserver-v2";
+        if row["has_reasoning"].as_bool() == Some(true) && !has_reasoning && !may_be_empty {
+            complaints.push(format!("{file}: no reasoning"));
+        }
+    }
+    println!("{seen:?}");
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Recorded with its last frame cut in the middle.
+fn is_cut_short(file: &str) -> bool {
+    file.ends_with("bedrock-bedrock-broken.eventstream")
+}
