@@ -1,1 +1,48 @@
-//! What a model writes inside its text to call tools or to think: text deltas → events.
+//! What models write inside their text to think and to call tools.
+//!
+//! In go text deltas; out come [events](crate::event): text, thoughts and calls in the order written, the
+//! name of a call as soon as it is complete, its arguments as they come. One engine reads all dialects; a
+//! [`Dialect`] is data (markers around a shared body grammar), one small file each in `table/`.
+//!
+//! ```
+//! use callweave::dialect::{Extractor, Options};
+//! use callweave::event::Event;
+//!
+//! let mut events: Vec<Event<'static>> = Vec::new();
+//! let mut extractor = Extractor::new(&Options::new("hermes")?);
+//! extractor.push("<tool_call>{\"name\": \"look\", \"argum", &mut events);
+//! extractor.push("ents\": {}}</tool_call>", &mut events);
+//! extractor.finish(&mut events);
+//! # assert!(events.len() > 3);
+//! # Ok::<(), callweave::Error>(())
+//! ```
+//!
+//! What holds for every dialect:
+//!
+//! - any cut of the text gives the same events, once adjacent deltas are merged;
+//! - the [`source`](crate::event::Event::source) ranges of the events tile the text;
+//! - only what may still become a marker, or a call that is not certain yet, is held back;
+//! - what turns out to be no call comes back as text; a certain call that is damaged ends with a notice.
+
+mod bodies;
+mod channel;
+mod collect;
+mod emit;
+mod engine;
+mod extractor;
+mod markers;
+mod plan;
+mod registry;
+mod spec;
+mod table;
+mod tools;
+
+pub use channel::Channels;
+pub use collect::{ExtractedCall, Extraction};
+pub use extractor::{Extractor, Options};
+pub use registry::Registry;
+pub use spec::{
+    Body, Braces, CallsInThoughts, Closer, Dialect, Elements, Form, Header, HeaderName, Json, Python, Start,
+    Tag, Tagged, Thought, Trim, ValueTypes,
+};
+pub use tools::Tools;

@@ -1,0 +1,224 @@
+//! Calls as a name, a separator and the arguments as JSON.
+
+use super::super::markers::{Found, Markers};
+use super::super::spec::{Header, HeaderName};
+use super::value::{Progress, Value};
+use super::{Context, Token, fence_len, leading_space};
+use crate::event::Completion;
+
+/// Names are not longer than this; a header that is, is none.
+const LONGEST_NAME: usize = 256;
+
+/// Reads one call.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Reader {
+    at: At,
+    value: Value,
+    has_arguments: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Before,
+    Name,
+    /// After the name: a separator, an id, or the arguments.
+    After,
+    Id,
+    /// Before the arguments, after the separator.
+    Lead,
+    Argument,
+    /// After the arguments: a fence may close.
+    Tail,
+    Over(Completion),
+    Done,
+}
+
+impl Reader {
+    pub(super) fn next(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+        match self.at {
+            At::Before => self.before(text, body, context),
+            At::Name => self.name(text, body, context),
+            At::After => self.after(text, body, context),
+            At::Id => self.id(text, body, context),
+            At::Lead => self.lead(text, context),
+            At::Argument => self.argument(text, context),
+            At::Tail => self.tail(text, context),
+            At::Over(completion) => {
+                self.at = At::Done;
+                Token::End(completion)
+            }
+            At::Done => Token::Done,
+        }
+    }
+
+    fn before(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+        let space = leading_space(text);
+        if space > 0 {
+            return Token::Markup(space);
+        }
+        let before = Markers::from_texts(body.before.iter().map(String::as_str), ());
+        match before.starting(text, context.is_last) {
+            Found::Perhaps(_) if !text.is_empty() => Token::More,
+            Found::Marker { len, .. } => {
+                self.at = At::Name;
+                Token::Markup(len)
+            }
+            _ if text.is_empty() => more_or(context, Token::Fail),
+            _ => {
+                self.at = At::Name;
+                self.name(text, body, context)
+            }
+        }
+    }
+
+    fn name(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+        let mut ends = Markers::from_texts(body.after.iter().map(String::as_str), ());
+        if let Some(id) = &body.id {
+            ends.add(id, ());
+        }
+        if body.brace_ends_name {
+            ends.add("{", ());
+        }
+        for close in &context.form.form.close {
+            ends.add(close, ());
+        }
+        let len = match ends.find(text, context.is_last) {
+            Found::Marker { at, .. } => at,
+            _ if context.is_last => text.len(),
+            _ if text.len() > LONGEST_NAME => return Token::Fail,
+            _ => return Token::More,
+        };
+        let written = text[..len].trim();
+        let is_name = !written.is_empty()
+            && len <= LONGEST_NAME
+            && !written.contains(['\n', '{', '}', '<', '>', '"'])
+            && !(written.contains(' ') && !context.tools.contains(written));
+        if !is_name {
+            return Token::Fail;
+        }
+        context.id.clear();
+        context.name.clear();
+        match body.name {
+            HeaderName::Plain => context.name.push_str(written),
+            HeaderName::Numbered => {
+                let (name, _) = numbered(written, context.tools);
+                context.name.push_str(name);
+                context.id.push_str(written);
+            }
+        }
+        self.at = At::After;
+        Token::Name(len)
+    }
+
+    fn after(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+        let mut ends = Markers::new();
+        if let Some(id) = &body.id {
+            ends.add(id, At::Id);
+        }
+        for after in &body.after {
+            ends.add(after, At::Lead);
+        }
+        match ends.starting(text, context.is_last) {
+            Found::Marker { len, meaning, .. } => {
+                self.at = meaning;
+                Token::Markup(len)
+            }
+            Found::Perhaps(_) => Token::More,
+            Found::Nothing => {
+                self.at = At::Lead;
+                self.lead(text, context)
+            }
+        }
+    }
+
+    fn id(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+        let ends = Markers::from_texts(body.after.iter().map(String::as_str).chain(["{"]), ());
+        let len = match ends.find(text, context.is_last) {
+            Found::Marker { at, .. } => at,
+            _ if context.is_last => text.len(),
+            _ => return Token::More,
+        };
+        context.id.clear();
+        context.id.push_str(text[..len].trim());
+        self.at = At::After;
+        Token::Id(len)
+    }
+
+    fn lead(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let space = leading_space(text);
+        if space > 0 {
+            return Token::Markup(space);
+        }
+        match fence_len(text, context.is_last) {
+            None => return Token::More,
+            Some(0) => {}
+            Some(len) => return Token::Markup(len),
+        }
+        match context.form.closers.starting(text, context.is_last) {
+            Found::Perhaps(_) => return Token::More,
+            Found::Marker { .. } => return self.empty(context),
+            Found::Nothing if text.is_empty() => {
+                return if context.is_last { self.empty(context) } else { Token::More };
+            }
+            Found::Nothing => {}
+        }
+        self.at = At::Argument;
+        self.argument(text, context)
+    }
+
+    /// A call without arguments.
+    fn empty(&mut self, context: &mut Context<'_>) -> Token {
+        self.at = At::Over(Completion::Whole);
+        context.scratch.clear();
+        context.scratch.push_str("{}");
+        Token::Converted(0)
+    }
+
+    #[inline]
+    fn argument(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
+        match progress {
+            Progress::Odd => return Token::Odd("the arguments are not JSON"),
+            Progress::Open => {}
+            Progress::Complete => self.at = At::Tail,
+            Progress::Cut => self.at = At::Over(Completion::Cut),
+        }
+        if taken > 0 {
+            self.has_arguments = true;
+            return Token::Argument(taken);
+        }
+        if self.at != At::Argument {
+            return Token::Markup(0);
+        }
+        if !context.is_last {
+            return Token::More;
+        }
+        self.at = At::Done;
+        Token::End(if self.value.finish() { Completion::Whole } else { Completion::Cut })
+    }
+
+    fn tail(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        // The call is complete: it ends at once, and a fence after it is taken by whoever comes next.
+        let _ = (text, context);
+        self.at = At::Done;
+        Token::End(Completion::Whole)
+    }
+}
+
+fn more_or(context: &Context<'_>, token: Token) -> Token {
+    if context.is_last { token } else { Token::More }
+}
+
+/// The name in `functions.NAME:COUNTER`, and the counter.
+fn numbered<'t>(written: &'t str, tools: &super::super::tools::Tools) -> (&'t str, Option<&'t str>) {
+    let is_counter = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (name, counter) = match written.rsplit_once(':') {
+        Some((name, counter)) if is_counter(counter) => (name, Some(counter)),
+        _ => (written, None),
+    };
+    if tools.contains(name) {
+        return (name, counter);
+    }
+    (name.strip_prefix("functions.").unwrap_or(name), counter)
+}

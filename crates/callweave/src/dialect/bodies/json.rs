@@ -1,0 +1,328 @@
+//! Calls as JSON objects: one, several in a list, or nested the way APIs write them.
+
+use super::super::spec::Json;
+use super::value::{Progress, Value};
+use super::{Context, Token, fence_len, leading_space, quoted_len};
+use crate::event::Completion;
+use crate::json::{Str, Surrogate};
+
+/// Reads one JSON value that holds calls.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Reader {
+    at: At,
+    stack: Vec<Level>,
+    value: Value,
+    surrogate: Surrogate,
+    seen: usize,
+    has_name: bool,
+    has_arguments: bool,
+    is_over: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Start,
+    Element,
+    Key,
+    Colon(Role),
+    Value(Role),
+    Skip,
+    Argument,
+    /// Inside arguments that are written as a string.
+    Quoted,
+    /// After the last bracket.
+    Done,
+}
+
+/// What a key says about its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Name,
+    Arguments,
+    Id,
+    /// The name, or an object that holds name and arguments.
+    Function,
+    /// A call or a list of calls.
+    Calls,
+    Other,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    is_list: bool,
+    /// Whether this object is a call of its own (and not part of the one around it).
+    is_call: bool,
+    /// Whether calls were read inside it.
+    held_calls: bool,
+}
+
+impl Level {
+    const LIST: Self = Self { is_list: true, is_call: false, held_calls: false };
+    const CALL: Self = Self { is_list: false, is_call: true, held_calls: false };
+    const PART: Self = Self { is_list: false, is_call: false, held_calls: false };
+}
+
+impl Reader {
+    pub(super) fn next(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
+        if self.is_over {
+            self.is_over = false;
+            return Token::End(Completion::Whole);
+        }
+        match self.at {
+            At::Argument => return self.argument(text, context),
+            At::Quoted => return self.quoted(text, context),
+            At::Skip => return self.skip(text, context),
+            At::Done => return Token::Done,
+            _ => {}
+        }
+        let space = leading_space(text);
+        if space > 0 {
+            return Token::Markup(space);
+        }
+        let Some(&byte) = text.as_bytes().first() else {
+            return if context.is_last { self.cut() } else { Token::More };
+        };
+        match (self.at, byte) {
+            (At::Start, b'`') => match fence_len(text, context.is_last) {
+                Some(0) => Token::Fail,
+                Some(len) => Token::Markup(len),
+                None => Token::More,
+            },
+            (At::Start | At::Element, b'{') => self.open_call(),
+            (At::Start, b'[') => self.open_list(),
+            (At::Element, b',') => Token::Markup(1),
+            (At::Element, b']') => {
+                self.stack.pop();
+                self.settle();
+                Token::Markup(1)
+            }
+            (At::Key, b',') => Token::Markup(1),
+            (At::Key, b'}') => self.close(context),
+            (At::Key, b'"' | b'\'') => self.key(text, body, context),
+            (At::Colon(role), b':') => {
+                self.at = At::Value(role);
+                Token::Markup(1)
+            }
+            (At::Value(role), _) => self.begin_value(role, byte, text, context),
+            _ => Token::Fail,
+        }
+    }
+
+    fn open_call(&mut self) -> Token {
+        self.stack.push(Level::CALL);
+        self.has_name = false;
+        self.has_arguments = false;
+        self.at = At::Key;
+        Token::Markup(1)
+    }
+
+    fn open_list(&mut self) -> Token {
+        self.stack.push(Level::LIST);
+        self.at = At::Element;
+        Token::Markup(1)
+    }
+
+    fn key(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
+        let Some(len) = quoted_len(text, &mut self.seen) else {
+            return if context.is_last { self.cut() } else { Token::More };
+        };
+        let key = Str::Escaped(&text[1..len - 1]).decode(context.scratch);
+        let is_call = self.stack.last().is_some_and(|level| level.is_call);
+        if body.name_is_key && is_call && !self.has_name {
+            context.name.clear();
+            context.name.push_str(key);
+            self.has_name = true;
+            self.at = At::Colon(Role::Arguments);
+            return Token::Name(len);
+        }
+        let is = |keys: &[String]| keys.iter().any(|other| other == key);
+        let role = match key {
+            _ if is(&body.name) => Role::Name,
+            _ if is(&body.arguments) => Role::Arguments,
+            _ if is(&body.id) => Role::Id,
+            "function" => Role::Function,
+            "tool_calls" | "tool_call" | "function_call" => Role::Calls,
+            _ => Role::Other,
+        };
+        self.at = At::Colon(role);
+        Token::Markup(len)
+    }
+
+    fn begin_value(&mut self, role: Role, byte: u8, text: &str, context: &mut Context<'_>) -> Token {
+        match (role, byte) {
+            (Role::Name | Role::Function, b'"' | b'\'') if !self.has_name => {
+                let Some(len) = quoted_len(text, &mut self.seen) else {
+                    return if context.is_last { self.cut() } else { Token::More };
+                };
+                context.name.clear();
+                let mut surrogate = Surrogate::default();
+                Str::Escaped(&text[1..len - 1]).decode_into(context.name, &mut surrogate);
+                surrogate.flush_into(context.name);
+                self.has_name = true;
+                self.settle();
+                Token::Name(len)
+            }
+            (Role::Name, _) if !self.has_name => Token::Fail,
+            (Role::Function | Role::Name, b'{') if role == Role::Function => {
+                self.stack.push(Level::PART);
+                self.at = At::Key;
+                Token::Markup(1)
+            }
+            (Role::Calls, b'[') if !self.has_name => self.open_list(),
+            (Role::Calls, b'{') if !self.has_name => self.open_call(),
+            (Role::Id, b'"' | b'\'') => {
+                let Some(len) = quoted_len(text, &mut self.seen) else {
+                    return if context.is_last { self.cut() } else { Token::More };
+                };
+                context.id.clear();
+                context.id.push_str(&text[1..len - 1]);
+                self.settle();
+                Token::Id(len)
+            }
+            (Role::Arguments, b'"' | b'\'') if !self.has_arguments => {
+                self.at = At::Quoted;
+                self.surrogate = Surrogate::default();
+                Token::Markup(1)
+            }
+            (Role::Arguments, _) if !self.has_arguments => {
+                self.at = At::Argument;
+                self.value = Value::default();
+                self.argument(text, context)
+            }
+            _ => {
+                self.at = At::Skip;
+                self.value = Value::default();
+                self.skip(text, context)
+            }
+        }
+    }
+
+    #[inline]
+    fn argument(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
+        match progress {
+            Progress::Odd => return Token::Odd("the arguments are not JSON"),
+            Progress::Open => {}
+            Progress::Complete => self.settle(),
+            Progress::Cut if taken == 0 => {
+                self.at = At::Done;
+                return Token::End(Completion::Cut);
+            }
+            Progress::Cut => {}
+        }
+        if taken > 0 {
+            self.has_arguments = true;
+            return Token::Argument(taken);
+        }
+        if self.at != At::Argument {
+            // A number is known to be complete only when something else follows it.
+            return Token::Markup(0);
+        }
+        if !context.is_last { Token::More } else { self.cut() }
+    }
+
+    /// Passes on the inside of a string that holds the arguments, decoded.
+    fn quoted(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        loop {
+            match memchr::memchr2(b'"', b'\\', &bytes[at..]) {
+                None => at = bytes.len(),
+                Some(found) => {
+                    at += found;
+                    if bytes[at] == b'\\' {
+                        let len = if bytes.get(at + 1) == Some(&b'u') { 6 } else { 2 };
+                        if at + len <= bytes.len() && text.is_char_boundary(at + len) {
+                            at += len;
+                            continue;
+                        }
+                    } else if at == 0 {
+                        self.settle();
+                        return Token::Markup(1);
+                    }
+                }
+            }
+            break;
+        }
+        if at == 0 {
+            return match (context.is_last, bytes.len()) {
+                (false, _) => Token::More,
+                (true, 0) => self.cut(),
+                (true, left) => Token::Markup(left),
+            };
+        }
+        context.scratch.clear();
+        Str::Escaped(&text[..at]).decode_into(context.scratch, &mut self.surrogate);
+        self.has_arguments |= !context.scratch.is_empty();
+        Token::Converted(at)
+    }
+
+    fn skip(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
+        match progress {
+            Progress::Odd => return Token::Fail,
+            Progress::Complete => self.settle(),
+            Progress::Open | Progress::Cut => {}
+        }
+        match (taken, context.is_last) {
+            (0, _) if self.at != At::Skip => Token::Markup(0),
+            (0, true) => self.cut(),
+            (0, false) => Token::More,
+            _ => Token::Markup(taken),
+        }
+    }
+
+    /// A closing brace.
+    fn close(&mut self, context: &mut Context<'_>) -> Token {
+        let Some(level) = self.stack.pop() else { return Token::Fail };
+        if !level.is_call {
+            self.settle();
+            return Token::Markup(1);
+        }
+        let is_in_list = self.stack.iter().any(|level| level.is_list);
+        self.settle();
+        if !self.has_name {
+            // Something else may stand in a list of calls; alone it is no call at all.
+            return if level.held_calls || is_in_list { Token::Markup(1) } else { Token::Fail };
+        }
+        for level in &mut self.stack {
+            level.held_calls = true;
+        }
+        self.is_over = true;
+        self.has_name = false;
+        if self.has_arguments {
+            return Token::Markup(1);
+        }
+        context.scratch.clear();
+        context.scratch.push_str("{}");
+        Token::Converted(1)
+    }
+
+    /// Goes on in whatever is open now.
+    fn settle(&mut self) {
+        self.at = match self.stack.last() {
+            None => At::Done,
+            Some(level) if level.is_list => At::Element,
+            Some(_) => At::Key,
+        };
+    }
+
+    /// The text ended before the value did.
+    fn cut(&mut self) -> Token {
+        let is_whole = match self.at {
+            // Only closing brackets are missing.
+            At::Key => self.has_arguments,
+            At::Argument => self.value.finish(),
+            _ => false,
+        };
+        let in_call = self.has_name;
+        self.at = At::Done;
+        self.has_name = false;
+        match (in_call, is_whole) {
+            (false, _) => Token::Done,
+            (true, true) => Token::End(Completion::Whole),
+            (true, false) => Token::End(Completion::Cut),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How calls are written between markers: readers that turn text into tokens.
+//!
+//! A reader is handed what has not been taken yet and answers with one [`Token`] at a time. It never
+//! looks back: all that it must remember is in its state, so that text may come in any cut. It does not
+//! know whether its tokens are shown at once or kept until the call is certain; that is the engine's.
+
+mod header;
+mod json;
+mod value;
+
+use super::markers::Markers;
+use super::spec::{Body, Form};
+use super::tools::Tools;
+use crate::event::Completion;
+
+/// What a reader found at the start of the text it was handed. Numbers count bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    /// Too little text to say anything. Never answered when no more will come.
+    More,
+    /// Syntax.
+    Markup(usize),
+    /// The tool's name; it is in [`Context::name`], and an id that came with it in [`Context::id`].
+    Name(usize),
+    /// The call's id; it is in [`Context::id`].
+    Id(usize),
+    /// Argument text, as it stands.
+    Argument(usize),
+    /// Argument text made from these bytes; it is in [`Context::scratch`].
+    Converted(usize),
+    /// The call is over.
+    End(Completion),
+    /// The body is over.
+    Done,
+    /// Something is not as it should be; reading goes on.
+    Odd(&'static str),
+    /// This is no call, or cannot be read further.
+    Fail,
+}
+
+/// What readers share and fill.
+pub(super) struct Context<'c> {
+    pub(super) form: &'c Compiled,
+    pub(super) tools: &'c Tools,
+    pub(super) name: &'c mut String,
+    pub(super) id: &'c mut String,
+    pub(super) scratch: &'c mut String,
+    /// Whether no more text will come.
+    pub(super) is_last: bool,
+}
+
+/// A form with its markers made ready for searching.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    pub(super) form: Form,
+    /// Which of the plan's dialects it belongs to.
+    pub(super) dialect: usize,
+    pub(super) closers: Markers<()>,
+    pub(super) after: Markers<After>,
+}
+
+/// What may stand right after a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Close,
+    Separator,
+}
+
+impl Compiled {
+    pub(super) fn new(form: Form, dialect: usize) -> Self {
+        let closers = Markers::from_texts(form.close.iter().map(String::as_str), ());
+        let mut after = Markers::new();
+        for close in &form.close {
+            after.add(close, After::Close);
+        }
+        for separator in &form.separators {
+            after.add(separator, After::Separator);
+        }
+        Self { form, dialect, closers, after }
+    }
+
+    /// Whether the body itself is the only sign of a call.
+    pub(super) fn is_bare(&self) -> bool {
+        self.form.open.is_empty() && matches!(self.form.body, Body::Json(_) | Body::Python(_))
+    }
+}
+
+/// A reader of any body.
+#[derive(Clone, Debug)]
+pub(super) enum Reader {
+    Json(json::Reader),
+    Header(header::Reader),
+}
+
+impl Reader {
+    pub(super) fn new(form: &Form) -> Self {
+        match &form.body {
+            Body::Json(_) => Self::Json(json::Reader::default()),
+            Body::Header(_) => Self::Header(header::Reader::default()),
+            _ => Self::Json(json::Reader::default()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        match (self, &context.form.form.body) {
+            (Self::Json(reader), Body::Json(body)) => reader.next(text, body, context),
+            (Self::Header(reader), Body::Header(body)) => reader.next(text, body, context),
+            _ => Token::Fail,
+        }
+    }
+}
+
+/// How many bytes of JSON white space `text` begins with.
+fn leading_space(text: &str) -> usize {
+    text.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
+}
+
+/// The length of the quoted string at the start of `text`, both quotes included, once it is whole.
+/// `seen` remembers how far an earlier try came.
+fn quoted_len(text: &str, seen: &mut usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let quote = *bytes.first()?;
+    let mut at = (*seen).max(1);
+    while let Some(found) = memchr::memchr2(quote, b'\\', bytes.get(at..)?) {
+        at += found;
+        if bytes[at] == quote {
+            *seen = 0;
+            return Some(at + 1);
+        }
+        if at + 1 >= bytes.len() {
+            *seen = at;
+            return None;
+        }
+        at += 2;
+    }
+    *seen = bytes.len();
+    None
+}
+
+/// The length of a code fence at the start of `text` (with its language and line break), if one stands
+/// there. Nothing where more text is needed to tell.
+fn fence_len(text: &str, is_last: bool) -> Option<usize> {
+    const FENCE: &str = "```";
+    if !text.starts_with(FENCE) {
+        let may_become = !is_last && !text.is_empty() && FENCE.starts_with(text);
+        return if may_become { None } else { Some(0) };
+    }
+    let word = text[FENCE.len()..].bytes().take_while(u8::is_ascii_alphanumeric).count();
+    let len = FENCE.len() + word;
+    if len == text.len() && !is_last { None } else { Some(len) }
+}

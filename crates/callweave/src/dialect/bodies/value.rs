@@ -1,0 +1,110 @@
+//! One JSON value, passed on byte for byte, its end found by reading and not by searching a closer.
+//!
+//! As long as the text is JSON it ends exactly where JSON says. Once it is not, brackets and quotes
+//! still tell where it ends most of the time, and a closer outside quotes always does.
+
+use super::super::markers::{Found, Markers};
+use crate::json::{Scanner, Status};
+
+/// The state of reading one value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Value {
+    scanner: Scanner,
+    loose: Option<Loose>,
+    /// Whether it has just stopped being JSON and nobody was told yet.
+    is_untold: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Loose {
+    depth: u32,
+    quote: u8,
+    is_escaped: bool,
+    /// The last byte that was not white space.
+    last: u8,
+}
+
+/// How far the value has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Open,
+    /// It has just stopped being JSON; nothing was taken.
+    Odd,
+    Complete,
+    /// It was ended by a closer.
+    Cut,
+}
+
+impl Value {
+    /// Reads on: how many bytes of `text` belong to the value, and how far it has come.
+    #[inline]
+    pub(super) fn read(&mut self, text: &str, closers: &Markers<()>, is_last: bool) -> (usize, Progress) {
+        if self.is_untold {
+            self.is_untold = false;
+            return (0, Progress::Odd);
+        }
+        if self.loose.is_some() {
+            return self.read_loosely(text, closers, is_last);
+        }
+        let before = self.scanner;
+        let taken = self.scanner.push(text);
+        match self.scanner.status() {
+            Status::Complete => (taken, Progress::Complete),
+            Status::Broken => {
+                // The scanner forgets where it stood when it broke, so it goes there once more.
+                let mut there = before;
+                there.push(&text[..taken]);
+                let quote = if there.is_in_string() { b'"' } else { 0 };
+                self.scanner = there;
+                self.loose =
+                    Some(Loose { depth: there.depth(), quote, is_escaped: there.is_in_escape(), last: b',' });
+                self.is_untold = taken > 0;
+                if taken > 0 { (taken, Progress::Open) } else { (0, Progress::Odd) }
+            }
+            Status::Empty | Status::Open => (taken, Progress::Open),
+        }
+    }
+
+    /// Says that no more text will come: whether the value is complete.
+    pub(super) fn finish(&mut self) -> bool {
+        self.loose.is_none() && self.scanner.finish() == Status::Complete
+    }
+
+    fn read_loosely(&mut self, text: &str, closers: &Markers<()>, is_last: bool) -> (usize, Progress) {
+        let Some(loose) = &mut self.loose else { return (0, Progress::Open) };
+        for (at, byte) in text.bytes().enumerate() {
+            if loose.is_escaped {
+                loose.is_escaped = false;
+                continue;
+            }
+            if loose.quote != 0 {
+                match byte {
+                    b'\\' => loose.is_escaped = true,
+                    _ if byte == loose.quote => loose.quote = 0,
+                    _ => {}
+                }
+                continue;
+            }
+            if text.is_char_boundary(at) {
+                match closers.starting(&text[at..], is_last) {
+                    Found::Marker { .. } => return (at, Progress::Cut),
+                    Found::Perhaps(_) => return (at, Progress::Open),
+                    Found::Nothing => {}
+                }
+            }
+            match byte {
+                b'"' => loose.quote = byte,
+                // An apostrophe opens a string only where a value or key may begin.
+                b'\'' if matches!(loose.last, b'{' | b'[' | b',' | b':' | b'(') => loose.quote = byte,
+                b'{' | b'[' => loose.depth += 1,
+                b'}' | b']' if loose.depth == 1 => return (at + 1, Progress::Complete),
+                b'}' | b']' => loose.depth = loose.depth.saturating_sub(1),
+                _ => {}
+            }
+            if !byte.is_ascii_whitespace() {
+                loose.last = byte;
+            }
+        }
+        (text.len(), Progress::Open)
+    }
+}

@@ -1,0 +1,152 @@
+//! A whole text as one value: calls, visible text, thoughts and notices.
+
+use serde::Serialize;
+
+use super::extractor::{Extractor, Options};
+use crate::event::{BlockId, BlockKind, Body, Completion, Event, Notice, Sink, Span};
+
+/// What a text was found to hold.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Extraction {
+    /// The calls, in the order in which they were written.
+    pub calls: Vec<ExtractedCall>,
+    /// The visible text.
+    pub content: String,
+    /// The thoughts.
+    pub reasoning: String,
+    /// What was odd.
+    pub notices: Vec<Notice<'static>>,
+    #[serde(skip)]
+    open: Vec<(BlockId, Place)>,
+    /// Where markup began that touches what comes next.
+    #[serde(skip)]
+    markup: Option<Span>,
+}
+
+/// A call found in a text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ExtractedCall {
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, as JSON text where the model wrote JSON.
+    pub arguments: String,
+    /// The id, where the text had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Whether the call was cut before its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
+    /// The bytes of the text it was made from, its markers included.
+    #[serde(skip)]
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Content,
+    Reasoning,
+    Call(usize),
+}
+
+impl Extraction {
+    /// Reads a whole text.
+    ///
+    /// ```
+    /// use callweave::dialect::{Extraction, Options};
+    ///
+    /// let text = "Sure. <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}</tool_call>";
+    /// let found = Extraction::of(text, &Options::new("hermes")?);
+    /// assert_eq!(found.content, "Sure. ");
+    /// assert_eq!(found.calls[0].name, "look");
+    /// assert_eq!(found.calls[0].arguments, r#"{"at": "sky"}"#);
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn of(text: &str, options: &Options) -> Self {
+        Self::of_deltas([text], options)
+    }
+
+    /// Reads a text that comes in pieces.
+    pub fn of_deltas<'d>(deltas: impl IntoIterator<Item = &'d str>, options: &Options) -> Self {
+        let mut extraction = Self::default();
+        let mut extractor = Extractor::new(options);
+        for delta in deltas {
+            extractor.push(delta, &mut extraction);
+        }
+        extractor.finish(&mut extraction);
+        extraction
+    }
+}
+
+impl<'e> Sink<Event<'e>> for Extraction {
+    fn put(&mut self, event: Event<'e>) {
+        let source = event.source;
+        let before = self.markup;
+        if !source.is_empty() {
+            self.markup = match event.body {
+                Body::Markup { .. } => match before {
+                    Some(span) if span.end == source.start => Some(Span { end: source.end, ..span }),
+                    _ => Some(source),
+                },
+                _ => None,
+            };
+        }
+        match event.body {
+            Body::BlockStart { block, kind } => {
+                let place = match kind {
+                    BlockKind::Text | BlockKind::Refusal => Place::Content,
+                    BlockKind::Reasoning => Place::Reasoning,
+                    BlockKind::ToolCall { id, name, .. } => {
+                        let start = before
+                            .filter(|span| span.end == source.start)
+                            .map_or(source.start, |span| span.start);
+                        self.calls.push(ExtractedCall {
+                            name: name.into_owned(),
+                            id: id.map(|id| id.into_owned()),
+                            span: Span { start, end: source.end },
+                            ..ExtractedCall::default()
+                        });
+                        Place::Call(self.calls.len() - 1)
+                    }
+                };
+                self.open.push((block, place));
+            }
+            Body::Delta { block, text } => match self.place(block) {
+                Some(Place::Content) => self.content.push_str(&text),
+                Some(Place::Reasoning) => self.reasoning.push_str(&text),
+                Some(Place::Call(call)) => {
+                    let call = &mut self.calls[call];
+                    call.arguments.push_str(&text);
+                    call.span.end = call.span.end.max(source.end);
+                }
+                None => {}
+            },
+            Body::Identity { block, id } => {
+                if let Some(Place::Call(call)) = self.place(block) {
+                    self.calls[call].id = Some(id.into_owned());
+                }
+            }
+            Body::BlockEnd { block, completion } => {
+                if let Some(Place::Call(call)) = self.place(block) {
+                    self.calls[call].incomplete = completion == Completion::Cut;
+                }
+                self.open.retain(|(other, _)| *other != block);
+            }
+            Body::Markup { .. } => {
+                // Closers belong to the call they follow.
+                if let Some(call) = self.calls.last_mut()
+                    && call.span.end == source.start
+                {
+                    call.span.end = source.end;
+                }
+            }
+            Body::Notice(notice) => self.notices.push(notice.into_owned()),
+            _ => {}
+        }
+    }
+}
+
+impl Extraction {
+    fn place(&self, block: BlockId) -> Option<Place> {
+        self.open.iter().find(|(other, _)| *other == block).map(|(_, place)| *place)
+    }
+}

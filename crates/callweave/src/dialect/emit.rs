@@ -1,0 +1,155 @@
+//! Turning what an extractor found into events, with the bytes each was made from.
+
+use std::borrow::Cow;
+
+use crate::event::{
+    BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, Notice, NoticeCode, Span,
+};
+
+/// Keeps the blocks of one text stream and counts its bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Emitter {
+    pub(super) choice: u32,
+    next_block: u32,
+    open: Option<(BlockId, Kind)>,
+    /// How many bytes of the stream have been accounted for.
+    offset: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Reasoning,
+    Call,
+}
+
+impl Emitter {
+    pub(super) fn new(choice: u32) -> Self {
+        Self { choice, ..Self::default() }
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether no block has been opened yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.next_block == 0
+    }
+
+    pub(super) fn text(&mut self, text: &str, sink: &mut EventSink<'_>) {
+        self.prose(Kind::Text, text, sink);
+    }
+
+    pub(super) fn reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
+        self.prose(Kind::Reasoning, text, sink);
+    }
+
+    fn prose(&mut self, kind: Kind, text: &str, sink: &mut EventSink<'_>) {
+        if text.is_empty() {
+            return;
+        }
+        let block = match self.open {
+            Some((block, open)) if open == kind => block,
+            _ => {
+                let words = if kind == Kind::Text { BlockKind::Text } else { BlockKind::Reasoning };
+                self.start(kind, words, Span::default(), sink)
+            }
+        };
+        let source = self.advance(text.len());
+        self.put(source, Body::Delta { block, text: Cow::Borrowed(text) }, sink);
+    }
+
+    /// Ends a thought, if one is open.
+    pub(super) fn end_reasoning(&mut self, sink: &mut EventSink<'_>) {
+        if let Some((_, Kind::Reasoning)) = self.open {
+            self.end(Completion::Whole, sink);
+        }
+    }
+
+    pub(super) fn markup(&mut self, text: &str, sink: &mut EventSink<'_>) {
+        if !text.is_empty() {
+            let source = self.advance(text.len());
+            self.put(source, Body::Markup { text: Cow::Borrowed(text) }, sink);
+        }
+    }
+
+    /// Opens a call; its name (and id) were read from the next `len` bytes.
+    pub(super) fn call(
+        &mut self,
+        name: &str,
+        id: &str,
+        kind: CallKind,
+        len: usize,
+        sink: &mut EventSink<'_>,
+    ) {
+        let source = self.advance(len);
+        let id = (!id.is_empty()).then_some(Cow::Borrowed(id));
+        let words = BlockKind::ToolCall { id, name: Cow::Borrowed(name), call: kind };
+        self.start(Kind::Call, words, source, sink);
+    }
+
+    /// Gives the open call its id, read from the next `len` bytes.
+    pub(super) fn identity(&mut self, id: &str, len: usize, sink: &mut EventSink<'_>) {
+        let source = self.advance(len);
+        if let Some((block, Kind::Call)) = self.open {
+            self.put(source, Body::Identity { block, id: Cow::Borrowed(id) }, sink);
+        }
+    }
+
+    /// Argument text of the open call, made from the next `len` bytes.
+    #[inline]
+    pub(super) fn argument(&mut self, text: &str, len: usize, sink: &mut EventSink<'_>) {
+        let source = self.advance(len);
+        self.argument_from(source, text, sink);
+    }
+
+    /// Argument text of the open call, made from bytes that may lie elsewhere.
+    #[inline]
+    pub(super) fn argument_from(&mut self, source: Span, text: &str, sink: &mut EventSink<'_>) {
+        let Some((block, Kind::Call)) = self.open else { return };
+        if text.is_empty() {
+            self.put(source, Body::Markup { text: Cow::Borrowed("") }, sink);
+        } else {
+            self.put(source, Body::Delta { block, text: Cow::Borrowed(text) }, sink);
+        }
+    }
+
+    /// Ends the block that is open, if any.
+    pub(super) fn end(&mut self, completion: Completion, sink: &mut EventSink<'_>) {
+        if let Some((block, _)) = self.open.take() {
+            self.put(Span::default(), Body::BlockEnd { block, completion }, sink);
+        }
+    }
+
+    pub(super) fn notice(
+        &mut self,
+        code: NoticeCode,
+        detail: impl Into<Cow<'static, str>>,
+        sink: &mut EventSink<'_>,
+    ) {
+        let notice = Notice::new(code, self.offset, detail);
+        self.put(Span::default(), Body::Notice(notice), sink);
+    }
+
+    /// Counts bytes without an event of their own.
+    pub(super) fn advance(&mut self, len: usize) -> Span {
+        let start = self.offset;
+        self.offset += len as u64;
+        Span { start, end: self.offset }
+    }
+
+    fn start(&mut self, kind: Kind, words: BlockKind<'_>, source: Span, sink: &mut EventSink<'_>) -> BlockId {
+        self.end(Completion::Whole, sink);
+        let block = BlockId(self.next_block);
+        self.next_block += 1;
+        self.open = Some((block, kind));
+        self.put(source, Body::BlockStart { block, kind: words }, sink);
+        block
+    }
+
+    #[inline]
+    fn put(&self, source: Span, body: Body<'_>, sink: &mut EventSink<'_>) {
+        sink.put(Event { choice: self.choice, source, body });
+    }
+}

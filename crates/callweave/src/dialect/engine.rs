@@ -1,0 +1,592 @@
+//! The state machine that all dialects share.
+//!
+//! Text is looked at from a cursor; what has been accounted for is never seen again, and what may still
+//! change its meaning (the beginning of a marker, a call that is not certain yet) stays in front of the
+//! cursor. A call is certain once its name is known; until then its tokens are kept in a log, and if it
+//! turns out to be none, the text comes back as text.
+
+use std::sync::Arc;
+
+use super::bodies::{After, Compiled, Context, Reader, Token};
+use super::emit::Emitter;
+use super::markers::Found;
+use super::plan::{Live, Meaning, Plan};
+use super::spec::{Body, Start};
+use super::tools::Tools;
+use crate::event::{CallKind, Completion, EventSink, NoticeCode, Span};
+
+/// The state of reading one text stream.
+#[derive(Debug)]
+pub(super) struct Engine {
+    plan: Arc<Plan>,
+    run: Run,
+}
+
+#[derive(Debug)]
+struct Run {
+    state: State,
+    emitter: Emitter,
+    tools: Arc<Tools>,
+    /// The dialect that the text has settled on, where it had to decide.
+    dialect: Option<usize>,
+    /// Whether only white space has come since the last piece of markup.
+    is_gap: bool,
+    /// Whether white space in the gap is never text.
+    is_frame: bool,
+    /// How much of the gap was seen to be white space.
+    gap_seen: usize,
+    has_text: bool,
+    has_fence: bool,
+    was_odd: bool,
+    log: Vec<Entry>,
+    name: String,
+    id: String,
+    scratch: String,
+}
+
+#[derive(Debug)]
+enum State {
+    Text,
+    /// Which of the live thoughts.
+    Thought(usize),
+    /// A call that is not certain yet.
+    Opening(Opening),
+    /// A certain call.
+    Call {
+        form: usize,
+        reader: Reader,
+    },
+    /// Right after a body of this form.
+    After {
+        form: usize,
+    },
+}
+
+#[derive(Debug)]
+struct Opening {
+    /// Where the body begins: after white space and opener.
+    start: usize,
+    /// How far the reader has come from there.
+    at: usize,
+    /// Which of the live openers, and which of its forms; none for a further call of the same body.
+    opener: Option<(usize, usize)>,
+    form: usize,
+    reader: Reader,
+    /// The thought it stands in.
+    thought: Option<usize>,
+    has_name: bool,
+    /// How many bytes of arguments are in the log.
+    arguments: usize,
+}
+
+/// A token that is kept until the call is certain.
+#[derive(Debug)]
+enum Entry {
+    Markup(usize),
+    Name(usize),
+    Id(usize),
+    Argument(usize),
+    Converted(usize, String),
+}
+
+/// What a step did.
+enum Step {
+    /// It accounted for this many bytes, or changed the state.
+    Took(usize),
+    /// It needs more text.
+    Wait,
+}
+
+impl Engine {
+    pub(super) fn new(plan: Arc<Plan>, tools: Arc<Tools>, start: Start, choice: u32) -> Self {
+        let state = match start {
+            Start::Reasoning if !plan.live(None).thoughts.is_empty() => State::Thought(0),
+            _ => State::Text,
+        };
+        let run = Run {
+            state,
+            emitter: Emitter::new(choice),
+            tools,
+            dialect: None,
+            is_gap: true,
+            is_frame: false,
+            gap_seen: 0,
+            has_text: false,
+            has_fence: false,
+            was_odd: false,
+            log: Vec::new(),
+            name: String::new(),
+            id: String::new(),
+            scratch: String::new(),
+        };
+        Self { plan, run }
+    }
+
+    /// Reads `text`, which begins where the last call stopped, and tells how much of it is accounted
+    /// for. With `is_last` no more will come, and all of it is.
+    #[inline]
+    pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
+        let mut at = 0;
+        while let Step::Took(taken) = self.run.step(&self.plan, &text[at..], is_last, sink) {
+            at += taken;
+        }
+        at
+    }
+
+    /// Ends what is open. All text must have been read as the last.
+    pub(super) fn finish(&mut self, sink: &mut EventSink<'_>) {
+        self.run.emitter.end(Completion::Whole, sink);
+    }
+
+    /// The dialect that the text has settled on.
+    pub(super) fn dialect(&self) -> Option<&str> {
+        let index = if self.plan.is_auto() { self.run.dialect? } else { 0 };
+        self.plan.dialects.get(index).map(|dialect| dialect.name.as_str())
+    }
+}
+
+impl Run {
+    #[inline]
+    fn step(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
+        match &mut self.state {
+            State::Call { form, reader } => {
+                let form = *form;
+                let mut context = Context {
+                    form: &plan.forms[form],
+                    tools: &self.tools,
+                    name: &mut self.name,
+                    id: &mut self.id,
+                    scratch: &mut self.scratch,
+                    is_last,
+                };
+                let token = reader.next(text, &mut context);
+                self.show(token, form, text, sink)
+            }
+            State::Text | State::Thought(_) => self.prose(plan, text, is_last, sink),
+            State::Opening(_) => self.opening(plan, text, is_last, sink),
+            State::After { form } => {
+                let form = *form;
+                self.after(plan, form, text, is_last, sink)
+            }
+        }
+    }
+
+    fn prose(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
+        if text.is_empty() {
+            return Step::Wait;
+        }
+        let live = plan.live(self.dialect);
+        let thought = match self.state {
+            State::Thought(which) => Some(which),
+            _ => None,
+        };
+        let space = if self.is_gap { self.gap(text) } else { 0 };
+        if space == text.len() {
+            if !is_last {
+                self.gap_seen = space;
+                return Step::Wait;
+            }
+            let is_all = self.emitter.is_untouched() && thought.is_none() && !self.is_frame;
+            if is_all {
+                self.emitter.text(text, sink)
+            } else {
+                self.emitter.markup(text, sink)
+            }
+            return Step::Took(space);
+        }
+        let markers = match thought {
+            Some(which) => &live.thoughts[which],
+            None => &live.text,
+        };
+        let words = match markers.find(&text[space..], is_last) {
+            Found::Nothing => text.len() - space,
+            Found::Perhaps(at) => at,
+            Found::Marker { at: 0, len, meaning } => {
+                return self.marker(plan, live, meaning, (space, len), text, sink);
+            }
+            Found::Marker { at, .. } => at,
+        };
+        if words == 0 {
+            self.gap_seen = space;
+            return Step::Wait;
+        }
+        self.words(&text[..space + words], space, thought, sink);
+        Step::Took(space + words)
+    }
+
+    /// How many bytes of white space the gap goes on for.
+    fn gap(&self, text: &str) -> usize {
+        let seen = self.gap_seen.min(text.len());
+        seen + text[seen..].bytes().take_while(u8::is_ascii_whitespace).count()
+    }
+
+    /// Prose, the first `space` bytes of which are the white space of a gap.
+    fn words(&mut self, text: &str, space: usize, thought: Option<usize>, sink: &mut EventSink<'_>) {
+        let (space, words) = text.split_at(if self.is_frame || thought.is_some() { space } else { 0 });
+        self.emitter.markup(space, sink);
+        match thought {
+            Some(_) => self.emitter.reasoning(words, sink),
+            None => {
+                self.has_text = true;
+                self.emitter.text(words, sink);
+            }
+        }
+        self.close_gap();
+    }
+
+    fn open_gap(&mut self, is_frame: bool) {
+        self.is_gap = true;
+        self.is_frame = is_frame;
+        self.gap_seen = 0;
+    }
+
+    fn close_gap(&mut self) {
+        self.is_gap = false;
+        self.is_frame = false;
+        self.gap_seen = 0;
+    }
+
+    fn marker(
+        &mut self,
+        plan: &Plan,
+        live: &Live,
+        meaning: Meaning,
+        (space, len): (usize, usize),
+        text: &str,
+        sink: &mut EventSink<'_>,
+    ) -> Step {
+        let thought = match self.state {
+            State::Thought(which) => Some(which),
+            _ => None,
+        };
+        let whole = space + len;
+        match meaning {
+            Meaning::Open(opener) => {
+                let which = &live.openers[opener];
+                let form = which.forms[0];
+                let start = if which.is_part_of_body { space } else { whole };
+                let reader = Reader::new(&plan.forms[form].form);
+                self.open(start, Some((opener, 0)), form, reader, thought);
+                return Step::Took(0);
+            }
+            Meaning::Think(_) if thought.is_some() && !self.is_gap => {
+                // A thought inside a thought: the model quotes its own marker.
+                self.words(&text[..whole], 0, thought, sink);
+                return Step::Took(whole);
+            }
+            Meaning::Think(which) => {
+                self.emitter.markup(&text[..whole], sink);
+                self.state = State::Thought(which);
+                self.open_gap(true);
+            }
+            Meaning::Unthink => {
+                if thought.is_none() {
+                    self.emitter.notice(NoticeCode::StrayMarkup, "a thought ends that did not begin", sink);
+                }
+                self.emitter.markup(&text[..whole], sink);
+                self.emitter.end_reasoning(sink);
+                self.state = State::Text;
+                self.open_gap(!self.has_text);
+            }
+            Meaning::Drop => {
+                self.emitter.markup(&text[..whole], sink);
+                self.gap_seen = 0;
+            }
+        }
+        Step::Took(whole)
+    }
+
+    fn open(
+        &mut self,
+        start: usize,
+        opener: Option<(usize, usize)>,
+        form: usize,
+        reader: Reader,
+        thought: Option<usize>,
+    ) {
+        self.log.clear();
+        self.id.clear();
+        let (at, has_name, arguments) = (0, false, 0);
+        self.state =
+            State::Opening(Opening { start, at, opener, form, reader, thought, has_name, arguments });
+    }
+
+    fn opening(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
+        let State::Opening(opening) = &mut self.state else { return Step::Wait };
+        let compiled = &plan.forms[opening.form];
+        loop {
+            let from = opening.start + opening.at;
+            let mut context = Context {
+                form: compiled,
+                tools: &self.tools,
+                name: &mut self.name,
+                id: &mut self.id,
+                scratch: &mut self.scratch,
+                is_last,
+            };
+            let token = opening.reader.next(&text[from..], &mut context);
+            let len = match token {
+                Token::More => return Step::Wait,
+                Token::Markup(len) => {
+                    if text[from..].starts_with("```") {
+                        self.has_fence = true;
+                    }
+                    self.log.push(Entry::Markup(len));
+                    len
+                }
+                Token::Name(len) => {
+                    opening.has_name = true;
+                    self.log.push(Entry::Name(len));
+                    len
+                }
+                Token::Id(len) => {
+                    self.log.push(Entry::Id(len));
+                    len
+                }
+                Token::Argument(len) => {
+                    opening.arguments += text[from..from + len].trim().len();
+                    self.log.push(Entry::Argument(len));
+                    len
+                }
+                Token::Converted(len) => {
+                    opening.arguments += self.scratch.len();
+                    self.log.push(Entry::Converted(len, self.scratch.clone()));
+                    len
+                }
+                Token::Done if opening.opener.is_none() => {
+                    // The body had no further call.
+                    let (form, len) = (opening.form, opening.at);
+                    self.emitter.markup(&text[..len], sink);
+                    self.state = State::After { form };
+                    self.open_gap(false);
+                    return Step::Took(len);
+                }
+                Token::End(_) | Token::Done | Token::Fail | Token::Odd(_) => {
+                    return self.give_up(plan, text, sink);
+                }
+            };
+            opening.at += len;
+            let is_certain = opening.has_name
+                && (!compiled.is_bare() || opening.opener.is_none() || opening.arguments >= 2);
+            if is_certain {
+                let may_be_prose = compiled.is_bare() && opening.opener.is_some();
+                let is_known = self.tools.contains(&self.name);
+                let is_free = self.tools.is_empty() && !plan.is_auto();
+                if may_be_prose && !is_known && !is_free && self.has_text {
+                    return self.give_up(plan, text, sink);
+                }
+                return self.commit(compiled, text, sink);
+            }
+        }
+    }
+
+    /// What looked like a call is none: the next form is tried, or the opener becomes text.
+    fn give_up(&mut self, plan: &Plan, text: &str, sink: &mut EventSink<'_>) -> Step {
+        let State::Opening(opening) = &mut self.state else { return Step::Wait };
+        self.log.clear();
+        let thought = opening.thought;
+        let Some((opener, turn)) = opening.opener else {
+            self.emitter.notice(
+                NoticeCode::MalformedCall,
+                "a list of calls goes on with something else",
+                sink,
+            );
+            self.state = State::Text;
+            self.open_gap(false);
+            return Step::Took(0);
+        };
+        let opener = &plan.live(self.dialect).openers[opener];
+        if let Some(&form) = opener.forms.get(turn + 1) {
+            opening.opener = opening.opener.map(|(opener, turn)| (opener, turn + 1));
+            opening.form = form;
+            opening.reader = Reader::new(&plan.forms[form].form);
+            opening.at = 0;
+            opening.has_name = false;
+            opening.arguments = 0;
+            return Step::Took(0);
+        }
+        let mut len = opening.start;
+        if opener.is_part_of_body {
+            len += text[len..].chars().next().map_or(0, char::len_utf8);
+        }
+        let space = if self.is_gap { self.gap(&text[..len]) } else { 0 };
+        self.state = thought.map_or(State::Text, State::Thought);
+        self.words(&text[..len], space, thought, sink);
+        Step::Took(len)
+    }
+
+    /// The call is certain: everything that was kept is shown.
+    fn commit(&mut self, compiled: &Compiled, text: &str, sink: &mut EventSink<'_>) -> Step {
+        let State::Opening(opening) = std::mem::replace(&mut self.state, State::Text) else {
+            return Step::Wait;
+        };
+        self.dialect = Some(compiled.dialect);
+        self.emitter.end_reasoning(sink);
+        let (opener, body) = text.split_at(opening.start);
+        self.emitter.markup(opener, sink);
+        let log = std::mem::take(&mut self.log);
+        let mut early: Vec<(Span, &Entry, usize)> = Vec::new();
+        let mut has_begun = false;
+        let mut at = 0;
+        for entry in &log {
+            let len = match entry {
+                Entry::Markup(len) => {
+                    self.emitter.markup(&body[at..at + len], sink);
+                    *len
+                }
+                Entry::Name(len) => {
+                    self.emitter.call(&self.name, &self.id, CallKind::Function, *len, sink);
+                    has_begun = true;
+                    if !self.tools.is_empty() && !self.tools.contains(&self.name) {
+                        let detail = format!("the tool {:?} was not declared", self.name);
+                        self.emitter.notice(NoticeCode::UnknownTool, detail, sink);
+                    }
+                    for &(span, entry, from) in &early {
+                        match entry {
+                            Entry::Argument(len) => {
+                                self.emitter.argument_from(span, &body[from..from + len], sink);
+                            }
+                            Entry::Converted(_, made) => self.emitter.argument_from(span, made, sink),
+                            _ => {}
+                        }
+                    }
+                    *len
+                }
+                Entry::Id(len) if has_begun => {
+                    self.emitter.identity(&self.id, *len, sink);
+                    *len
+                }
+                // The id is told with the name that follows.
+                Entry::Id(len) => {
+                    self.emitter.markup(&body[at..at + len], sink);
+                    *len
+                }
+                Entry::Argument(len) | Entry::Converted(len, _) if !has_begun => {
+                    early.push((self.emitter.advance(*len), entry, at));
+                    *len
+                }
+                Entry::Argument(len) => {
+                    self.emitter.argument(&body[at..at + len], *len, sink);
+                    *len
+                }
+                Entry::Converted(len, made) => {
+                    self.emitter.argument(made, *len, sink);
+                    *len
+                }
+            };
+            at += len;
+        }
+        drop(early);
+        self.log = log;
+        self.log.clear();
+        self.id.clear();
+        self.was_odd = false;
+        self.state = State::Call { form: opening.form, reader: opening.reader };
+        self.close_gap();
+        Step::Took(opening.start + opening.at)
+    }
+
+    /// Shows a token of a certain call.
+    #[inline]
+    fn show(&mut self, token: Token, form: usize, text: &str, sink: &mut EventSink<'_>) -> Step {
+        match token {
+            Token::Argument(len) => {
+                self.emitter.argument(&text[..len], len, sink);
+                return Step::Took(len);
+            }
+            Token::Converted(len) => {
+                self.emitter.argument(&self.scratch, len, sink);
+                return Step::Took(len);
+            }
+            Token::More => return Step::Wait,
+            Token::Markup(len) => {
+                self.emitter.markup(&text[..len], sink);
+                return Step::Took(len);
+            }
+            Token::Id(len) => {
+                self.emitter.identity(&self.id, len, sink);
+                return Step::Took(len);
+            }
+            Token::End(completion) => {
+                self.end_call(completion, sink);
+                let State::Call { form, reader } = std::mem::replace(&mut self.state, State::Text) else {
+                    return Step::Wait;
+                };
+                self.open(0, None, form, reader, None);
+            }
+            Token::Odd(detail) => {
+                self.was_odd = true;
+                self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
+            }
+            Token::Done | Token::Name(_) | Token::Fail => {
+                if token != Token::Done {
+                    let detail = "a call is damaged beyond reading";
+                    self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
+                }
+                self.end_call(Completion::Cut, sink);
+                self.state = State::After { form };
+                self.open_gap(false);
+            }
+        }
+        Step::Took(0)
+    }
+
+    fn end_call(&mut self, completion: Completion, sink: &mut EventSink<'_>) {
+        if completion == Completion::Cut && !self.was_odd {
+            self.emitter.notice(NoticeCode::IncompleteArguments, "a call is cut in its arguments", sink);
+        }
+        self.emitter.end(completion, sink);
+    }
+
+    /// Right after a body: closers, separators, and further bodies under the same opener.
+    fn after(
+        &mut self,
+        plan: &Plan,
+        form: usize,
+        text: &str,
+        is_last: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Step {
+        let compiled = &plan.forms[form];
+        let space = self.gap(text);
+        let rest = &text[space..];
+        if rest.is_empty() && !is_last {
+            self.gap_seen = space;
+            return Step::Wait;
+        }
+        if self.has_fence && rest.len() < 3 && "```".starts_with(rest) && !is_last {
+            return Step::Wait;
+        }
+        if self.has_fence && rest.starts_with("```") {
+            self.has_fence = false;
+            self.emitter.markup(&text[..space + 3], sink);
+            self.gap_seen = 0;
+            return Step::Took(space + 3);
+        }
+        match compiled.after.starting(rest, is_last) {
+            Found::Perhaps(_) => return Step::Wait,
+            Found::Marker { len, meaning, .. } => {
+                self.emitter.markup(&text[..space + len], sink);
+                self.gap_seen = 0;
+                debug_assert!(matches!(meaning, After::Close | After::Separator));
+                return Step::Took(space + len);
+            }
+            Found::Nothing => {}
+        }
+        let goes_on = match compiled.form.body {
+            Body::Json(_) => rest.starts_with('{') || rest.starts_with('['),
+            _ => false,
+        };
+        let live = plan.live(self.dialect);
+        let own = live.openers.iter().position(|opener| opener.forms.contains(&form));
+        if goes_on && let Some(opener) = own {
+            let turn = live.openers[opener].forms.iter().position(|&other| other == form).unwrap_or(0);
+            self.open(space, Some((opener, turn)), form, Reader::new(&compiled.form), None);
+            return Step::Took(0);
+        }
+        self.has_fence = false;
+        self.state = State::Text;
+        self.open_gap(false);
+        Step::Took(0)
+    }
+}

@@ -1,0 +1,154 @@
+//! Text deltas in, events out.
+
+use std::sync::Arc;
+
+use super::engine::Engine;
+use super::plan::Plan;
+use super::registry::Registry;
+use super::spec::{CallsInThoughts, Dialect, Start};
+use super::tools::Tools;
+use crate::error::Result;
+use crate::event::EventSink;
+
+/// How a text is to be read.
+///
+/// ```
+/// use callweave::dialect::{Options, Start};
+///
+/// let options = Options::new("hermes")?.starting_in(Start::Reasoning);
+/// # Ok::<(), callweave::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    dialects: Vec<Dialect>,
+    tools: Arc<Tools>,
+    starting_in: Option<Start>,
+    calls_in_thoughts: Option<CallsInThoughts>,
+    choice: u32,
+}
+
+impl Options {
+    /// Reads the built-in dialect of that name; `auto` lets the text decide.
+    pub fn new(name: &str) -> Result<Self> {
+        Registry::builtin().options(name)
+    }
+
+    /// Reads these dialects: the text decides if there are several.
+    pub fn with_dialects(dialects: Vec<Dialect>) -> Self {
+        Self { dialects, tools: Arc::default(), starting_in: None, calls_in_thoughts: None, choice: 0 }
+    }
+
+    /// Declares the tools that the model was told of: their schemas give types to untyped values, and
+    /// their names tell calls from prose.
+    #[must_use]
+    pub fn tools(mut self, tools: Tools) -> Self {
+        self.tools = Arc::new(tools);
+        self
+    }
+
+    /// Says what the text begins with.
+    #[must_use]
+    pub fn starting_in(mut self, start: Start) -> Self {
+        self.starting_in = Some(start);
+        self
+    }
+
+    /// Finds what the text begins with from the end of the prompt that it continues: inside a thought
+    /// if the prompt opened one and did not close it.
+    #[must_use]
+    pub fn after_prompt(mut self, prompt: &str) -> Self {
+        let thoughts = || self.dialects.iter().flat_map(|dialect| &dialect.thoughts);
+        let last = |texts: Vec<&String>| {
+            texts
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .filter_map(|text| prompt.rfind(text.as_str()))
+                .max()
+        };
+        let open = last(thoughts().flat_map(|thought| &thought.open).collect());
+        let close = last(thoughts().flat_map(|thought| &thought.close).collect());
+        self.starting_in = Some(match (open, close) {
+            (Some(open), Some(close)) if open > close => Start::Reasoning,
+            (Some(_), None) => Start::Reasoning,
+            _ => Start::Text,
+        });
+        self
+    }
+
+    /// Overrides what the dialect says about calls inside thoughts.
+    #[must_use]
+    pub fn calls_in_thoughts(mut self, rule: CallsInThoughts) -> Self {
+        self.calls_in_thoughts = Some(rule);
+        self
+    }
+
+    /// Puts the events into this choice.
+    #[must_use]
+    pub fn choice(mut self, choice: u32) -> Self {
+        self.choice = choice;
+        self
+    }
+
+    /// The dialects to be read.
+    pub fn dialects(&self) -> &[Dialect] {
+        &self.dialects
+    }
+
+    pub(super) fn plan(&self) -> Arc<Plan> {
+        Arc::new(Plan::new(self.dialects.clone(), self.calls_in_thoughts))
+    }
+
+    pub(super) fn engine(&self, plan: Arc<Plan>, choice: u32) -> Engine {
+        let start = self.starting_in.unwrap_or_else(|| match &*self.dialects {
+            [only] => only.starts_in,
+            _ => Start::Text,
+        });
+        Engine::new(plan, Arc::clone(&self.tools), start, choice)
+    }
+}
+
+/// Finds thoughts and tool calls in one text stream. See the [module](super).
+#[derive(Debug)]
+pub struct Extractor {
+    engine: Engine,
+    /// What has come and is not accounted for yet.
+    held: String,
+}
+
+impl Extractor {
+    /// An extractor before its text.
+    pub fn new(options: &Options) -> Self {
+        Self { engine: options.engine(options.plan(), options.choice), held: String::new() }
+    }
+
+    pub(super) fn of(engine: Engine) -> Self {
+        Self { engine, held: String::new() }
+    }
+
+    /// Reads on. Events come as soon as their meaning is certain.
+    #[inline]
+    pub fn push(&mut self, delta: &str, sink: &mut EventSink<'_>) {
+        if self.held.is_empty() {
+            let taken = self.engine.read(delta, false, sink);
+            if taken < delta.len() {
+                self.held.push_str(&delta[taken..]);
+            }
+        } else {
+            self.held.push_str(delta);
+            let taken = self.engine.read(&self.held, false, sink);
+            self.held.drain(..taken);
+        }
+    }
+
+    /// Says that no more text will come, and ends what is open.
+    pub fn finish(&mut self, sink: &mut EventSink<'_>) {
+        let held = std::mem::take(&mut self.held);
+        self.engine.read(&held, true, sink);
+        self.engine.finish(sink);
+    }
+
+    /// The dialect being read; with several, the one that the text has settled on.
+    pub fn dialect(&self) -> Option<&str> {
+        self.engine.dialect()
+    }
+}

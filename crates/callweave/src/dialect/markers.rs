@@ -1,0 +1,176 @@
+//! Finding markers in text that comes in pieces.
+//!
+//! All live markers are searched in one pass. What stands at the end of the text and may still become
+//! a marker is told apart from what cannot, so that a caller holds back no more than it must.
+
+/// A set of markers, each with what it means.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Markers<M> {
+    patterns: Vec<(Pattern, M)>,
+    /// The distinct first bytes.
+    firsts: Vec<u8>,
+    is_first: Box<[bool]>,
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    head: String,
+    /// After an optional `:word` between the two.
+    tail: Option<String>,
+}
+
+/// What was found in a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found<M> {
+    /// No marker, nor the beginning of one.
+    Nothing,
+    /// From here on it may become a marker.
+    Perhaps(usize),
+    /// A marker, where it begins and how long it is.
+    Marker { at: usize, len: usize, meaning: M },
+}
+
+enum Match {
+    No,
+    Perhaps,
+    Whole(usize),
+}
+
+const HOLE: &str = "{suffix}";
+const LONGEST_SUFFIX: usize = 32;
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        match text.split_once(HOLE) {
+            Some((head, tail)) => Self { head: head.to_owned(), tail: Some(tail.to_owned()) },
+            None => Self { head: text.to_owned(), tail: None },
+        }
+    }
+
+    fn at_start_of(&self, text: &[u8]) -> Match {
+        let head = self.head.as_bytes();
+        if text.len() < head.len() {
+            return if head.starts_with(text) { Match::Perhaps } else { Match::No };
+        }
+        if !text.starts_with(head) {
+            return Match::No;
+        }
+        let Some(tail) = &self.tail else { return Match::Whole(head.len()) };
+        let mut at = head.len();
+        if text.get(at) == Some(&b':') {
+            let word =
+                text[at + 1..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
+            at += 1 + word.take(LONGEST_SUFFIX).count();
+        }
+        let rest = &text[at..];
+        if rest.len() < tail.len() {
+            if tail.as_bytes().starts_with(rest) { Match::Perhaps } else { Match::No }
+        } else if rest.starts_with(tail.as_bytes()) {
+            Match::Whole(at + tail.len())
+        } else {
+            Match::No
+        }
+    }
+}
+
+impl<M: Copy> Markers<M> {
+    pub(super) fn new() -> Self {
+        Self { patterns: Vec::new(), firsts: Vec::new(), is_first: vec![false; 256].into() }
+    }
+
+    /// Adds a marker; an empty one is ignored, and the first meaning of a text stays.
+    pub(super) fn add(&mut self, text: &str, meaning: M) {
+        let Some(&first) = text.as_bytes().first() else { return };
+        let pattern = Pattern::new(text);
+        if self.patterns.iter().any(|(other, _)| other.head == pattern.head && other.tail == pattern.tail) {
+            return;
+        }
+        self.patterns.push((pattern, meaning));
+        if !self.is_first[usize::from(first)] {
+            self.is_first[usize::from(first)] = true;
+            self.firsts.push(first);
+        }
+    }
+
+    pub(super) fn from_texts<'t>(texts: impl IntoIterator<Item = &'t str>, meaning: M) -> Self {
+        let mut markers = Self::new();
+        for text in texts {
+            markers.add(text, meaning);
+        }
+        markers
+    }
+
+    /// The first marker in `text`; of several at one place the longest. With `is_last`, no more text
+    /// will come, so that nothing may still become a marker.
+    pub(super) fn find(&self, text: &str, is_last: bool) -> Found<M> {
+        let bytes = text.as_bytes();
+        let mut from = 0;
+        while let Some(at) = self.next_first(&bytes[from..]) {
+            let at = from + at;
+            match self.at_start_of(&bytes[at..], is_last) {
+                Found::Nothing => from = at + 1,
+                Found::Perhaps(_) => return Found::Perhaps(at),
+                Found::Marker { len, meaning, .. } => return Found::Marker { at, len, meaning },
+            }
+        }
+        Found::Nothing
+    }
+
+    /// The longest marker right at the start of `text`.
+    pub(super) fn starting(&self, text: &str, is_last: bool) -> Found<M> {
+        self.at_start_of(text.as_bytes(), is_last)
+    }
+
+    fn at_start_of(&self, text: &[u8], is_last: bool) -> Found<M> {
+        let mut best = None;
+        for (pattern, meaning) in &self.patterns {
+            match pattern.at_start_of(text) {
+                Match::No => {}
+                Match::Perhaps if is_last => {}
+                Match::Perhaps => return Found::Perhaps(0),
+                Match::Whole(len) => {
+                    if best.is_none_or(|(longest, _)| len > longest) {
+                        best = Some((len, *meaning));
+                    }
+                }
+            }
+        }
+        best.map_or(Found::Nothing, |(len, meaning)| Found::Marker { at: 0, len, meaning })
+    }
+
+    fn next_first(&self, bytes: &[u8]) -> Option<usize> {
+        match *self.firsts {
+            [] => None,
+            [one] => memchr::memchr(one, bytes),
+            [one, two] => memchr::memchr2(one, two, bytes),
+            [one, two, three] => memchr::memchr3(one, two, three, bytes),
+            _ => bytes.iter().position(|&byte| self.is_first[usize::from(byte)]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn markers() -> Markers<u8> {
+        let mut markers = Markers::new();
+        markers.add("<think>", 1);
+        markers.add("<tool_call{suffix}>", 2);
+        markers.add("<tool", 3);
+        markers
+    }
+
+    #[test]
+    fn the_longest_marker_at_the_first_place_wins() {
+        let markers = markers();
+        assert_eq!(markers.find("a < b", false), Found::Nothing);
+        assert_eq!(markers.find("a <thi", false), Found::Perhaps(2));
+        assert_eq!(markers.find("a <thi", true), Found::Nothing);
+        assert_eq!(markers.find("<tool_call>x", false), Found::Marker { at: 0, len: 11, meaning: 2 });
+        assert_eq!(markers.find("<tool_call:ab>", false), Found::Marker { at: 0, len: 14, meaning: 2 });
+        assert_eq!(markers.find("<tool_call:a", false), Found::Perhaps(0));
+        assert_eq!(markers.find("<tool_call:a b", false), Found::Marker { at: 0, len: 5, meaning: 3 });
+        assert_eq!(markers.find("<tool", true), Found::Marker { at: 0, len: 5, meaning: 3 });
+    }
+}

@@ -1,0 +1,68 @@
+//! The dialects that can be asked for by name or by model.
+
+use std::sync::LazyLock;
+
+use super::extractor::Options;
+use super::spec::Dialect;
+use super::table;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A set of dialects: the built-in ones, and those that a user adds.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    dialects: Vec<Dialect>,
+}
+
+impl Registry {
+    /// The built-in dialects.
+    pub fn builtin() -> &'static Self {
+        static BUILTIN: LazyLock<Registry> = LazyLock::new(|| Registry { dialects: table::all() });
+        &BUILTIN
+    }
+
+    /// Adds a dialect. One of the same name is replaced; a new one is found before older ones.
+    pub fn add(&mut self, dialect: Dialect) -> &mut Self {
+        self.dialects.retain(|other| other.name != dialect.name);
+        self.dialects.insert(0, dialect);
+        self
+    }
+
+    /// All dialects.
+    pub fn dialects(&self) -> &[Dialect] {
+        &self.dialects
+    }
+
+    /// The dialect of that name or alias.
+    pub fn find(&self, name: &str) -> Option<&Dialect> {
+        let by_name = self.dialects.iter().find(|dialect| dialect.name == name);
+        by_name.or_else(|| {
+            self.dialects.iter().find(|dialect| dialect.aliases.iter().any(|alias| alias == name))
+        })
+    }
+
+    /// The dialect that a model of that name speaks: the longest known part of its name decides.
+    pub fn for_model(&self, model: &str) -> Option<&Dialect> {
+        let model = model.to_ascii_lowercase();
+        let mut best: Option<(usize, &Dialect)> = None;
+        for dialect in &self.dialects {
+            for part in &dialect.models {
+                let is_better = best.is_none_or(|(longest, _)| part.len() > longest);
+                if is_better && model.contains(&part.to_ascii_lowercase()) {
+                    best = Some((part.len(), dialect));
+                }
+            }
+        }
+        best.map(|(_, dialect)| dialect)
+    }
+
+    /// Options for reading the dialect of that name; `auto` lets the text decide among all of them.
+    pub fn options(&self, name: &str) -> Result<Options> {
+        if name == "auto" {
+            return Ok(Options::with_dialects(self.dialects.clone()));
+        }
+        match self.find(name) {
+            Some(dialect) => Ok(Options::with_dialects(vec![dialect.clone()])),
+            None => Err(Error::new(ErrorKind::Unknown, 0, format!("no dialect is called {name:?}"))),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+use super::super::spec::{Body, Dialect, Form, Json};
+
+pub(super) fn dialect() -> Dialect {
+    let body = Json { name_is_key: true, ..Json::default() };
+    Dialect::new("apertus")
+        .models(["apertus"])
+        .thoughts("<|inner_prefix|>", "<|inner_suffix|>")
+        .form(Form::new(Body::Json(body)).between("<|tools_prefix|>", "<|tools_suffix|>"))
+        .markup(["<|assistant_end|>"])
+        .example("<|tools_prefix|>[{\"get_weather\": {\"city\": \"Oslo\"}}]<|tools_suffix|>")
+}

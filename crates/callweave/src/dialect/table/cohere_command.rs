@@ -1,0 +1,23 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("cohere_command")
+        .aliases(["cohere_command3", "cohere_command4", "cohere"])
+        .models(["command-a", "command-r7b", "c4ai-command"])
+        .thoughts("<|START_THINKING|>", "<|END_THINKING|>")
+        .form(Form::json().between("<|START_ACTION|>", "<|END_ACTION|>"))
+        .markup([
+            "<|START_RESPONSE|>",
+            "<|END_RESPONSE|>",
+            "<|START_TEXT|>",
+            "<|END_TEXT|>",
+            "<|END_ACTION|>",
+            "<|CHATBOT_TOKEN|>",
+            "<|START_OF_TURN_TOKEN|>",
+            "<|END_OF_TURN_TOKEN|>",
+        ])
+        .example(
+            "<|START_THINKING|>A city.<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \
+             \"tool_name\": \"get_weather\", \"parameters\": {\"city\": \"Oslo\"}}\n]<|END_ACTION|>",
+        )
+}

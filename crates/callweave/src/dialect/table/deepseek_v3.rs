@@ -1,0 +1,23 @@
+use super::super::spec::{Body, Dialect, Form, Header};
+
+pub(super) fn dialect() -> Dialect {
+    let header = Header {
+        before: vec!["function<｜tool▁sep｜>".to_owned()],
+        brace_ends_name: true,
+        ..Header::until(["\n", "```", "<｜tool▁sep｜>"])
+    };
+    Dialect::new("deepseek_v3")
+        .models(["deepseek-v3-0324", "deepseek-v3"])
+        .thoughts("<think>", "</think>")
+        .form(Form::new(Body::Header(header)).between("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"))
+        .markup([
+            "<｜tool▁calls▁begin｜>",
+            "<｜tool▁calls▁end｜>",
+            "<｜tool▁call▁end｜>",
+            "<｜end▁of▁sentence｜>",
+        ])
+        .example(
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n\
+             {\"city\": \"Oslo\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        )
+}

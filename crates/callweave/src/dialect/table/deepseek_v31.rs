@@ -1,0 +1,19 @@
+use super::super::spec::{Body, Dialect, Form, Header};
+
+pub(super) fn dialect() -> Dialect {
+    let header = Header::until(["<｜tool▁sep｜>"]);
+    Dialect::new("deepseek_v31")
+        .models(["deepseek-v3.1", "deepseek-v3.2-exp"])
+        .thoughts("<think>", "</think>")
+        .form(Form::new(Body::Header(header)).between("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"))
+        .markup([
+            "<｜tool▁calls▁begin｜>",
+            "<｜tool▁calls▁end｜>",
+            "<｜tool▁call▁end｜>",
+            "<｜end▁of▁sentence｜>",
+        ])
+        .example(
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"Oslo\"}\
+             <｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        )
+}

@@ -1,0 +1,9 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("fence")
+        .aliases(["tool_call_fence"])
+        .form(Form::json().between("~~~tool_call", "~~~"))
+        .form(Form::json().between("```tool_call", "```"))
+        .example("~~~tool_call\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n~~~")
+}

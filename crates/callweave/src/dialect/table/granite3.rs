@@ -1,0 +1,13 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("granite3")
+        .aliases(["granite"])
+        .models(["granite-3"])
+        .thoughts("<think>", "</think>")
+        .thoughts("Here is my thought process:", "Here is my response:")
+        .thoughts("Here's my thought process:", "Here's my response:")
+        .form(Form::json().open("<|tool_call|>"))
+        .form(Form::json().between("<tool_call>", "</tool_call>"))
+        .example("<|tool_call|> [{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}]")
+}

@@ -1,0 +1,8 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("granite_20b_fc")
+        .models(["granite-20b-functioncalling"])
+        .form(Form::json().open("<function_call>"))
+        .example("<function_call> {\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}")
+}

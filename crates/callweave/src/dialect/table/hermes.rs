@@ -1,0 +1,10 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("hermes")
+        .aliases(["qwen25", "qwen2_5", "granite4"])
+        .models(["hermes-2", "hermes-3", "hermes-4", "qwen2.5", "qwen2-", "qwq", "mimo-vl", "trinity", "granite-4"])
+        .thoughts("<think>", "</think>")
+        .form(Form::json().between("<tool_call>", "</tool_call>"))
+        .example("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>")
+}

@@ -1,0 +1,10 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("jamba")
+        .aliases(["apriel_15"])
+        .models(["jamba", "apriel-1.5"])
+        .thoughts("<think>", "</think>")
+        .form(Form::json().between("<tool_calls>", "</tool_calls>"))
+        .example("<tool_calls>[\n  {\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n]</tool_calls>")
+}

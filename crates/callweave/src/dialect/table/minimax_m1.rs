@@ -1,0 +1,11 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("minimax_m1")
+        .aliases(["minimax"])
+        .models(["minimax-m1"])
+        .thoughts("<think>", "</think>")
+        .quotes_calls_in_thoughts()
+        .form(Form::json().between("<tool_calls>", "</tool_calls>"))
+        .example("<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_calls>")
+}

@@ -1,0 +1,9 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("phi4_mini")
+        .aliases(["firefunction_v2"])
+        .models(["phi-4-mini", "firefunction"])
+        .form(Form::json().open("functools"))
+        .example("functools[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}]")
+}

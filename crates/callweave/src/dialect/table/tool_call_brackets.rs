@@ -1,0 +1,8 @@
+use super::super::spec::{Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    Dialect::new("tool_call_brackets")
+        .aliases(["[TOOL_CALL]"])
+        .form(Form::json().between("[TOOL_CALL]", "[/TOOL_CALL]"))
+        .example("[TOOL_CALL]{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}[/TOOL_CALL]")
+}

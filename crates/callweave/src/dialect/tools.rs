@@ -1,0 +1,72 @@
+//! The tools that were declared to the model.
+
+use serde_json::Value;
+
+use crate::json::schema::Schema;
+
+/// Declared tools: their names, and the schemas of their arguments.
+///
+/// ```
+/// use callweave::dialect::Tools;
+///
+/// let tools = Tools::from_json(&serde_json::json!([
+///     {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}},
+///     {"name": "search", "input_schema": {"type": "object"}},
+/// ]));
+/// assert!(tools.contains("search") && !tools.contains("delete"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Tools {
+    tools: Vec<(String, Option<Schema>, Vec<String>)>,
+}
+
+impl Tools {
+    /// Reads a list of tools, each in the shape of OpenAI (`function.parameters`), of Anthropic
+    /// (`input_schema`) or bare (`name`, `parameters`). What is none of these is left out.
+    pub fn from_json(list: &Value) -> Self {
+        let mut tools = Self::default();
+        for tool in list.as_array().into_iter().flatten() {
+            let function = tool.get("function").filter(|function| function.is_object()).unwrap_or(tool);
+            let Some(name) = function.get("name").and_then(Value::as_str) else { continue };
+            let schema =
+                ["parameters", "input_schema", "inputSchema"].iter().find_map(|&key| function.get(key));
+            tools.declare(name, schema);
+        }
+        tools
+    }
+
+    /// Declares one tool, with the JSON Schema of its arguments where there is one.
+    pub fn declare(&mut self, name: &str, schema: Option<&Value>) {
+        let keys = schema
+            .and_then(|schema| schema.get("properties"))
+            .and_then(Value::as_object)
+            .map(|properties| properties.keys().cloned().collect())
+            .unwrap_or_default();
+        self.tools.push((name.to_owned(), schema.map(Schema::new), keys));
+    }
+
+    /// Whether none was declared.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// Whether a tool of that name was declared.
+    pub fn contains(&self, name: &str) -> bool {
+        self.tools.iter().any(|(tool, ..)| tool == name)
+    }
+
+    /// The schema of a tool's arguments.
+    pub fn schema(&self, name: &str) -> Option<&Schema> {
+        self.tools.iter().find(|(tool, ..)| tool == name).and_then(|(_, schema, _)| schema.as_ref())
+    }
+
+    /// The only tool whose schema knows all these parameters, if there is exactly one.
+    pub(super) fn only_with<'k>(&self, keys: impl Iterator<Item = &'k str> + Clone) -> Option<&str> {
+        let knows_all = |known: &[String]| keys.clone().all(|key| known.iter().any(|other| other == key));
+        let mut matching = self.tools.iter().filter(|(_, _, known)| knows_all(known));
+        match (matching.next(), matching.next()) {
+            (Some((name, ..)), None) => Some(name),
+            _ => None,
+        }
+    }
+}

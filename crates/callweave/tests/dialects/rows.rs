@@ -1,0 +1,120 @@
+//! Reading recorded rows of other parsers' tests, and comparing an extraction with one.
+
+use std::path::PathBuf;
+
+use callweave::dialect::{Extraction, Options, Start, Tools};
+use serde_json::Value;
+
+/// One recorded row.
+pub struct Row {
+    pub number: usize,
+    pub value: Value,
+    pub is_reasoning: bool,
+}
+
+/// Where shared test data lives, if it does.
+pub fn shared(file: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors")).join(file);
+    path.exists().then_some(path)
+}
+
+pub fn load(file: &str) -> Option<Vec<Row>> {
+    let text = std::fs::read_to_string(shared(file)?).expect("the rows can be read");
+    // Python writes NaN into JSON; such values cannot be compared anyway.
+    let is_reasoning = file.starts_with("reasoning");
+    let parse = |(number, line): (usize, &str)| {
+        let value = serde_json::from_str(line)
+            .or_else(|_| serde_json::from_str(&line.replace("NaN", "null")))
+            .expect("a row is JSON");
+        Row { number, value, is_reasoning }
+    };
+    Some(text.lines().enumerate().map(parse).collect())
+}
+
+impl Row {
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.value[key].as_str()
+    }
+
+    pub fn format(&self) -> &str {
+        self.text("format").expect("a row has a format")
+    }
+
+    /// Whether calls and content are asserted in full.
+    pub fn counts(&self) -> bool {
+        self.is_reasoning || matches!(self.text("assert_level"), Some("full" | "recorded"))
+    }
+
+    pub fn options(&self) -> Options {
+        let mut options = Options::new(self.format()).expect("every format is a dialect");
+        options = options.tools(Tools::from_json(&self.value["tools"]));
+        if self.value["reasoning_open"] == Value::Bool(true) {
+            options = options.starting_in(Start::Reasoning);
+        }
+        options
+    }
+
+    pub fn chunks(&self) -> Vec<String> {
+        match self.value["chunks"].as_array() {
+            Some(chunks) => chunks.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            None => vec![self.text("text").expect("a row has a text").to_owned()],
+        }
+    }
+
+    pub fn extract(&self) -> Extraction {
+        let chunks = self.chunks();
+        Extraction::of_deltas(chunks.iter().map(String::as_str), &self.options())
+    }
+
+    /// What differs from the row, if anything does.
+    pub fn difference(&self, found: &Extraction) -> Option<String> {
+        let notes = self.text("notes").unwrap_or_default();
+        let mut differences = Vec::new();
+        if let Some(calls) = self.value["expected_calls"].as_array() {
+            if calls.len() != found.calls.len() {
+                differences.push(format!("{} calls instead of {}", found.calls.len(), calls.len()));
+            }
+            for (expected, call) in calls.iter().zip(&found.calls) {
+                let is_same_name = expected["name"].as_str() == Some(&call.name);
+                let is_same_id = expected["id"].as_str().is_none_or(|id| call.id.as_deref() == Some(id));
+                if !is_same_name || !is_same_id || !same_arguments(&expected["arguments"], &call.arguments) {
+                    differences.push(format!("call {} {} id {:?}", call.name, call.arguments, call.id));
+                }
+            }
+        }
+        let is_content_asserted = !notes.contains("content not asserted");
+        let expected = self.text("expected_content").unwrap_or_default();
+        if is_content_asserted && expected.trim() != found.content.trim() {
+            differences.push(format!("content {:?}", found.content));
+        }
+        if let Some(expected) = self.text("expected_reasoning")
+            && expected.trim() != found.reasoning.trim()
+        {
+            differences.push(format!("reasoning {:?}", found.reasoning));
+        }
+        (!differences.is_empty()).then(|| differences.join("; "))
+    }
+}
+
+fn same_arguments(expected: &Value, found: &str) -> bool {
+    match expected {
+        Value::Null => true,
+        Value::String(raw) if raw.trim() == found.trim() => true,
+        _ => serde_json::from_str::<Value>(found).is_ok_and(|found| same(expected, &found)),
+    }
+}
+
+/// Equality by value: numbers are compared as numbers.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(key, value)| other.get(key).is_some_and(|other| same(value, other)))
+        }
+        _ => one == other,
+    }
+}
