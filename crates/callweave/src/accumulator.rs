@@ -96,7 +96,7 @@ impl Accumulator {
             BlockKind::Text => Content::Text(String::new()),
             BlockKind::Reasoning => Content::Reasoning(String::new()),
             BlockKind::Refusal => Content::Refusal(String::new()),
-            BlockKind::ToolCall { id, name, call } => {
+            BlockKind::ToolCall { id, name, index, call } => {
                 let ordinal = tally.calls;
                 tally.calls += 1;
                 let given = id.as_ref().map(|id| id.to_string());
@@ -108,6 +108,7 @@ impl Accumulator {
                     id: given.unwrap_or_else(|| self.make_id(number, ordinal)),
                     has_made_id,
                     name: name.to_string(),
+                    index: *index,
                     raw_arguments: String::new(),
                     kind: *call,
                     completion: Completion::Cut,
@@ -187,7 +188,8 @@ impl<'e> Sink<Event<'e>> for Accumulator {
                 let tally = self.tally(number);
                 let choice = tally.at;
                 let key = (block, detail.index, detail.kind);
-                let known = tally.details.get(&key).copied();
+                // Without a number nothing says that two details belong together.
+                let known = detail.index.or(block.map(|_| 0)).and_then(|_| tally.details.get(&key).copied());
                 let details = &mut self.message.choices[choice].reasoning_details;
                 match known.and_then(|at| details.get_mut(at)) {
                     Some(ReasoningDetail { detail: known, .. }) => {

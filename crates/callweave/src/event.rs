@@ -200,6 +200,9 @@ pub enum BlockKind<'a> {
         id: Option<Cow<'a, str>>,
         /// The tool's name; empty where the provider never gave one.
         name: Cow<'a, str>,
+        /// The wire's own number for the call, where it has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        index: Option<i64>,
         /// Who runs it and what its arguments are.
         call: CallKind,
     },
@@ -465,8 +468,8 @@ impl BlockKind<'_> {
             Self::Text => BlockKind::Text,
             Self::Reasoning => BlockKind::Reasoning,
             Self::Refusal => BlockKind::Refusal,
-            Self::ToolCall { id, name, call } => {
-                BlockKind::ToolCall { id: id.map(own), name: own(name), call }
+            Self::ToolCall { id, name, index, call } => {
+                BlockKind::ToolCall { id: id.map(own), name: own(name), index, call }
             }
         }
     }

@@ -91,6 +91,8 @@ pub struct ToolCall {
     pub has_made_id: bool,
     /// The tool's name; empty if the provider never gave one.
     pub name: String,
+    /// The wire's own number for the call, where it has one. Not its position.
+    pub index: Option<i64>,
     /// The argument text, byte for byte; empty if there was none. See [`ToolCall::arguments`].
     pub raw_arguments: String,
     /// Who runs it and what its arguments are.
@@ -320,7 +322,7 @@ impl ToolCall {
     ///
     /// ```
     /// # use callweave::message::ToolCall;
-    /// # let call = ToolCall { id: "call_1".into(), has_made_id: false, name: "weather".into(),
+    /// # let call = ToolCall { id: "call_1".into(), has_made_id: false, name: "weather".into(), index: None,
     /// #     raw_arguments: r#"{"city": "Oslo"}"#.into(), kind: Default::default(), completion: Default::default() };
     /// #[derive(serde::Deserialize)]
     /// struct Weather { city: String }

@@ -85,7 +85,7 @@ impl Emitter {
     ) {
         let source = self.advance(len);
         let id = (!id.is_empty()).then_some(Cow::Borrowed(id));
-        let words = BlockKind::ToolCall { id, name: Cow::Borrowed(name), call: kind };
+        let words = BlockKind::ToolCall { id, name: Cow::Borrowed(name), index: None, call: kind };
         self.start(Kind::Call, words, source, sink);
     }
 

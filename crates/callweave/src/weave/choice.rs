@@ -204,7 +204,7 @@ impl Choice {
     pub(super) fn call(&mut self, piece: Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
         let id = piece.id.map(Str::to_cow).filter(|id| !id.is_empty());
         let name = piece.name.map(Str::to_cow).filter(|name| !name.is_empty());
-        let found = self.locate(&piece, id.as_deref(), name.is_some());
+        let found = self.locate(&piece, id.as_deref(), name.as_deref());
         let at = match found {
             Some(at) => {
                 self.arrive(at, context, sink);
@@ -213,7 +213,8 @@ impl Choice {
             None => {
                 let at = self.slots.len();
                 self.arrive(at, context, sink);
-                self.slots.push(Slot::call(piece.kind, context.frame));
+                let index = piece.place.filter(|&place| place != Place::LAST).map(|place| place.index);
+                self.slots.push(Slot::call(piece.kind, index, context.frame));
                 self.unnamed.push(at);
                 at
             }
@@ -234,14 +235,19 @@ impl Choice {
     }
 
     /// The slot of the call that the fragment speaks of; none if it is a new one.
-    fn locate(&self, piece: &Piece<'_>, id: Option<&str>, has_name: bool) -> Option<usize> {
+    fn locate(&self, piece: &Piece<'_>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
+        let has_name = name.is_some();
         let by_id = id.and_then(|id| self.by_id.get(id).copied());
         let by_place = piece
             .place
             .and_then(|place| self.at_place(place))
             .filter(|&at| self.slots[at].as_call().is_some());
-        if by_id.is_some() {
-            return by_id;
+        if let Some(at) = by_id {
+            // The same id beside another name at a number of its own is a second call.
+            let is_reused = by_place.is_none() && piece.place.is_some_and(|place| !self.is_at(at, place));
+            let is_other =
+                name.is_some_and(|name| self.slots[at].as_call().is_some_and(|call| call.name != name));
+            return (!(is_reused && is_other)).then_some(at);
         }
         let last_open = self.last_call.filter(|&at| self.slots[at].is_open());
         match (piece.place, by_place) {
@@ -265,6 +271,10 @@ impl Choice {
         }
     }
 
+    fn is_at(&self, at: usize, place: Place) -> bool {
+        self.slots[at].as_call().is_none_or(|call| call.index.is_none_or(|index| index == place.index))
+    }
+
     fn extends(slot: &Slot, arguments: Option<Arguments<'_>>) -> bool {
         match arguments {
             None | Some(Arguments::Leaf { .. }) => true,
@@ -280,21 +290,24 @@ impl Choice {
     }
 
     fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
-        if self.by_id.contains_key(id.as_ref()) {
-            return;
+        match self.by_id.get(id.as_ref()) {
+            Some(&known) if known == at => return,
+            Some(_) => {}
+            None => {
+                self.by_id.insert(id.clone().into_owned(), at);
+            }
         }
-        self.by_id.insert(id.clone().into_owned(), at);
         let slot = &mut self.slots[at];
         let (block, is_ended) = (slot.block, slot.is_ended);
-        let Some(call) = slot.as_call_mut() else { return };
-        if call.id.is_some() {
-            return;
-        }
-        if let Some(block) = block {
-            if is_ended {
-                return;
+        let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none()) else { return };
+        match block {
+            Some(_) if is_ended => {
+                let detail = format!("the call of {} got its id {id} after it had ended", call.name);
+                let notice = Notice::new(NoticeCode::LateFragment, context.offset, detail);
+                context.emit(Body::Notice(notice), sink);
             }
-            context.emit(Body::Identity { block, id: Cow::Borrowed(&id) }, sink);
+            Some(block) => context.emit(Body::Identity { block, id: Cow::Borrowed(&id) }, sink),
+            None => {}
         }
         call.id = Some(id.into_owned());
     }

@@ -33,6 +33,8 @@ pub(super) enum Content {
 pub(super) struct Call {
     pub(super) id: Option<String>,
     pub(super) name: String,
+    /// The wire's own number.
+    pub(super) index: Option<i64>,
     pub(super) kind: CallKind,
     /// The frame that last brought a piece of the name.
     pub(super) named_in: u64,
@@ -50,10 +52,11 @@ impl Slot {
         Self::new(Content::Running(channel), frame)
     }
 
-    pub(super) fn call(kind: CallKind, frame: u64) -> Self {
+    pub(super) fn call(kind: CallKind, index: Option<i64>, frame: u64) -> Self {
         let call = Call {
             id: None,
             name: String::new(),
+            index,
             kind,
             named_in: frame,
             held: String::new(),
@@ -141,6 +144,7 @@ impl Slot {
                 let kind = BlockKind::ToolCall {
                     id: call.id.as_deref().map(Cow::Borrowed),
                     name: Cow::Borrowed(&call.name),
+                    index: call.index,
                     call: call.kind,
                 };
                 context.emit(Body::BlockStart { block, kind }, sink);
