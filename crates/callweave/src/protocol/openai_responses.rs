@@ -384,10 +384,12 @@ fn decode_item(place: Place, item: Value<'_>, telling: Telling, sink: &mut Fragm
 }
 
 fn decode_message(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    // What the item says of itself waits for the block it belongs to.
+    if telling == Telling::Begin {
+        return;
+    }
     for (number, part) in item.get("content").iter().flat_map(|content| content.elements()).enumerate() {
-        if telling != Telling::Begin {
-            decode_part(place, (number as u64).min(PARTS) as u32, part, telling, sink);
-        }
+        decode_part(place, (number as u64).min(PARTS) as u32, part, telling, sink);
     }
     rest_of_item(place.part(CONTENT), item, sink);
 }
@@ -569,15 +571,15 @@ fn runner(kind: &str, item: Value<'_>) -> CallKind {
     }
 }
 
-/// Whether a custom call's ids mark it as one that the server runs.
+/// Whether a custom call's id marks it as one that the server runs.
 ///
-/// xAI streams its own tools as custom calls: the `call_id` begins with the tool's mark (`xs_call_…`,
-/// where a client's is `call_…`), and the item's id repeats it.
+/// xAI streams its own tools as custom calls whose id begins with the tool's two letters (`xs_call_1`,
+/// `xs_call-1`) where a client's begins with `call`. Nothing else in the item tells them apart.
 fn is_marked(item: Value<'_>) -> bool {
-    let text = |key| item.get(key).and_then(Value::filled).map(Str::written);
-    let (Some(id), Some(call_id)) = (text("id"), text("call_id")) else { return false };
-    let is_mark = |mark: &str| !mark.is_empty() && mark.bytes().all(|byte| byte.is_ascii_lowercase());
-    call_id.split_once("_call_").is_some_and(|(mark, _)| is_mark(mark)) && id.ends_with(call_id)
+    let Some(id) = item.get("call_id").and_then(Value::filled) else { return false };
+    let Some((mark, rest)) = id.written().split_at_checked(2) else { return false };
+    mark.bytes().all(|byte| byte.is_ascii_lowercase())
+        && rest.strip_prefix("_call").is_some_and(|rest| rest.starts_with(['_', '-']))
 }
 
 /// What a hosted tool answered, as an item of its own.

@@ -59,6 +59,11 @@ impl Choice {
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
+        // A block that is over is told again, not anew.
+        let known = place.and_then(|place| self.at_place(place));
+        if known.is_some_and(|at| self.slots[at].is_ended && self.slots[at].is_running(channel)) {
+            return;
+        }
         let at = self.running_slot(place, channel, context, sink);
         self.slots[at].start(context, sink);
     }
