@@ -77,22 +77,24 @@ fn is_whole(body: Value<'_>) -> bool {
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
-    if is_whole(body) {
-        message(body, sink);
-        put(None, Part::Done, sink);
+    match word(input) {
+        Some(word) if EVENTS.contains(&word) => event(word, body, sink),
+        _ if is_whole(body) => {
+            message(body, sink);
+            put(None, Part::Done, sink);
+        }
+        None if body.get("error").is_some() => event("error", body, sink),
+        word => foreign(0, None, "", word.unwrap_or_default(), body, sink),
+    }
+}
+
+fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if word == "error" && event.get("error").is_none() {
+        error(event, sink);
         return;
     }
-    let word = word(input).unwrap_or(if body.get("error").is_some() { "error" } else { "" });
-    if !EVENTS.contains(&word) {
-        foreign(0, None, "", word, body, sink);
-        return;
-    }
-    if word == "error" && body.get("error").is_none() {
-        error(body, sink);
-        return;
-    }
-    let place = body.get("index").and_then(Value::index).map(Place::at);
-    for (key, value) in body.members() {
+    let place = event.get("index").and_then(Value::index).map(Place::at);
+    for (key, value) in event.members() {
         match key {
             "type" | "index" => {}
             "message" => message(value, sink),
@@ -267,4 +269,28 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .and_then(Value::count),
     };
     put(None, Part::Usage { counters, raw: usage.raw() }, sink);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Tape;
+
+    fn is_ours(event: Option<&str>, frame: &str) -> bool {
+        recognise(&Input { event, value: Tape::new().parse(frame).expect("valid") })
+    }
+
+    #[test]
+    fn an_error_is_ours_only_if_it_says_so_itself() {
+        assert!(is_ours(None, r#"{"type":"error","error":{"type":"api_error","message":"m"}}"#));
+        assert!(!is_ours(Some("error"), r#"{"error":{"message":"m"}}"#));
+        assert!(!is_ours(None, r#"{"type":"error","message":"m"}"#));
+        assert!(!is_ours(None, r#"{"type":"error","error":{"message":"m"},"sequence_number":2}"#));
+    }
+
+    #[test]
+    fn the_framing_may_name_what_the_frame_does_not() {
+        assert!(is_ours(Some("message_stop"), "{}"));
+        assert!(!is_ours(None, "{}"));
+    }
 }

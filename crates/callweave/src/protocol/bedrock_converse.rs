@@ -250,11 +250,7 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
         match key {
             "toolUseId" => id = value.filled(),
             "name" => name = value.filled(),
-            "type" => {
-                if value.str().is_some_and(|word| word.is("server_tool_use")) {
-                    kind = CallKind::Builtin;
-                }
-            }
+            "type" if value.str().is_some_and(|word| word.is("server_tool_use")) => kind = CallKind::Builtin,
             "input" => {
                 arguments = match value.kind() {
                     Kind::Null => None,
@@ -275,15 +271,25 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// What a tool of the provider's answered: whole; or, streamed, its head and then its content.
+/// What a tool of the provider's answered: whole; or, streamed, its head and then a list of its content.
 fn result(place: Option<Place>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if result.kind() == Kind::Array {
+        put(place, Part::ToolResult { call: None, value: result.raw() }, sink);
+        return;
+    }
+    // From here on the result's place stands for its call, so that what follows finds it.
     let call = result.get("toolUseId").and_then(Value::filled);
     if call.is_some() {
-        // From here on the result's place stands for its call, so that the content finds it.
         let part = Part::Call { id: call, name: None, kind: CallKind::Builtin, arguments: None };
         put(place, part, sink);
     }
-    put(place, Part::ToolResult { call, value: result.raw() }, sink);
+    for (key, value) in result.members() {
+        match key {
+            "toolUseId" => {}
+            "content" => put(place, Part::ToolResult { call, value: value.raw() }, sink),
+            _ => foreign(0, place, "content[].toolResult.", key, value, sink),
+        }
+    }
 }
 
 fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {

@@ -118,6 +118,11 @@ fn is_plain(body: Value<'_>) -> bool {
 
 fn plain(choice: u32, body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let mut counters = Counters::default();
+    let mut counts = Vec::new();
+    let mut count = |key, value: Value<'_>| {
+        counts.push(format!("\"{key}\":{}", value.raw()));
+        value.count()
+    };
     for (key, value) in body.members() {
         match key {
             "type" | "index" => {}
@@ -138,14 +143,16 @@ fn plain(choice: u32, body: Value<'_>, sink: &mut FragmentSink<'_>) {
                     sink.put(Fragment::new(Part::Done));
                 }
             }
-            "inputTextTokenCount" | "prompt_token_count" => counters.input_tokens = value.count(),
+            "inputTextTokenCount" | "prompt_token_count" => counters.input_tokens = count(key, value),
             "totalOutputTextTokenCount" | "generation_token_count" | "tokenCount" => {
-                counters.output_tokens = value.count();
+                counters.output_tokens = count(key, value);
             }
             _ => foreign(choice, None, "", key, value, sink),
         }
     }
     if counters != Counters::default() {
-        sink.put(Fragment::new(Part::Usage { counters, raw: body.raw() }));
+        // The counts stand among the text, so the object that holds them alone is made here.
+        let raw = format!("{{{}}}", counts.join(","));
+        sink.put(Fragment::new(Part::Usage { counters, raw: &raw }));
     }
 }
