@@ -81,14 +81,14 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (mut index, mut delta, mut id) = (None, None, None);
+    let (mut index, mut delta, mut id, mut entries) = (None, None, None, None);
     for (key, value) in frame.members() {
         match key {
             "type" => {}
             "index" => index = value.index(),
             "delta" => delta = Some(value),
             "id" => id = value.filled(),
-            "logprobs" => logprobs(value, sink),
+            "logprobs" => entries = Some(value),
             _ => foreign(0, None, "", key, value, sink),
         }
     }
@@ -98,6 +98,7 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(delta) = delta {
         decode_delta(index, delta, sink);
     }
+    logprobs(entries, sink);
     let over = match name {
         "content-end" => Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE),
         "tool-call-end" => Place::at(index.unwrap_or(0)).in_space(CALL_SPACE),
@@ -145,7 +146,7 @@ fn decode_end(
 
 fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut id, mut model, mut message) = (None, None, None);
-    let (mut finish, mut usage, mut failure) = (None, None, None);
+    let (mut entries, mut finish, mut usage, mut failure) = (None, None, None, None);
     for (key, value) in body.members() {
         match key {
             "id" => id = value.filled(),
@@ -154,7 +155,7 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             "finish_reason" => finish = value.str(),
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
-            "logprobs" => logprobs(value, sink),
+            "logprobs" => entries = Some(value),
             // Part of an error, which is passed on whole.
             "error_type" => {}
             _ => foreign(0, None, "", key, value, sink),
@@ -171,6 +172,7 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
         }
     }
+    logprobs(entries, sink);
     decode_end(finish, usage, failure, sink);
     if finish.is_some() {
         sink.put(Fragment::new(Part::Done));
@@ -289,9 +291,9 @@ fn decode_call(index: i64, call: Value<'_>, extent: Extent, sink: &mut FragmentS
     }
 }
 
-fn logprobs(value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if !value.is_null() {
-        sink.put(Fragment::new(Part::Logprobs(value.raw())));
+fn logprobs(entries: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
+    if let Some(entries) = entries.filter(|entries| !entries.is_null()) {
+        sink.put(Fragment::new(Part::Logprobs(entries.raw())));
     }
 }
 

@@ -237,7 +237,11 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
                 Some(data) => {
                     put(Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None });
                 }
-                None => foreign(choice, None, CONTENT, "parts", part, sink),
+                None => {
+                    foreign(choice, None, CONTENT, "parts", part, sink);
+                    // What is said after a picture is another text.
+                    sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
+                }
             }
             return;
         }
@@ -300,8 +304,8 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
     let is_streamed = continues || pieces.is_some();
     match given {
         // An empty object while more is to come holds the place of what comes.
-        Some(args) if !is_streamed || args.members().next().is_some() => {
-            put(id, name, Some(Arguments::Value(args.raw())));
+        Some(args) if !is_streamed || args.kind() != Kind::Object || args.members().next().is_some() => {
+            put(id, name, Some(args.str().map_or(Arguments::Value(args.raw()), Arguments::Whole)));
         }
         _ if is_streamed && (id.is_some() || name.is_some()) => {
             put(id, name, Some(Arguments::Text(Str::Plain(""))));

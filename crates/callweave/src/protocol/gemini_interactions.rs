@@ -210,9 +210,13 @@ fn decode_thought(place: Place, thought: Value<'_>, telling: Telling, sink: &mut
                 value.elements().for_each(|content| decode_thought_text(place, key, content, sink));
             }
             "text" | "thought" => text(place, Channel::REASONING, value, sink),
-            "signature" => signature(place, value, sink),
+            // After what it signs.
+            "signature" => {}
             _ => foreign(0, Some(place), STEP, key, value, sink),
         }
+    }
+    if let Some(value) = thought.get("signature") {
+        signature(place, value, sink);
     }
 }
 
