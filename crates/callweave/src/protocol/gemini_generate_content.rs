@@ -83,13 +83,16 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (mut id, mut model) = (None, None);
+    let id = either(chunk, "responseId", "response_id").and_then(Value::filled);
+    let model = either(chunk, "modelVersion", "model_version").and_then(Value::filled);
+    if id.is_some() || model.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model }));
+    }
     let (mut candidates, mut usage, mut feedback, mut failure) = (None, None, None, None);
     let mut inner = None;
     for (key, value) in chunk.members() {
         match key {
-            "responseId" | "response_id" => id = value.filled(),
-            "modelVersion" | "model_version" => model = value.filled(),
+            "responseId" | "response_id" | "modelVersion" | "model_version" => {}
             "candidates" => candidates = Some(value),
             "usageMetadata" | "usage_metadata" => usage = Some(value),
             "promptFeedback" | "prompt_feedback" => {
@@ -101,9 +104,6 @@ fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
             "response" if value.kind() == Kind::Object => inner = Some(value),
             _ => foreign(0, None, "", key, value, sink),
         }
-    }
-    if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model }));
     }
     // A blocked prompt has no candidate that could say why it finished.
     if let Some(word) = feedback.and_then(|feedback| either(feedback, "blockReason", "block_reason"))
@@ -247,6 +247,8 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     for (key, value) in part.members() {
+        // One name for what has to be sent back with the call.
+        let key = if key == "thought_signature" { "thoughtSignature" } else { key };
         if !is_content(key) && key != "thought" {
             foreign(choice, Some(Place::LAST), PART, key, value, sink);
         }

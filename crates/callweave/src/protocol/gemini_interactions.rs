@@ -122,12 +122,14 @@ enum Telling {
 }
 
 fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let (mut id, mut model, mut status) = (None, None, None);
-    let (mut steps, mut usage, mut failure) = (None, None, None);
+    let [id, model] = ["id", "model"].map(|key| interaction.get(key).and_then(Value::filled));
+    if id.is_some() || model.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model }));
+    }
+    let (mut status, mut steps, mut usage, mut failure) = (None, None, None, None);
     for (key, value) in interaction.members() {
         match key {
-            "id" => id = value.filled(),
-            "model" => model = value.filled(),
+            "id" | "model" => {}
             "status" => status = value.str(),
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
@@ -137,9 +139,6 @@ fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut Fragm
             "object" | "role" => {}
             _ => foreign(0, None, INTERACTION, key, value, sink),
         }
-    }
-    if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model }));
     }
     for (index, step) in (0..).zip(steps.iter().flat_map(|steps| steps.elements())) {
         let place = Place::at(index);

@@ -35,16 +35,15 @@ fn recognise(input: &Input<'_>) -> bool {
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
+    if let model @ Some(_) = body.get("model").and_then(Value::filled) {
+        sink.put(Fragment::new(Part::Start { id: None, model }));
+    }
     let (mut thinking, mut response, mut message) = (None, None, None);
     let (mut logprobs, mut failure) = (None, None);
     let (mut is_done, mut reason) = (false, None);
     for (key, value) in body.members() {
         match key {
-            "model" => {
-                if let model @ Some(_) = value.filled() {
-                    sink.put(Fragment::new(Part::Start { id: None, model }));
-                }
-            }
+            "model" => {}
             "message" => message = Some(value),
             "thinking" => thinking = Some(value),
             "response" => response = Some(value),
