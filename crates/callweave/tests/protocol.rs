@@ -35,7 +35,7 @@ fn own_cases_hold_all_laws() {
         for case in folders(&folder) {
             let title = format!("{}/{}", protocol.name, name(&case));
             let bytes = input(&case);
-            let named = check_laws(&title, Some(protocol), &bytes, 400);
+            let named = check_laws(&title, Some(protocol), &bytes, 150);
             let events: String = named
                 .events
                 .iter()
