@@ -13,6 +13,9 @@ pub mod json;
 pub mod message;
 pub mod pipeline;
 pub mod protocol;
+pub mod read;
+#[cfg(feature = "async")]
+pub mod stream;
 pub mod weave;
 
 pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,133 @@
+//! Events from anything that can be read: a file, a socket, standard input.
+//!
+//! ```
+//! use callweave::read::Events;
+//!
+//! let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
+//! for event in Events::new(body.as_bytes()) {
+//!     println!("{:?}", event?.body);
+//! }
+//! # Ok::<(), callweave::Error>(())
+//! ```
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind as IoErrorKind, Read};
+
+use crate::accumulator::Accumulator;
+use crate::event::{Event, EventSink};
+use crate::message::Message;
+use crate::pipeline::Decoder;
+use crate::{Error, ErrorKind, Result};
+
+const BUFFER: usize = 64 * 1024;
+
+/// Reads an answer to its end, giving its events to `sink` as they come.
+pub fn pump(mut reader: impl Read, decoder: &mut Decoder, sink: &mut EventSink<'_>) -> Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    let mut offset = 0;
+    loop {
+        match read(&mut reader, &mut buffer, offset)? {
+            0 => return decoder.finish(sink),
+            count => {
+                offset += count as u64;
+                decoder.push(&buffer[..count], sink)?;
+            }
+        }
+    }
+}
+
+/// Reads an answer of a protocol that is found out, to its end, into one message.
+pub fn message(reader: impl Read) -> Result<Message> {
+    let mut accumulator = Accumulator::new();
+    pump(reader, &mut Decoder::detect(), &mut accumulator)?;
+    Ok(accumulator.take())
+}
+
+/// The events of an answer, as an iterator. After an error there are no more.
+pub struct Events<R> {
+    reader: R,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+    offset: u64,
+    ready: VecDeque<Event<'static>>,
+    error: Option<Error>,
+    is_over: bool,
+}
+
+impl<R: Read> Events<R> {
+    /// The events of an answer whose protocol is found out.
+    pub fn new(reader: R) -> Self {
+        Self::with(reader, Decoder::detect())
+    }
+
+    /// The events of an answer, by a decoder of your choice.
+    pub fn with(reader: R, decoder: Decoder) -> Self {
+        let buffer = vec![0; BUFFER];
+        Self { reader, decoder, buffer, offset: 0, ready: VecDeque::new(), error: None, is_over: false }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let Self { reader, decoder, buffer, offset, ready, is_over, .. } = self;
+        let mut sink = |event: Event<'_>| ready.push_back(event.into_owned());
+        match read(reader, buffer, *offset)? {
+            0 => {
+                *is_over = true;
+                decoder.finish(&mut sink)
+            }
+            count => {
+                *offset += count as u64;
+                decoder.push(&buffer[..count], &mut sink)
+            }
+        }
+    }
+}
+
+impl<R: Read> Iterator for Events<R> {
+    type Item = Result<Event<'static>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.ready.is_empty() && !self.is_over {
+            if let Err(error) = self.advance() {
+                self.is_over = true;
+                self.error = Some(error);
+            }
+        }
+        self.ready.pop_front().map(Ok).or_else(|| self.error.take().map(Err))
+    }
+}
+
+fn read(reader: &mut impl Read, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    loop {
+        match reader.read(buffer) {
+            Ok(count) => return Ok(count),
+            Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::new(ErrorKind::Io, offset, format!("reading failed: {error}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Failing(bool);
+
+    impl Read for Failing {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            if std::mem::replace(&mut self.0, true) {
+                return Err(std::io::Error::other("the line is dead"));
+            }
+            let text = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\n";
+            buffer[..text.len()].copy_from_slice(text);
+            Ok(text.len())
+        }
+    }
+
+    #[test]
+    fn what_came_before_a_failure_stays() {
+        let events: Vec<_> = Events::new(Failing(false)).collect();
+        assert_eq!(events.len(), 3, "{events:?}");
+        assert!(events[..2].iter().all(Result::is_ok));
+        assert_eq!(events[2].as_ref().map_err(Error::kind), Err(ErrorKind::Io));
+    }
+}

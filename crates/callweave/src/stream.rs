@@ -1,0 +1,134 @@
+//! Events from a [`Stream`] of bytes or of decoded JSON (feature `async`).
+//!
+//! No runtime is assumed: the adapters wait only for the stream they wrap.
+//!
+//! ```
+//! use callweave::stream::events;
+//! use futures::StreamExt;
+//!
+//! let chunks = [Ok::<_, std::io::Error>("data: {\"choices\":[{\"index\":0,\"de"), Ok("lta\":{\"content\":\"Hi\"}}]}\n\n")];
+//! let all = futures::executor::block_on(events(futures::stream::iter(chunks)).collect::<Vec<_>>());
+//! assert!(all.iter().all(Result::is_ok));
+//! ```
+
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use serde_json::Value;
+
+use crate::accumulator::Accumulator;
+use crate::event::{Event, EventSink, Sink};
+use crate::message::Message;
+use crate::pipeline::{Decoder, FrameDecoder};
+use crate::{Error, ErrorKind, Result};
+
+/// What takes the items of a stream and says which events they mean.
+pub trait Decode<I> {
+    /// Takes the next item.
+    fn take(&mut self, item: I, sink: &mut EventSink<'_>) -> Result<()>;
+    /// Says that no item will come any more.
+    fn end(&mut self, sink: &mut EventSink<'_>) -> Result<()>;
+}
+
+impl<B: AsRef<[u8]>> Decode<B> for Decoder {
+    fn take(&mut self, bytes: B, sink: &mut EventSink<'_>) -> Result<()> {
+        self.push(bytes.as_ref(), sink)
+    }
+
+    fn end(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
+        self.finish(sink)
+    }
+}
+
+impl Decode<Value> for FrameDecoder {
+    fn take(&mut self, value: Value, sink: &mut EventSink<'_>) -> Result<()> {
+        self.push_value(&value, sink);
+        Ok(())
+    }
+
+    fn end(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
+        self.finish(sink)
+    }
+}
+
+/// The events of a stream of bytes whose protocol is found out.
+pub fn events<S>(stream: S) -> Events<S, Decoder> {
+    Events::new(stream, Decoder::detect())
+}
+
+/// The events of a stream of decoded JSON values, each one frame, whose protocol is found out.
+pub fn value_events<S>(stream: S) -> Events<S, FrameDecoder> {
+    Events::new(stream, FrameDecoder::detect())
+}
+
+/// Collects a stream of bytes whose protocol is found out into one message.
+pub async fn message<S, I, E>(stream: S) -> Result<Message>
+where
+    S: Stream<Item = std::result::Result<I, E>> + Unpin,
+    I: AsRef<[u8]>,
+    E: Display,
+{
+    let mut events = events(stream);
+    let mut accumulator = Accumulator::new();
+    while let Some(event) = std::future::poll_fn(|context| Pin::new(&mut events).poll_next(context)).await {
+        accumulator.put(event?);
+    }
+    Ok(accumulator.take())
+}
+
+/// A stream of events. After an error there are no more.
+pub struct Events<S, D> {
+    stream: S,
+    decoder: D,
+    ready: VecDeque<Event<'static>>,
+    error: Option<Error>,
+    is_over: bool,
+}
+
+impl<S, D> Events<S, D> {
+    /// The events of `stream`, by a decoder of your choice.
+    pub fn new(stream: S, decoder: D) -> Self {
+        Self { stream, decoder, ready: VecDeque::new(), error: None, is_over: false }
+    }
+
+    /// The decoder.
+    pub fn decoder(&self) -> &D {
+        &self.decoder
+    }
+}
+
+impl<S: Unpin, D> Unpin for Events<S, D> {}
+
+impl<S, D, I, E> Stream for Events<S, D>
+where
+    S: Stream<Item = std::result::Result<I, E>> + Unpin,
+    D: Decode<I>,
+    E: Display,
+{
+    type Item = Result<Event<'static>>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        while this.ready.is_empty() && !this.is_over {
+            let item = ready!(Pin::new(&mut this.stream).poll_next(context));
+            let ready = &mut this.ready;
+            let mut sink = |event: Event<'_>| ready.push_back(event.into_owned());
+            let taken = match item {
+                Some(Ok(item)) => this.decoder.take(item, &mut sink),
+                Some(Err(error)) => Err(Error::new(ErrorKind::Io, 0, format!("the stream failed: {error}"))),
+                None => {
+                    this.is_over = true;
+                    this.decoder.end(&mut sink)
+                }
+            };
+            if let Err(error) = taken {
+                this.is_over = true;
+                this.error = Some(error);
+            }
+        }
+        Poll::Ready(this.ready.pop_front().map(Ok).or_else(|| this.error.take().map(Err)))
+    }
+}
