@@ -41,9 +41,26 @@ impl Place {
     /// says about the block it has just told.
     pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0 };
 
+    /// The space of places that stand for names.
+    const NAMED: u8 = u8::MAX - 1;
+
     /// The block that the wire numbers `index`, in the first space.
     pub fn at(index: i64) -> Self {
         Self { space: 0, index, part: 0 }
+    }
+
+    /// The block that a wire without numbers calls by a name: the same name is the same place.
+    pub fn named(name: &str) -> Self {
+        // FNV-1a: frames are read apart from each other, so the place must follow from the name alone.
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Self { space: Self::NAMED, index: hash.cast_signed(), part: 0 }
+    }
+
+    /// The wire's number, if it gave one.
+    pub fn number(self) -> Option<i64> {
+        (self.space < Self::NAMED).then_some(self.index)
     }
 
     /// The same number in another space.

@@ -154,13 +154,9 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
     }
 }
 
-/// Ids stand for places where the wire has no numbers. (FNV-1a: the same id has the same place in every
-/// frame; nothing is kept.)
+/// Items have ids instead of numbers.
 fn place_of(id: Str<'_>) -> Place {
-    let hash = id.written().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    Place::at(hash.cast_signed())
+    Place::named(id.written())
 }
 
 fn number(value: Option<Value<'_>>) -> u32 {

@@ -303,13 +303,15 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         Some("created" | "queued" | "in_progress") => Telling::Begin,
         Some(_) => Telling::End,
     };
-    let (mut id, mut model, mut status, mut incomplete) = (None, None, None, None);
+    let [id, model] = ["id", "model"].map(|key| response.get(key).and_then(Value::filled));
+    if id.is_some() || model.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model }));
+    }
+    let (mut status, mut incomplete) = (None, None);
     let (mut output, mut usage, mut failure) = (None, None, None);
     for (key, value) in response.members() {
         match key {
-            "object" => {}
-            "id" => id = value.filled(),
-            "model" => model = value.filled(),
+            "object" | "id" | "model" => {}
             "status" => status = value.filled(),
             "incomplete_details" => incomplete = value.get("reason").and_then(Value::filled),
             "output" => output = Some(value),
@@ -326,9 +328,6 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
             }
             _ => foreign(0, None, "response.", key, value, sink),
         }
-    }
-    if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model }));
     }
     for (position, item) in output.iter().flat_map(|output| output.elements()).enumerate() {
         decode_item(Place::at(position as i64), item, telling, sink);
@@ -513,7 +512,7 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
         match key {
             "call_id" | "name" => {}
             "id" if call_id.is_none() => {}
-            "type" if matches!(kind, "function_call" | "custom_tool_call") => {}
+            "type" if matches!((kind, call), ("function_call", _) | (_, CallKind::Custom)) => {}
             key if is_arguments(key, value) => {}
             key if call == CallKind::Builtin && RESULTS.contains(&key) => {
                 if telling != Telling::Begin && !is_empty(value) {

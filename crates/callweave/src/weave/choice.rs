@@ -21,8 +21,8 @@ pub(super) struct Choice {
     by_id: HashMap<String, usize>,
     /// The ids of the calls whose results come at a place.
     answers: HashMap<Place, String>,
-    /// The texts of ended blocks, and the frame in which each began.
-    texts: HashMap<Fingerprint, u64>,
+    /// The texts of ended blocks, and the slot that first held each.
+    texts: HashMap<Fingerprint, usize>,
     /// The place asked for last and its slot: most fragments continue what the one before began.
     latest: Option<(Place, usize)>,
     /// The open text block that has no place.
@@ -94,8 +94,16 @@ impl Choice {
         let known =
             place.and_then(|place| self.at_place(place)).filter(|&at| self.slots[at].is_running(channel));
         let is_open = known.is_some_and(|at| self.slots[at].is_open());
-        if !is_open && (text.is_empty() || self.was_told_before(text, context.frame)) {
-            return;
+        if !is_open {
+            if text.is_empty() {
+                return;
+            }
+            if let Some(at) = self.told_before(text, context.frame) {
+                if let (Some(place), None) = (place, known) {
+                    self.set_place(place, at);
+                }
+                return;
+            }
         }
         let at = match known {
             Some(at) => at,
@@ -104,18 +112,21 @@ impl Choice {
         self.slots[at].restate(text, context, sink);
     }
 
-    /// Whether a block of an earlier frame held exactly this text: closing restatements may number their
+    /// The block of an earlier frame that held exactly this text: closing restatements may number their
     /// blocks anew.
-    fn was_told_before(&self, text: Str<'_>, frame: u64) -> bool {
-        !self.texts.is_empty()
-            && self.texts.get(&Fingerprint::of(&text.to_cow())).is_some_and(|&told_in| told_in < frame)
+    fn told_before(&self, text: Str<'_>, frame: u64) -> Option<usize> {
+        if self.texts.is_empty() {
+            return None;
+        }
+        let at = *self.texts.get(&Fingerprint::of(&text.to_cow()))?;
+        (self.slots[at].frame < frame).then_some(at)
     }
 
     fn end_slot(&mut self, at: usize, cut: Cut, context: &mut Context, sink: &mut EventSink<'_>) {
         let slot = &mut self.slots[at];
         slot.end(cut, context, sink);
         if slot.as_call().is_none() {
-            self.texts.entry(slot.told()).or_insert(slot.frame);
+            self.texts.entry(slot.told()).or_insert(at);
         }
     }
 
@@ -218,7 +229,7 @@ impl Choice {
             None => {
                 let at = self.slots.len();
                 self.arrive(at, context, sink);
-                let index = piece.place.filter(|&place| place != Place::LAST).map(|place| place.index);
+                let index = piece.place.and_then(Place::number);
                 self.slots.push(Slot::call(piece.kind, index, context.frame));
                 self.unnamed.push(at);
                 at
@@ -277,7 +288,9 @@ impl Choice {
     }
 
     fn is_at(&self, at: usize, place: Place) -> bool {
-        self.slots[at].as_call().is_none_or(|call| call.index.is_none_or(|index| index == place.index))
+        self.slots[at]
+            .as_call()
+            .is_none_or(|call| call.index.is_none_or(|index| place.number() == Some(index)))
     }
 
     fn extends(slot: &Slot, arguments: Option<Arguments<'_>>) -> bool {
