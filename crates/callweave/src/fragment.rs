@@ -42,7 +42,7 @@ impl Place {
     pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0 };
 
     /// The space of places that stand for names.
-    const NAMED: u8 = u8::MAX - 1;
+    const NAMED: u8 = u8::MAX - 2;
 
     /// The block that the wire numbers `index`, in the first space.
     pub fn at(index: i64) -> Self {

@@ -5,7 +5,7 @@
 //! name is a new call; a changing id without a name stays one call.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::Context;
 use super::fingerprint::Fingerprint;
@@ -39,6 +39,8 @@ pub(super) struct Choice {
     source: Option<(u8, u64)>,
     /// Thoughts from another field, used only if the chosen one is silent in this frame.
     spare: String,
+    /// Calls whose results came in the same answer: nobody waits for them.
+    pub(super) answered: HashSet<BlockId>,
     pub(super) finish: Option<(FinishReason, Option<String>)>,
 }
 
@@ -495,8 +497,11 @@ impl Choice {
             }
             slot.end(cut, context, sink);
         }
-        let client_calls =
-            || self.slots.iter().filter_map(Slot::as_call).filter(|call| call.kind != CallKind::Builtin);
+        let client_calls = || {
+            let waiting = |slot: &&Slot| slot.block.is_none_or(|block| !self.answered.contains(&block));
+            let calls = self.slots.iter().filter(waiting).filter_map(Slot::as_call);
+            calls.filter(|call| call.kind != CallKind::Builtin)
+        };
         let is_cut = client_calls().any(|call| call.completion == Completion::Cut);
         let reason = match said {
             _ if has_failed => FinishReason::Error,

@@ -173,6 +173,7 @@ impl Weave {
                 let call = call.map(Str::to_cow);
                 let (block, id) = self.choices[at].1.called(place, call.as_deref());
                 let call = id.map(|id| Cow::Owned(id.to_owned()));
+                self.choices[at].1.answered.extend(block);
                 // Two calls may answer alike.
                 let place = place.or(block.map(|block| Place::at(block.0.into()).in_space(BLOCK_SPACE)));
                 let spot =
