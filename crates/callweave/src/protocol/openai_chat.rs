@@ -70,6 +70,8 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "model" => model = value.filled(),
             "choices" => choices = Some(value),
             "usage" => usage = Some(value),
+            // Names the shape: chunk or whole.
+            "object" => {}
             "error" => failure = Some(value),
             "citations" => {
                 for citation in value.elements() {

@@ -174,16 +174,14 @@ impl Weave {
                 let (block, id) = self.choices[at].1.called(place, call.as_deref());
                 let call = id.map(|id| Cow::Owned(id.to_owned()));
                 self.choices[at].1.answered.extend(block);
-                // Two calls may answer alike.
-                let place = place.or(block.map(|block| Place::at(block.0.into()).in_space(BLOCK_SPACE)));
-                let spot =
-                    Spot { choice: number, place, scope: "tool result", key: call.as_deref().unwrap_or("") };
+                let key = call.as_deref().unwrap_or("");
+                let spot = Spot { choice: number, place, block, scope: "tool result", key };
                 if self.seen.is_news(spot, value) {
                     self.context.emit(Body::ToolResult { block, call, value: Json::trusted(value) }, sink);
                 }
             }
             Part::Usage { counters, raw } => {
-                let spot = Spot { choice: 0, place: None, scope: "usage", key: "" };
+                let spot = Spot { choice: 0, place: None, block: None, scope: "usage", key: "" };
                 if self.seen.is_news(spot, raw) {
                     self.context.emit(Body::Usage { counters, raw: Json::trusted(raw) }, sink);
                 }
@@ -195,21 +193,14 @@ impl Weave {
             Part::Error { message, raw } => {
                 self.has_failed = true;
                 let message = message.to_cow();
-                let spot = Spot { choice: 0, place: None, scope: "error", key: "" };
+                let spot = Spot { choice: 0, place: None, block: None, scope: "error", key: "" };
                 if self.seen.is_news(spot, &message) {
                     self.context.emit(Body::Error { message, raw: Json::trusted(raw) }, sink);
                 }
             }
             Part::Foreign { scope, key, value } => {
                 let block = place.and_then(|place| self.choices[at].1.block(place));
-                // The block told last is another one each time.
-                let spot = match block {
-                    Some(block) if place == Some(Place::LAST) => {
-                        Some(Place::at(block.0.into()).in_space(BLOCK_SPACE))
-                    }
-                    _ => place,
-                };
-                if self.seen.is_news(Spot { choice: number, place: spot, scope, key }, value) {
+                if self.seen.is_news(Spot { choice: number, place, block, scope, key }, value) {
                     let path = if scope.is_empty() {
                         Cow::Borrowed(key)
                     } else {
@@ -267,7 +258,7 @@ impl Weave {
         };
         if let Some(scope) = scope {
             let key = index.map(|index| index.to_string()).unwrap_or_default();
-            let spot = Spot { choice: self.context.choice, place, scope, key: &key };
+            let spot = Spot { choice: self.context.choice, place, block, scope, key: &key };
             if !self.seen.is_news(spot, data.written()) {
                 return;
             }
@@ -276,9 +267,6 @@ impl Weave {
         self.context.emit(Body::ReasoningDetail { block, detail }, sink);
     }
 }
-
-/// A numbering of what is remembered about blocks, apart from the wire's own.
-const BLOCK_SPACE: u8 = u8::MAX - 1;
 
 /// Up to this many choices are searched one by one.
 const MANY: usize = 8;

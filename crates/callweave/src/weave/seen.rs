@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::event::BlockId;
 use crate::fragment::Place;
 
 /// Where a told value stood.
@@ -11,6 +12,8 @@ use crate::fragment::Place;
 pub(super) struct Spot<'a> {
     pub(super) choice: u32,
     pub(super) place: Option<Place>,
+    /// The block at the place: a place may be used again.
+    pub(super) block: Option<BlockId>,
     pub(super) scope: &'static str,
     pub(super) key: &'a str,
 }
@@ -26,6 +29,7 @@ pub(super) struct Seen {
 struct Entry {
     choice: u32,
     place: Option<Place>,
+    block: Option<BlockId>,
     scope: &'static str,
     key: String,
     value: String,
@@ -36,6 +40,7 @@ impl Entry {
         self.choice == spot.choice
             && self.key == spot.key
             && self.place == spot.place
+            && self.block == spot.block
             && self.scope == spot.scope
     }
 }
@@ -59,8 +64,15 @@ impl Seen {
             }
             None => {
                 self.by_hash.insert(hash(spot), self.entries.len());
-                let Spot { choice, place, scope, key } = spot;
-                self.entries.push(Entry { choice, place, scope, key: key.into(), value: value.into() });
+                let Spot { choice, place, block, scope, key } = spot;
+                self.entries.push(Entry {
+                    choice,
+                    place,
+                    block,
+                    scope,
+                    key: key.into(),
+                    value: value.into(),
+                });
                 self.cursor = 0;
             }
         }
