@@ -193,6 +193,10 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
             _ => foreign(0, None, "message.", key, value, sink),
         }
     }
+    if let Some(text) = content.and_then(Value::filled) {
+        let place = Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE);
+        sink.put(Fragment::new(Part::Text { channel: Channel::Text, text }).at(place));
+    }
     each(index, content, sink, decode_content);
     each(None, citations, sink, |_, citation, _, sink| {
         // Without a number it is about the content told last.

@@ -5,6 +5,8 @@
 //! call of its own, whatever its position, and Vertex's streamed arguments speak of the call that is still
 //! open. SDK dumps spell every member in snake case, so both spellings are read.
 
+use std::fmt::Write;
+
 use super::{Input, Protocol, error, finish_reason, foreign};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
@@ -156,11 +158,7 @@ fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
                 }
             }
             "citationMetadata" | "citation_metadata" => decode_citations(choice, value, sink),
-            "logprobsResult" | "logprobs_result" => {
-                if value.members().next().is_some() {
-                    sink.put(Fragment::new(Part::Logprobs(value.raw())).in_choice(choice));
-                }
-            }
+            "logprobsResult" | "logprobs_result" => decode_logprobs(choice, value, sink),
             _ => foreign(choice, None, CANDIDATE, key, value, sink),
         }
     }
@@ -181,6 +179,40 @@ fn decode_citations(choice: u32, metadata: Value<'_>, sink: &mut FragmentSink<'_
             }
             _ => foreign(choice, None, "candidates[].citationMetadata.", key, value, sink),
         }
+    }
+}
+
+/// Google lists the chosen tokens and their rivals apart. Here each token has its rivals with it, so that
+/// the entries of several chunks can be told one after the other.
+fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut chosen, mut rivals) = (None, None);
+    for (key, value) in result.members() {
+        match key {
+            "chosenCandidates" | "chosen_candidates" => chosen = Some(value),
+            "topCandidates" | "top_candidates" => rivals = Some(value),
+            _ => foreign(choice, None, "candidates[].logprobsResult.", key, value, sink),
+        }
+    }
+    let [mut chosen, mut rivals] =
+        [chosen, rivals].map(|list| list.into_iter().flat_map(|list| list.elements()));
+    let mut entries = String::new();
+    loop {
+        let (token, rivals) = (chosen.next(), rivals.next());
+        if token.is_none() && rivals.is_none() {
+            break;
+        }
+        entries.push_str(if entries.is_empty() { "[{" } else { ",{" });
+        let members = token.into_iter().flat_map(|token| token.members());
+        let rivals = rivals.and_then(|rivals| rivals.get("candidates"));
+        for (at, (key, value)) in members.chain(rivals.map(|list| ("topCandidates", list))).enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            let _ = write!(entries, "{comma}\"{key}\":{}", value.raw());
+        }
+        entries.push('}');
+    }
+    if !entries.is_empty() {
+        entries.push(']');
+        sink.put(Fragment::new(Part::Logprobs(&entries)).in_choice(choice));
     }
 }
 
