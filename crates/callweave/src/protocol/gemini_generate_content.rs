@@ -48,6 +48,8 @@ const CODE_EXECUTION: Str<'static> = Str::Plain("code_execution");
 const CANDIDATE: &str = "candidates[].";
 const CONTENT: &str = "candidates[].content.";
 const PART: &str = "candidates[].content.parts[].";
+/// Apart from what the call's own part says: both belong to the call's block.
+const RESULT: &str = "candidates[].content.parts[].result.";
 
 fn recognise(input: &Input<'_>) -> bool {
     let body = input.value.elements().next().unwrap_or(input.value);
@@ -216,18 +218,46 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
     }
 }
 
-/// A part is known by the one content member it has; what else it has belongs to that.
+/// A part is a text, or it is known by the one content member it has; what else it has belongs to that.
 fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
-    let content = part.members().find(|(key, value)| !value.is_null() && is_content(key));
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
-    let mut is_over = false;
+    if let Some(text) = part.get("text").and_then(Value::filled) {
+        let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
+        let channel = if is_thought { Channel::REASONING } else { Channel::Text };
+        put(Part::Text { channel, text });
+    }
+    let content = part.members().find(|(key, value)| !value.is_null() && is_content(key));
     match content {
-        Some(("text", text)) => {
-            let channel = if is_thought { Channel::REASONING } else { Channel::Text };
-            if let Some(text) = text.filled() {
-                put(Part::Text { channel, text });
+        Some(("functionCall" | "function_call", call)) => {
+            let continues = decode_call(choice, call, sink);
+            decode_rest(choice, PART, part, sink);
+            if !continues {
+                sink.put(Fragment::new(Part::End).in_choice(choice));
             }
+        }
+        Some(("executableCode" | "executable_code", code)) => {
+            let id = code.get("id").and_then(Value::filled);
+            let arguments = Some(Arguments::Value(code.raw()));
+            put(Part::Call { id, name: Some(CODE_EXECUTION), kind: CallKind::Builtin, arguments });
+            decode_rest(choice, PART, part, sink);
+            sink.put(Fragment::new(Part::End).in_choice(choice));
+        }
+        Some(("toolCall" | "tool_call", call)) => {
+            decode_tool_call(choice, call, sink);
+            decode_rest(choice, PART, part, sink);
+            sink.put(Fragment::new(Part::End).in_choice(choice));
+        }
+        Some(("inlineData" | "inline_data" | "fileData" | "file_data", _)) => {
+            // One value, so that its members stay together. What is said after a picture is another text.
+            foreign(choice, None, CONTENT, "parts", part, sink);
+            sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
+        }
+        Some((_, result)) => {
+            let call = result.get("id").and_then(Value::filled);
+            put(Part::ToolResult { call, value: result.raw() });
+            decode_rest(choice, RESULT, part, sink);
+        }
+        None => {
             if let Some(data) = signature(part) {
                 put(Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None });
             }
@@ -236,65 +266,25 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
                     foreign(choice, None, PART, key, value, sink);
                 }
             }
-            return;
-        }
-        Some(("functionCall" | "function_call", call)) => {
-            is_over = decode_call(choice, call, sink);
-        }
-        Some(("executableCode" | "executable_code", code)) => {
-            let id = code.get("id").and_then(Value::filled);
-            let arguments = Some(Arguments::Value(code.raw()));
-            put(Part::Call { id, name: Some(CODE_EXECUTION), kind: CallKind::Builtin, arguments });
-            is_over = true;
-        }
-        Some(("toolCall" | "tool_call", call)) => {
-            decode_tool_call(choice, call, sink);
-            is_over = true;
-        }
-        Some((
-            "codeExecutionResult"
-            | "code_execution_result"
-            | "toolResponse"
-            | "tool_response"
-            | "functionResponse"
-            | "function_response",
-            result,
-        )) => {
-            let call = result.get("id").and_then(Value::filled);
-            put(Part::ToolResult { call, value: result.raw() });
-        }
-        // Media, a lone signature, or something new: one value, so that its members stay together.
-        _ => {
-            match signature(part).filter(|_| content.is_none()) {
-                Some(data) => {
-                    put(Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None });
-                }
-                None => {
-                    foreign(choice, None, CONTENT, "parts", part, sink);
-                    // What is said after a picture is another text.
-                    sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
-                }
-            }
-            return;
         }
     }
+}
+
+/// The members that a part has beside its content, such as the signature to send back with a call.
+fn decode_rest(choice: u32, scope: &'static str, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in part.members() {
-        // One name for what has to be sent back with the call.
+        // One name in both spellings.
         let key = if key == "thought_signature" { "thoughtSignature" } else { key };
-        if !is_content(key) && key != "thought" {
-            foreign(choice, Some(Place::LAST), PART, key, value, sink);
+        if !is_content(key) && !matches!(key, "text" | "thought") {
+            foreign(choice, Some(Place::LAST), scope, key, value, sink);
         }
-    }
-    if is_over {
-        sink.put(Fragment::new(Part::End).in_choice(choice));
     }
 }
 
 fn is_content(key: &str) -> bool {
     matches!(
         key,
-        "text"
-            | "functionCall"
+        "functionCall"
             | "function_call"
             | "functionResponse"
             | "function_response"
@@ -317,7 +307,7 @@ fn signature(part: Value<'_>) -> Option<Str<'_>> {
     either(part, "thoughtSignature", "thought_signature").and_then(Value::filled)
 }
 
-/// A call, whole or in pieces; answers whether it is over with this part.
+/// A call, whole or in pieces; answers whether more of it will come.
 fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
     let (mut id, mut name, mut given, mut pieces) = (None, None, None, None);
     let mut continues = false;
@@ -368,7 +358,7 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             );
         }
     }
-    !continues
+    continues
 }
 
 /// One of Vertex's `partialArgs`: a path and one typed value, such as `stringValue`.
