@@ -210,8 +210,7 @@ impl Framer {
             let detail = format!("stream of more than {} bytes", self.limits.total);
             result = Err(Error::new(ErrorKind::Limit, self.read, detail));
         }
-        self.failure = result.as_ref().err().cloned();
-        result
+        result.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
     /// Says that the stream has ended: emits what is still held.
@@ -220,8 +219,7 @@ impl Framer {
             return Ok(());
         }
         let result = self.close(sink);
-        self.failure = result.as_ref().err().cloned();
-        result
+        result.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
     fn split(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {

@@ -16,6 +16,9 @@ use memchr::{memchr, memchr2};
 use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode};
 use crate::Result;
 
+/// Length of the longest field name that means something.
+const LONGEST_NAME: usize = "event".len();
+
 /// Splits a stream of server-sent events. One frame is one dispatched event.
 ///
 /// ```
@@ -109,7 +112,7 @@ impl Sse {
         let mut fresh = Fresh::default();
         if !line.is_empty() {
             let line_offset = self.offset - line.len() as u64;
-            let end = memchr2(b'\r', b'\n', &bytes[at..]).map(|length| at + length);
+            let end = line_length(&bytes[at..]).map(|length| at + length);
             let piece = &bytes[at..end.unwrap_or(bytes.len())];
             self.limits.check_line(line.len() + piece.len(), line_offset)?;
             line.extend_from_slice(piece);
@@ -121,7 +124,7 @@ impl Sse {
             at = self.after_line_end(bytes, end);
             self.read_line(&line, line_offset, &mut fresh, sink)?;
         }
-        while let Some(length) = memchr2(b'\r', b'\n', &bytes[at..]) {
+        while let Some(length) = line_length(&bytes[at..]) {
             let line_offset = self.offset + at as u64;
             self.limits.check_line(length, line_offset)?;
             self.read_line(&bytes[at..at + length], line_offset, &mut fresh, sink)?;
@@ -184,7 +187,8 @@ impl Sse {
             line = rest;
             offset += 1;
         }
-        let (name, value) = match memchr(b':', line) {
+        // A colon further on ends no name that is known.
+        let (name, value) = match line.iter().take(LONGEST_NAME + 1).position(|&byte| byte == b':') {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &[][..]),
         };
@@ -249,15 +253,16 @@ impl Sse {
 
     fn emit(&self, kind: FrameKind, data: &[u8], fresh: &Fresh<'_>, sink: &mut FrameSink<'_>) {
         let (data, is_data_lossy) = decode(data);
-        let (event, is_event_lossy) = decode(fresh.name.or(self.name.get()).unwrap_or_default());
-        let (id, is_id_lossy) = decode(fresh.id.or(self.id.get()).unwrap_or_default());
+        let is_given = |value: &&[u8]| !value.is_empty();
+        let event = fresh.name.or(self.name.get()).filter(is_given).map(decode);
+        let id = fresh.id.or(self.id.get()).filter(is_given).map(decode);
         sink.put(Frame {
-            event: Some(&*event).filter(|event| !event.is_empty()),
+            event: event.as_ref().map(|(event, _)| &**event),
             data: &data,
-            id: Some(&*id).filter(|id| !id.is_empty()),
+            id: id.as_ref().map(|(id, _)| &**id),
             offset: self.event_offset.unwrap_or(self.offset),
             kind,
-            is_lossy: is_data_lossy || is_event_lossy || is_id_lossy,
+            is_lossy: is_data_lossy || [&event, &id].into_iter().flatten().any(|(_, is_lossy)| *is_lossy),
         });
     }
 
@@ -279,6 +284,14 @@ impl Sse {
                 kept.set(value);
             }
         }
+    }
+}
+
+/// Length of the first line, if it ends. Every event has a blank line, so that is looked at first.
+fn line_length(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [b'\n' | b'\r', ..] => Some(0),
+        _ => memchr2(b'\r', b'\n', bytes),
     }
 }
 
