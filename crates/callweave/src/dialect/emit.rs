@@ -14,6 +14,8 @@ pub(super) struct Emitter {
     open: Option<(BlockId, Kind)>,
     /// How many bytes of the stream have been accounted for.
     offset: u64,
+    /// How many of them made no argument text yet; the next argument text is made from them too.
+    debt: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,17 +102,19 @@ impl Emitter {
     /// Argument text of the open call, made from the next `len` bytes.
     #[inline]
     pub(super) fn argument(&mut self, text: &str, len: usize, sink: &mut EventSink<'_>) {
-        let source = self.advance(len);
+        let mut source = self.advance(len);
+        if text.is_empty() {
+            self.debt += len as u64;
+            return;
+        }
+        source.start -= std::mem::take(&mut self.debt);
         self.argument_from(source, text, sink);
     }
 
     /// Argument text of the open call, made from bytes that may lie elsewhere.
     #[inline]
     pub(super) fn argument_from(&mut self, source: Span, text: &str, sink: &mut EventSink<'_>) {
-        let Some((block, Kind::Call)) = self.open else { return };
-        if text.is_empty() {
-            self.put(source, Body::Markup { text: Cow::Borrowed("") }, sink);
-        } else {
+        if let Some((block, Kind::Call)) = self.open {
             self.put(source, Body::Delta { block, text: Cow::Borrowed(text) }, sink);
         }
     }

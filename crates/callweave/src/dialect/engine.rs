@@ -290,7 +290,7 @@ impl Run {
             }
             Meaning::Drop => {
                 self.emitter.markup(&text[..whole], sink);
-                self.gap_seen = 0;
+                self.open_gap(self.is_frame);
             }
         }
         Step::Took(whole)
@@ -500,6 +500,7 @@ impl Run {
             }
             Token::More => return Step::Wait,
             Token::Markup(len) => {
+                self.has_fence |= text[..len].starts_with("```");
                 self.emitter.markup(&text[..len], sink);
                 return Step::Took(len);
             }

@@ -237,6 +237,10 @@ impl Reader {
                             at += len;
                             continue;
                         }
+                    } else if at == 0 && self.surrogate.is_pending() {
+                        context.scratch.clear();
+                        self.surrogate.flush_into(context.scratch);
+                        return Token::Converted(0);
                     } else if at == 0 {
                         self.settle();
                         return Token::Markup(1);

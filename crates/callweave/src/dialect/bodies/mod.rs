@@ -4,8 +4,13 @@
 //! looks back: all that it must remember is in its state, so that text may come in any cut. It does not
 //! know whether its tokens are shown at once or kept until the call is certain; that is the engine's.
 
+mod braces;
 mod header;
 mod json;
+mod literal;
+mod python;
+mod tagged;
+mod typed;
 mod value;
 
 use super::markers::Markers;
@@ -57,6 +62,8 @@ pub(super) struct Compiled {
     pub(super) dialect: usize,
     pub(super) closers: Markers<()>,
     pub(super) after: Markers<After>,
+    /// The tags of a tagged body.
+    frame: Option<tagged::Frame>,
 }
 
 /// What may stand right after a body.
@@ -76,7 +83,11 @@ impl Compiled {
         for separator in &form.separators {
             after.add(separator, After::Separator);
         }
-        Self { form, dialect, closers, after }
+        let frame = match &form.body {
+            Body::Tagged(body) => Some(tagged::Frame::new(&form, body)),
+            _ => None,
+        };
+        Self { form, dialect, closers, after, frame }
     }
 
     /// Whether the body itself is the only sign of a call.
@@ -90,6 +101,9 @@ impl Compiled {
 pub(super) enum Reader {
     Json(json::Reader),
     Header(header::Reader),
+    Tagged(tagged::Reader),
+    Python(python::Reader),
+    Braces(braces::Reader),
 }
 
 impl Reader {
@@ -97,7 +111,10 @@ impl Reader {
         match &form.body {
             Body::Json(_) => Self::Json(json::Reader::default()),
             Body::Header(_) => Self::Header(header::Reader::default()),
-            _ => Self::Json(json::Reader::default()),
+            Body::Tagged(_) => Self::Tagged(tagged::Reader::default()),
+            Body::Python(_) => Self::Python(python::Reader::default()),
+            Body::Braces(_) => Self::Braces(braces::Reader::default()),
+            Body::Elements(_) => Self::Json(json::Reader::default()),
         }
     }
 
@@ -106,6 +123,9 @@ impl Reader {
         match (self, &context.form.form.body) {
             (Self::Json(reader), Body::Json(body)) => reader.next(text, body, context),
             (Self::Header(reader), Body::Header(body)) => reader.next(text, body, context),
+            (Self::Tagged(reader), Body::Tagged(body)) => reader.next(text, body, context),
+            (Self::Python(reader), Body::Python(body)) => reader.next(text, body, context),
+            (Self::Braces(reader), Body::Braces(body)) => reader.next(text, body, context),
             _ => Token::Fail,
         }
     }

@@ -58,7 +58,7 @@ impl Types {
     /// The types that a schema's `type` word names. Besides the standard's words these are the ones
     /// that tool authors carry over from their languages, in any case (`STRING`, `int`, `dict`); a word
     /// that is none of them says nothing.
-    pub(super) fn named(word: &str) -> Self {
+    pub(crate) fn named(word: &str) -> Self {
         match word.to_ascii_lowercase().as_str() {
             "null" | "none" => Self::NULL,
             "boolean" | "bool" => Self::BOOLEAN,

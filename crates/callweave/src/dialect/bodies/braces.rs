@@ -1,0 +1,120 @@
+//! Calls as a name and an object with bare keys: `call:name{key:value}`.
+
+use super::super::markers::{Found, Markers};
+use super::super::spec::Braces;
+use super::literal::{Literal, Piece, Syntax};
+use super::{Context, Token, leading_space};
+use crate::event::Completion;
+
+const LONGEST_NAME: usize = 256;
+
+/// Reads one call.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Reader {
+    at: At,
+    literal: Option<Literal>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Before,
+    Name,
+    Open,
+    Members,
+    Over(Completion),
+    Done,
+}
+
+impl Reader {
+    pub(super) fn next(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
+        match self.at {
+            At::Members => self.members(text, body, context),
+            At::Before => self.before(text, body, context),
+            At::Name => self.name(text, context),
+            At::Open => self.open(text, context),
+            At::Over(completion) => {
+                self.at = At::Done;
+                Token::End(completion)
+            }
+            At::Done => Token::Done,
+        }
+    }
+
+    fn before(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
+        let space = leading_space(text);
+        if space > 0 {
+            return Token::Markup(space);
+        }
+        let before = Markers::from_texts(body.before.iter().map(String::as_str), ());
+        match before.starting(text, context.is_last) {
+            Found::Marker { len, .. } => {
+                self.at = At::Name;
+                Token::Markup(len)
+            }
+            Found::Perhaps(_) => Token::More,
+            Found::Nothing => {
+                self.at = At::Name;
+                self.name(text, context)
+            }
+        }
+    }
+
+    fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let mut ends = Markers::from_texts(context.form.form.close.iter().map(String::as_str), ());
+        ends.add("{", ());
+        let len = match ends.find(text, context.is_last) {
+            Found::Marker { at, .. } => at,
+            _ if context.is_last || text.len() > LONGEST_NAME => return Token::Fail,
+            _ => return Token::More,
+        };
+        let name = text[..len].trim();
+        if name.is_empty() || name.len() > LONGEST_NAME || name.contains(['\n', '<', '>', '"', ' ']) {
+            return Token::Fail;
+        }
+        context.name.clear();
+        context.name.push_str(name);
+        self.at = At::Open;
+        Token::Name(len)
+    }
+
+    fn open(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        context.scratch.clear();
+        if text.starts_with('{') {
+            context.scratch.push('{');
+            self.literal = Some(Literal::members());
+            self.at = At::Members;
+            return Token::Converted(1);
+        }
+        context.scratch.push_str("{}");
+        self.at = At::Over(Completion::Whole);
+        Token::Converted(0)
+    }
+
+    #[inline]
+    fn members(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
+        let Some(literal) = &mut self.literal else { return Token::Fail };
+        context.scratch.clear();
+        let syntax = Syntax { quote: &body.quote };
+        match literal.next(text, syntax, context.is_last, context.scratch) {
+            Piece::More if context.is_last && !text.is_empty() => Token::Markup(text.len()),
+            Piece::More if context.is_last => {
+                literal.close(context.scratch);
+                self.at = At::Over(Completion::Cut);
+                Token::Converted(0)
+            }
+            Piece::More => Token::More,
+            Piece::Took(len) => Token::Converted(len),
+            Piece::Done(len) => {
+                self.at = At::Over(Completion::Whole);
+                Token::Converted(len)
+            }
+            Piece::Bad => {
+                // Whatever this is, the closer ends it.
+                literal.close(context.scratch);
+                self.at = At::Over(Completion::Cut);
+                Token::Converted(0)
+            }
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! Literals as Python and its relatives write them, turned into JSON text as they come.
+//!
+//! JSON is a subset and comes out as it went in. Beyond it: strings in other quotes, `True`, `None`,
+//! tuples, sets, bare keys and bare words, keyword arguments.
+
+use super::leading_space;
+use crate::json::{Scanner, Status, escape_into};
+
+/// The state of reading one literal.
+#[derive(Clone, Debug)]
+pub(super) struct Literal {
+    at: At,
+    stack: Vec<Frame>,
+    /// How far into a bare word it has looked already, and how deep in brackets it was there.
+    seen: (usize, usize),
+    /// Whether a comma was read that stands in front of what comes next, if anything does.
+    owes_comma: bool,
+}
+
+/// What is peculiar to a dialect's literals.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Syntax<'s> {
+    /// A token that stands on both sides of a string.
+    pub(super) quote: &'s str,
+}
+
+/// What came of reading on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Too little text.
+    More,
+    /// So many bytes were read.
+    Took(usize),
+    /// So many bytes were read, and the literal is complete.
+    Done(usize),
+    /// This cannot be read.
+    Bad,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    /// `{key: value}`
+    Object,
+    /// `(key=value)`
+    Arguments,
+    /// `[…]`, a tuple, a set: what closes it.
+    List(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Value,
+    Key,
+    Separator,
+    /// After a value or element.
+    Next,
+    /// Inside a string: the quote (0 for the dialect's own), and whether there are three of them.
+    String {
+        quote: u8,
+        is_long: bool,
+        is_key: bool,
+    },
+    Done,
+}
+
+/// Bare words are not longer than this in front of something that must be told from them.
+const LOOK_AHEAD: usize = 256;
+
+impl Literal {
+    fn new(at: At, stack: Vec<Frame>) -> Self {
+        Self { at, stack, seen: (0, 0), owes_comma: false }
+    }
+
+    /// One value.
+    pub(super) fn value() -> Self {
+        Self::new(At::Value, Vec::new())
+    }
+
+    /// Keyword arguments after their `(`.
+    pub(super) fn arguments() -> Self {
+        Self::new(At::Key, vec![Frame::Arguments])
+    }
+
+    /// The members of an object after its `{`.
+    pub(super) fn members() -> Self {
+        Self::new(At::Key, vec![Frame::Object])
+    }
+
+    /// Reads on, and appends what it means as JSON to `out`.
+    pub(super) fn next(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
+        let mut at = 0;
+        loop {
+            if self.at == At::Done {
+                return Piece::Done(at);
+            }
+            match self.step(&text[at..], syntax, is_last, out) {
+                Piece::Took(len) | Piece::Done(len) => at += len,
+                Piece::More if at > 0 => return Piece::Took(at),
+                Piece::More => return Piece::More,
+                Piece::Bad if at > 0 => return Piece::Took(at),
+                Piece::Bad => return Piece::Bad,
+            }
+        }
+    }
+
+    /// Closes everything that is open, so that `out` is complete JSON. Whether nothing was missing.
+    pub(super) fn close(&mut self, out: &mut String) -> bool {
+        let is_whole = self.at == At::Done;
+        match self.at {
+            At::String { is_key, .. } => {
+                out.push('"');
+                if is_key {
+                    out.push_str(":null");
+                }
+            }
+            At::Value if !matches!(self.stack.last(), Some(Frame::List(_))) => out.push_str("null"),
+            At::Separator => out.push_str(":null"),
+            _ => {}
+        }
+        while let Some(frame) = self.stack.pop() {
+            out.push(if matches!(frame, Frame::List(_)) { ']' } else { '}' });
+        }
+        self.at = At::Done;
+        is_whole
+    }
+
+    fn step(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
+        if let At::String { quote, is_long, is_key } = self.at {
+            return self.string(text, (quote, is_long, is_key), syntax, is_last, out);
+        }
+        let space = leading_space(text);
+        if space > 0 {
+            if !self.owes_comma {
+                out.push_str(&text[..space]);
+            }
+            return Piece::Took(space);
+        }
+        let Some(&byte) = text.as_bytes().first() else { return Piece::More };
+        if let (At::Value | At::Key, Some(opened)) = (self.at, self.quote(text, byte, syntax, is_last)) {
+            return match opened {
+                Some((quote, is_long, len)) => {
+                    let is_key = self.at != At::Value;
+                    self.pay_comma(out);
+                    self.at = At::String { quote, is_long, is_key };
+                    out.push('"');
+                    Piece::Took(len)
+                }
+                None => Piece::More,
+            };
+        }
+        match self.at {
+            At::Value => self.begin(text, byte, is_last, out),
+            At::Key => self.key(text, byte, is_last, out),
+            At::Separator => {
+                if byte != b':' && byte != b'=' {
+                    return Piece::Bad;
+                }
+                out.push(':');
+                self.at = At::Value;
+                Piece::Took(1)
+            }
+            At::Next => self.next_element(byte, out),
+            At::String { .. } | At::Done => Piece::Bad,
+        }
+    }
+
+    /// Whether a string opens here: its quote, whether it is a long one, and how long the opener is.
+    /// The inner nothing: more text is needed.
+    #[expect(clippy::option_option, reason = "no quote, not known yet, and a quote are three answers")]
+    fn quote(
+        &self,
+        text: &str,
+        byte: u8,
+        syntax: Syntax<'_>,
+        is_last: bool,
+    ) -> Option<Option<(u8, bool, usize)>> {
+        if !syntax.quote.is_empty() {
+            if text.starts_with(syntax.quote) {
+                return Some(Some((0, false, syntax.quote.len())));
+            }
+            if !is_last && syntax.quote.starts_with(text) {
+                return Some(None);
+            }
+        }
+        if byte != b'"' && byte != b'\'' {
+            return None;
+        }
+        let run = text.bytes().take(3).take_while(|&other| other == byte).count();
+        if run == text.len() && run < 3 && !is_last {
+            return Some(None);
+        }
+        Some(Some(if run == 3 { (byte, true, 3) } else { (byte, false, 1) }))
+    }
+
+    fn string(
+        &mut self,
+        text: &str,
+        (quote, is_long, is_key): (u8, bool, bool),
+        syntax: Syntax<'_>,
+        is_last: bool,
+        out: &mut String,
+    ) -> Piece {
+        let bytes = text.as_bytes();
+        let first = if quote == 0 { syntax.quote.as_bytes()[0] } else { quote };
+        let run = memchr::memchr2(first, b'\\', bytes).unwrap_or(bytes.len());
+        if run > 0 {
+            escape_into(&text[..run], out);
+            return Piece::Took(run);
+        }
+        if bytes.is_empty() {
+            return Piece::More;
+        }
+        if bytes[0] == b'\\' && quote != 0 {
+            return escape(text, is_last, out);
+        }
+        let closed = if quote == 0 {
+            if text.starts_with(syntax.quote) {
+                Some(syntax.quote.len())
+            } else if !is_last && syntax.quote.starts_with(text) {
+                return Piece::More;
+            } else {
+                None
+            }
+        } else if is_long {
+            let run = bytes.iter().take(3).take_while(|&&byte| byte == quote).count();
+            if run == bytes.len() && run < 3 && !is_last {
+                return Piece::More;
+            }
+            (run == 3).then_some(3)
+        } else {
+            // A quote that nothing fitting follows is part of the string: models forget to escape it.
+            let after = 1 + leading_space(&text[1..]);
+            match bytes.get(after) {
+                None if !is_last => return Piece::More,
+                None => Some(1),
+                Some(b',' | b')' | b']' | b'}') => Some(1),
+                Some(b':' | b'=') => Some(1),
+                Some(b'<') => Some(1),
+                Some(_) => None,
+            }
+        };
+        let Some(len) = closed else {
+            let len = text.chars().next().map_or(0, char::len_utf8);
+            escape_into(&text[..len], out);
+            return Piece::Took(len);
+        };
+        out.push('"');
+        self.at = if is_key { At::Separator } else { At::Next };
+        self.settle();
+        Piece::Took(len)
+    }
+
+    fn begin(&mut self, text: &str, byte: u8, is_last: bool, out: &mut String) -> Piece {
+        match byte {
+            b'[' | b'(' => {
+                self.pay_comma(out);
+                self.stack.push(Frame::List(if byte == b'[' { b']' } else { b')' }));
+                out.push('[');
+                Piece::Took(1)
+            }
+            b'{' => match self.is_set(text, is_last) {
+                None => Piece::More,
+                Some(true) => {
+                    self.pay_comma(out);
+                    self.stack.push(Frame::List(b'}'));
+                    out.push('[');
+                    Piece::Took(1)
+                }
+                Some(false) => {
+                    self.pay_comma(out);
+                    self.stack.push(Frame::Object);
+                    self.at = At::Key;
+                    out.push('{');
+                    Piece::Took(1)
+                }
+            },
+            b']' | b')' | b'}' if matches!(self.stack.last(), Some(Frame::List(close)) if *close == byte) => {
+                self.at = At::Next;
+                self.next_element(byte, out)
+            }
+            b',' | b']' | b')' | b'}' | b':' => Piece::Bad,
+            _ => self.word(text, is_last, out),
+        }
+    }
+
+    /// Whether the braces at the start of `text` hold a set and no object: what follows the first
+    /// element tells.
+    fn is_set(&mut self, text: &str, is_last: bool) -> Option<bool> {
+        let bytes = text.as_bytes();
+        let start = 1 + leading_space(&text[1..]);
+        let limit = bytes.len().min(start + LOOK_AHEAD);
+        let mut at = start;
+        let mut quote = 0;
+        while at < limit {
+            let byte = bytes[at];
+            match byte {
+                b'\\' if quote != 0 => at += 1,
+                _ if quote != 0 => {
+                    if byte == quote {
+                        quote = 0;
+                    }
+                }
+                b'"' | b'\'' => quote = byte,
+                b':' | b'{' | b'[' | b'(' => return Some(false),
+                b'}' => return Some(at > start),
+                b',' => return Some(true),
+                _ => {}
+            }
+            at += 1;
+        }
+        if is_last || limit < bytes.len() { Some(false) } else { None }
+    }
+
+    /// A bare word: a number, a constant, or a string without quotes.
+    fn word(&mut self, text: &str, is_last: bool, out: &mut String) -> Piece {
+        let bytes = text.as_bytes();
+        let (mut at, mut depth) = self.seen;
+        while at < bytes.len() {
+            match bytes[at] {
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' | b'}' if depth > 0 => depth -= 1,
+                b',' | b')' | b']' | b'}' if depth == 0 => break,
+                _ => {}
+            }
+            at += 1;
+        }
+        if at == bytes.len() && !is_last {
+            self.seen = (at, depth);
+            return Piece::More;
+        }
+        self.seen = (0, 0);
+        self.pay_comma(out);
+        word_into(text[..at].trim_end(), out);
+        self.at = At::Next;
+        self.settle();
+        Piece::Took(at)
+    }
+
+    fn key(&mut self, text: &str, byte: u8, is_last: bool, out: &mut String) -> Piece {
+        let Some(&frame) = self.stack.last() else { return Piece::Bad };
+        let close = if frame == Frame::Arguments { b')' } else { b'}' };
+        if byte == close {
+            self.at = At::Next;
+            return self.next_element(byte, out);
+        }
+        let separator = if frame == Frame::Arguments { b'=' } else { b':' };
+        match text.bytes().position(|byte| byte == separator || matches!(byte, b',' | b')' | b'}' | b'(')) {
+            Some(len) if text.as_bytes()[len] == separator && len > 0 => {
+                self.pay_comma(out);
+                out.push('"');
+                escape_into(text[..len].trim_end(), out);
+                out.push('"');
+                self.at = At::Separator;
+                Piece::Took(len)
+            }
+            None if !is_last && text.len() < LOOK_AHEAD => Piece::More,
+            _ => Piece::Bad,
+        }
+    }
+
+    fn next_element(&mut self, byte: u8, out: &mut String) -> Piece {
+        match (self.stack.last(), byte) {
+            (Some(Frame::List(_)), b',') => {
+                self.owes_comma = true;
+                self.at = At::Value;
+            }
+            (Some(Frame::Object | Frame::Arguments), b',') => {
+                self.owes_comma = true;
+                self.at = At::Key;
+            }
+            (Some(Frame::Object), b'}') | (Some(Frame::Arguments), b')') => {
+                self.owes_comma = false;
+                out.push('}');
+                self.stack.pop();
+                self.settle();
+            }
+            (Some(Frame::List(close)), _) if *close == byte => {
+                self.owes_comma = false;
+                out.push(']');
+                self.stack.pop();
+                self.settle();
+            }
+            _ => return Piece::Bad,
+        }
+        Piece::Took(1)
+    }
+
+    fn pay_comma(&mut self, out: &mut String) {
+        if std::mem::take(&mut self.owes_comma) {
+            out.push(',');
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.stack.is_empty() {
+            self.at = At::Done;
+        } else if !matches!(self.at, At::Separator) {
+            self.at = At::Next;
+        }
+    }
+}
+
+/// An escape sequence, as JSON writes it.
+fn escape(text: &str, is_last: bool, out: &mut String) -> Piece {
+    let bytes = text.as_bytes();
+    let Some(&kind) = bytes.get(1) else {
+        if is_last {
+            out.push_str("\\\\");
+            return Piece::Took(1);
+        }
+        return Piece::More;
+    };
+    let digits = match kind {
+        b'x' => 2,
+        b'u' => 4,
+        b'U' => 8,
+        _ => 0,
+    };
+    if digits > 0 {
+        if bytes.len() < 2 + digits && !is_last {
+            return Piece::More;
+        }
+        let hex = text.get(2..2 + digits).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        if let Some(hex) = hex {
+            if kind == b'u' {
+                out.push_str("\\u");
+                out.push_str(hex);
+            } else {
+                let code = u32::from_str_radix(hex, 16).ok().and_then(char::from_u32);
+                let mut buffer = [0; 4];
+                escape_into(code.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut buffer), out);
+            }
+            return Piece::Took(2 + digits);
+        }
+    }
+    let plain = match kind {
+        b'n' => "\\n",
+        b't' => "\\t",
+        b'r' => "\\r",
+        b'b' => "\\b",
+        b'f' => "\\f",
+        b'v' => "\\u000b",
+        b'a' => "\\u0007",
+        b'0' => "\\u0000",
+        b'"' => "\\\"",
+        b'\'' => "'",
+        b'\\' => "\\\\",
+        b'/' => "/",
+        b'\n' => "",
+        _ => {
+            // No escape at all: the backslash is meant.
+            out.push_str("\\\\");
+            return Piece::Took(1);
+        }
+    };
+    out.push_str(plain);
+    Piece::Took(2)
+}
+
+/// A bare word as JSON.
+pub(super) fn word_into(word: &str, out: &mut String) {
+    if is_json(word) {
+        out.push_str(word);
+        return;
+    }
+    match word {
+        "True" | "TRUE" => out.push_str("true"),
+        "False" | "FALSE" => out.push_str("false"),
+        "None" | "NULL" | "Null" => out.push_str("null"),
+        _ => match number(word) {
+            Some(number) => out.push_str(&number),
+            None => {
+                out.push('"');
+                escape_into(word, out);
+                out.push('"');
+            }
+        },
+    }
+}
+
+/// Whether `text` is one complete JSON value.
+pub(super) fn is_json(text: &str) -> bool {
+    let mut scanner = Scanner::new();
+    scanner.push(text) == text.len() && scanner.finish() == Status::Complete && scanner.is_strict()
+}
+
+/// A number that Python reads and JSON does not, as JSON.
+fn number(word: &str) -> Option<String> {
+    let (sign, digits) = match word.strip_prefix(['-', '+']) {
+        Some(digits) => (if word.starts_with('-') { "-" } else { "" }, digits),
+        None => ("", word),
+    };
+    if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return None;
+    }
+    let plain = digits.replace('_', "");
+    let trimmed = plain.trim_start_matches('0');
+    let padded = if trimmed.starts_with(|first: char| first.is_ascii_digit()) {
+        trimmed.to_owned()
+    } else {
+        format!("0{trimmed}")
+    };
+    let padded = if padded.ends_with('.') { format!("{padded}0") } else { padded };
+    let number = format!("{sign}{padded}");
+    is_json(&number).then_some(number)
+}

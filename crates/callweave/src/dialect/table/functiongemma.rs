@@ -1,0 +1,9 @@
+use super::super::spec::{Body, Braces, Dialect, Form};
+
+pub(super) fn dialect() -> Dialect {
+    let body = Braces { before: vec!["call:".to_owned()], quote: "<escape>".to_owned() };
+    Dialect::new("functiongemma")
+        .models(["functiongemma"])
+        .form(Form::new(Body::Braces(body)).between("<start_function_call>", "<end_function_call>"))
+        .example("<start_function_call>call:get_weather{city:<escape>Oslo<escape>}<end_function_call>")
+}

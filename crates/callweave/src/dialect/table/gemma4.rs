@@ -1,0 +1,15 @@
+use super::super::spec::{Body, Braces, Dialect, Form, Thought};
+
+pub(super) fn dialect() -> Dialect {
+    let body = Braces { before: vec!["call:".to_owned(), ":".to_owned()], quote: "<|\"|>".to_owned() };
+    let mut dialect = Dialect::new("gemma4")
+        .models(["gemma-4", "gemma4"])
+        .form(Form::new(Body::Braces(body)).between("<|tool_call>", "<tool_call|>"))
+        .markup(["<turn|>"])
+        .example("<|tool_call>call:get_weather{city:<|\"|>Oslo<|\"|>}<tool_call|>");
+    dialect.thoughts.push(Thought {
+        open: ["<|channel>thought\n", "<|channel>thought", "<|channel>"].map(str::to_owned).to_vec(),
+        close: vec!["<channel|>".to_owned()],
+    });
+    dialect
+}

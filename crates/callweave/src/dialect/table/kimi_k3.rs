@@ -1,0 +1,28 @@
+use super::super::spec::{Body, Dialect, Form, Tag, Tagged, ValueTypes};
+
+pub(super) fn dialect() -> Dialect {
+    let body = Tagged {
+        call: Tag::with_attribute("<|open|>call", "tool", "<|sep|>"),
+        call_close: vec!["<|close|>call<|sep|>".to_owned()],
+        parameter: Tag::with_attribute("<|open|>argument", "key", "<|sep|>"),
+        value_close: "<|close|>argument<|sep|>".to_owned(),
+        types: ValueTypes::Named("type".to_owned()),
+        ..Tagged::default()
+    };
+    Dialect::new("kimi_k3")
+        .models(["kimi-k3", "kimi_k3"])
+        .thoughts("<|open|>think<|sep|>", "<|close|>think<|sep|>")
+        .form(Form::new(Body::Tagged(body)))
+        .markup([
+            "<|open|>response<|sep|>",
+            "<|close|>response<|sep|>",
+            "<|open|>tools<|sep|>",
+            "<|close|>tools<|sep|>",
+            "<|close|>message<|sep|>",
+        ])
+        .example(
+            "<|open|>tools<|sep|><|open|>call tool=\"get_weather\" index=\"1\"<|sep|>\
+             <|open|>argument key=\"city\" type=\"string\"<|sep|>Oslo<|close|>argument<|sep|>\
+             <|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>",
+        )
+}

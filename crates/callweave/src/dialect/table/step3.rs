@@ -1,0 +1,26 @@
+use super::super::spec::{Body, Closer, Dialect, Form, Tag, Tagged};
+
+pub(super) fn dialect() -> Dialect {
+    let body = Tagged {
+        call: Tag::with_attribute("<steptml:invoke", "name", ">"),
+        call_close: vec!["</steptml:invoke>".to_owned()],
+        parameter: Tag::with_attribute("<steptml:parameter", "name", ">"),
+        value_close: "</steptml:parameter>".to_owned(),
+        closer: Closer::Confirmed,
+        ..Tagged::default()
+    };
+    Dialect::new("step3")
+        .models(["step-3", "step3"])
+        .thoughts("<think>", "</think>")
+        .form(
+            Form::new(Body::Tagged(body))
+                .between("<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜>")
+                .open("<｜tool_call_begin｜>"),
+        )
+        .markup(["<｜tool_calls_begin｜>", "<｜tool_calls_end｜>", "<｜tool_call_end｜>"])
+        .example(
+            "<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=\"get_weather\">\
+             <steptml:parameter name=\"city\">Oslo</steptml:parameter></steptml:invoke><｜tool_call_end｜>\
+             <｜tool_calls_end｜>",
+        )
+}
