@@ -190,7 +190,7 @@ impl fmt::Debug for Path<'_> {
 }
 
 /// Whether a key can be displayed without quotes.
-fn is_name(key: &str) -> bool {
+pub(super) fn is_name(key: &str) -> bool {
     let mut letters = key.chars();
     letters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
         && letters.all(|letter| letter.is_alphanumeric() || letter == '_')

@@ -9,6 +9,7 @@ use std::ops::BitAnd;
 use serde_json::{Map, Value};
 
 use super::Types;
+use super::scalar::Choice;
 
 pub(super) type Id = usize;
 
@@ -18,7 +19,6 @@ pub(super) struct Graph {
 }
 
 /// One schema object, with its sub-schemas as edges.
-#[allow(dead_code, reason = "coercion, which reads the rest, lands next")]
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     /// What the node's own words allow.
@@ -26,10 +26,13 @@ pub(super) struct Node {
     is_nullable: bool,
     /// What the node allows all in all.
     pub(super) types: Types,
+    title: Option<String>,
     /// The values of `enum` or `const`.
-    pub(super) values: Option<Vec<Value>>,
+    values: Option<Vec<Value>>,
     /// Schemas that hold as well: `$ref` and `allOf`.
-    pub(super) all: Vec<Id>,
+    all: Vec<Id>,
+    /// This schema and every one that holds whenever it does.
+    pub(super) together: Vec<Id>,
     /// Groups of which one schema holds: `anyOf` and `oneOf`.
     pub(super) any: Vec<Vec<Id>>,
     pub(super) properties: Vec<(String, Id)>,
@@ -55,6 +58,9 @@ impl Graph {
         }
         let mut graph = Self { nodes: builder.nodes };
         graph.settle_types();
+        for id in 0..graph.nodes.len() {
+            graph.nodes[id].together = graph.conjunction(id);
+        }
         graph
     }
 
@@ -86,8 +92,39 @@ impl Graph {
         }
     }
 
-    /// `id` and every node that holds whenever it does.
-    pub(super) fn conjunction(&self, id: Id) -> Vec<Id> {
+    /// The nodes that say something about a place that `id` describes, alternatives aside.
+    pub(super) fn together(&self, id: Id) -> impl Iterator<Item = &Node> {
+        self.nodes[id].together.iter().map(|&id| &self.nodes[id])
+    }
+
+    /// The values to choose from, if the schema is a choice of values: by `enum`, by `const`, or by
+    /// alternatives that are such choices, the idiom for values with titles.
+    pub(super) fn choices(&self, id: Id) -> Option<Vec<Choice>> {
+        let mut choices = self.all_choices(id)?;
+        let types = self.nodes[id].types;
+        choices.retain(|choice| types.contains(Types::of(&choice.value)));
+        Some(choices)
+    }
+
+    fn all_choices(&self, id: Id) -> Option<Vec<Choice>> {
+        let plain = |node: &Node| {
+            let choice = |value: &Value| Choice { value: value.clone(), title: node.title.clone() };
+            node.values.as_ref().map(|values| values.iter().map(choice).collect::<Vec<_>>())
+        };
+        if let Some(choices) = self.together(id).find_map(plain) {
+            return Some(choices);
+        }
+        let mut groups = self.together(id).flat_map(|node| &node.any);
+        let group = groups.next()?;
+        let branches = group.iter().map(|&id| self.together(id).find_map(plain));
+        Some(branches.collect::<Option<Vec<_>>>()?.concat())
+    }
+
+    pub(super) fn title(&self, id: Id) -> Option<&str> {
+        self.nodes[id].title.as_deref()
+    }
+
+    fn conjunction(&self, id: Id) -> Vec<Id> {
         let mut found = vec![id];
         let mut at = 0;
         while let Some(&id) = found.get(at) {
@@ -123,8 +160,10 @@ impl<'v> Builder<'v> {
             own: Types::ANY,
             is_nullable: false,
             types: Types::ANY,
+            title: None,
             values: None,
             all: Vec::new(),
+            together: Vec::new(),
             any: Vec::new(),
             properties: Vec::new(),
             patterns: Vec::new(),
@@ -148,6 +187,7 @@ impl<'v> Builder<'v> {
         };
         node.own = own_types(words, node.values.as_deref());
         node.is_nullable = words.get("nullable") == Some(&Value::Bool(true));
+        node.title = words.get("title").and_then(Value::as_str).map(str::to_owned);
         node.default = words.get("default").cloned();
         if let Some(Value::String(reference)) = words.get("$ref")
             && let Some(target) = resolve(self.root, reference)

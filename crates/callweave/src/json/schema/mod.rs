@@ -1,16 +1,57 @@
 //! Fitting arguments to the JSON Schema of a tool.
 //!
-//! - [`Schema`]: a tool's schema, its references resolved once.
+//! - [`Schema::coerce`]: a value in, the value that the schema wants out, with every [`Change`] and what
+//!   could not be fitted.
+//! - [`Schema::read`]: the same from an answer's text, broken or in prose.
+//! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`Policy`] that says what
+//!   follows from it (feature `schema`).
 //! - [`Place`] and [`Types`]: which JSON types a parameter may have, for dialects that write values
 //!   without saying their types.
+//! - [`match_name`]: which declared tool a called name means.
+//!
+//! ```
+//! use callweave::json::schema::Schema;
+//! use serde_json::json;
+//!
+//! let schema = Schema::new(&json!({
+//!     "type": "object",
+//!     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "tags": {"type": "array"}},
+//!     "required": ["city"],
+//! }));
+//! let fit = schema.coerce(&json!({"city": "Oslo", "days": "5", "tags": "[\"sea\"]"}));
+//! assert_eq!(fit.value, json!({"city": "Oslo", "days": 5, "tags": ["sea"]}));
+//! assert_eq!(fit.changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), ["$.days", "$.tags"]);
+//! assert!(fit.problems.is_empty());
+//! ```
+//!
+//! # What is decided
+//!
+//! - What fits as it was written stays: a place for strings or numbers keeps `"5"` and `5` alike.
+//! - Nothing is invented: defaults are filled in only on request ([`Missing`]).
+//! - A `null` for an optional member that takes none is left out: models write it for "not given".
+//! - Members are found by another spelling of their name or by their title; undeclared ones are left out
+//!   only where the schema is closed.
+//! - A fraction is never rounded to an integer.
+//! - A root that takes only strings is the text itself, quotes and all.
 
+mod coerce;
 mod graph;
+mod name;
+mod read;
+mod scalar;
 mod types;
+#[cfg(feature = "schema")]
+mod validate;
 
 use serde_json::Value;
 
+use coerce::{Coercer, Trial};
 use graph::{Graph, Id};
+pub use name::match_name;
+use scalar::Reach;
 pub use types::Types;
+#[cfg(feature = "schema")]
+pub use validate::{Outcome, Policy};
 
 /// The JSON Schema of a tool's arguments (or of any value). See the [module](self).
 ///
@@ -18,6 +59,139 @@ pub use types::Types;
 #[derive(Clone, Debug)]
 pub struct Schema {
     graph: Graph,
+    #[cfg(feature = "schema")]
+    validator: validate::Lazy,
+}
+
+/// What became of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// The value, as far as it could be fitted.
+    pub value: Value,
+    /// Every change that was made, in the order of the value.
+    pub changes: Vec<Change>,
+    /// What could not be fitted and stays as it was.
+    pub problems: Vec<Problem>,
+}
+
+/// One change of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Where in the value as it was, like `$.items[2].name`.
+    pub path: String,
+    /// What was done.
+    pub kind: ChangeKind,
+    /// What stood there.
+    pub from: Value,
+    /// What stands there now.
+    pub to: Value,
+}
+
+/// The kinds of [`Change`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// Text became a number.
+    Number,
+    /// Text or a number became a boolean.
+    Boolean,
+    /// Text became `null`.
+    Null,
+    /// A number or boolean became its text.
+    Text,
+    /// An array or object became its JSON text.
+    Written,
+    /// Text became the array or object that it spells.
+    Parsed,
+    /// One of the values to choose from was meant.
+    Chosen,
+    /// A value became an array of one element.
+    Wrapped,
+    /// An element took the place of its array.
+    Unwrapped,
+    /// A value became the only member of an object.
+    Keyed,
+    /// A member got the name that it has in the schema.
+    Renamed,
+    /// A member was left out.
+    Dropped,
+    /// A missing member was filled in.
+    Filled,
+}
+
+impl ChangeKind {
+    /// How unlikely it is that this was meant.
+    fn cost(self) -> u32 {
+        match self {
+            Self::Null | Self::Boolean | Self::Number | Self::Parsed | Self::Filled | Self::Renamed => 1,
+            Self::Text | Self::Chosen | Self::Dropped => 2,
+            Self::Wrapped | Self::Unwrapped => 3,
+            Self::Written => 4,
+            Self::Keyed => 5,
+        }
+    }
+
+    /// The kind in a word.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Null => "null",
+            Self::Text => "text",
+            Self::Written => "written",
+            Self::Parsed => "parsed",
+            Self::Chosen => "chosen",
+            Self::Wrapped => "wrapped",
+            Self::Unwrapped => "unwrapped",
+            Self::Keyed => "keyed",
+            Self::Renamed => "renamed",
+            Self::Dropped => "dropped",
+            Self::Filled => "filled",
+        }
+    }
+}
+
+/// Something that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where, like `$.items[2].name`.
+    pub path: String,
+    /// What, in words, without the value itself.
+    pub detail: String,
+}
+
+/// How to fit a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What becomes of members that are not there.
+    pub missing: Missing,
+    /// Whether a text is whole.
+    pub extent: Extent,
+}
+
+/// What becomes of members that are not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Missing {
+    /// They stay away; a required one is a problem.
+    #[default]
+    Keep,
+    /// They become `null` where that is allowed.
+    Null,
+    /// They become `null`, or empty where only an array or a map is allowed: something to show while the
+    /// rest is still to come.
+    Blank,
+    /// Required ones become what the schema offers: its default, its first choice, an empty container.
+    Infer,
+}
+
+/// Whether a text is whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Extent {
+    /// All of it is there.
+    #[default]
+    Whole,
+    /// It is the beginning of a longer one: a number at its end is not complete.
+    Prefix,
 }
 
 /// A place in a document, with what the schema says about it.
@@ -32,7 +206,45 @@ pub struct Place<'s> {
 impl Schema {
     /// Reads a schema. Words it does not know say nothing, as the standard wants it.
     pub fn new(schema: &Value) -> Self {
-        Self { graph: Graph::new(schema) }
+        Self {
+            graph: Graph::new(schema),
+            #[cfg(feature = "schema")]
+            validator: validate::Lazy::new(schema),
+        }
+    }
+
+    /// Fits a value to the schema.
+    ///
+    /// Only types, choices, members and elements are looked at; what a schema says beyond that (lengths,
+    /// patterns, ranges) is for [`validate`](Schema::validate).
+    pub fn coerce(&self, value: &Value) -> Fit {
+        self.coerce_with(value, Options::default())
+    }
+
+    /// Fits a value to the schema, as `options` say.
+    pub fn coerce_with(&self, value: &Value, options: Options) -> Fit {
+        let trial = Coercer::new(&self.graph, options, Reach::Value, value).fit(Graph::ROOT, value);
+        Fit::new(trial, || value.clone())
+    }
+
+    /// Reads the value that the schema wants out of an answer: JSON, broken JSON, JSON in prose or in
+    /// fenced blocks, or a plain sentence that names the value. Of all that can be found there, what fits
+    /// with the fewest changes is taken.
+    ///
+    /// ```
+    /// use callweave::json::schema::Schema;
+    /// use serde_json::json;
+    ///
+    /// let schema = Schema::new(&json!({"type": "boolean"}));
+    /// assert_eq!(schema.read("The answer is **True**.").value, true);
+    /// ```
+    pub fn read(&self, text: &str) -> Fit {
+        self.read_with(text, Options::default())
+    }
+
+    /// Reads the value out of an answer, as `options` say.
+    pub fn read_with(&self, text: &str, options: Options) -> Fit {
+        read::read(&self.graph, text, options)
     }
 
     /// What the schema says about the whole value.
@@ -44,6 +256,18 @@ impl Schema {
     /// The types allowed for the parameter `name`; [`Types::ANY`] where the schema does not say.
     pub fn property(&self, name: &str) -> Types {
         self.root().property(name).map_or(Types::ANY, |place| place.types())
+    }
+}
+
+impl Fit {
+    fn new(trial: Trial, unchanged: impl FnOnce() -> Value) -> Self {
+        let value = trial.value.unwrap_or_else(unchanged);
+        Self { value, changes: trial.changes, problems: trial.problems }
+    }
+
+    /// Whether the value was left as it was written.
+    pub fn is_unchanged(&self) -> bool {
+        self.changes.is_empty()
     }
 }
 
@@ -82,7 +306,7 @@ impl<'s> Place<'s> {
         while let Some(&start) = seen.get(at) {
             at += 1;
             let mut together = None;
-            for id in self.graph.conjunction(start) {
+            for &id in &self.graph.node(start).together {
                 if let Some(next) = next(self.graph, id) {
                     let known = together.unwrap_or(Types::ANY);
                     together = Some(known & self.graph.node(next).types);
@@ -101,6 +325,16 @@ impl<'s> Place<'s> {
         }
         ids.dedup();
         Some(Self { graph: self.graph, ids, types })
+    }
+}
+
+/// Appends the step into the member `key` to a path.
+fn push_key(path: &mut String, key: &str) {
+    if crate::json::partial::is_name(key) {
+        path.push('.');
+        path.push_str(key);
+    } else {
+        path.push_str(&format!("[{}]", Value::from(key)));
     }
 }
 

@@ -1,0 +1,539 @@
+//! Fitting a value to a schema, with a record of every change.
+//!
+//! Each place is tried in every way that its schema allows, each change has a price, and the cheapest
+//! way wins; what fits as it was written costs nothing and stays.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Number, Value};
+
+use super::graph::{Graph, Id, Node};
+use super::scalar::{self, Reach};
+use super::{Change, ChangeKind, Missing, Options, Problem, Types};
+
+/// What is deeper than this, in the value and in the schema together, is left as it is.
+const MAX_DEPTH: usize = 256;
+/// How many trials each part of a value gets on average before the rest is left as it is: alternatives
+/// inside alternatives multiply.
+const TRIALS_PER_PART: usize = 64;
+/// What one problem costs: more than all changes that could avoid it.
+const PROBLEM: u32 = 10_000;
+
+/// One way to fit a value.
+#[derive(Debug, Default)]
+pub(super) struct Trial {
+    /// The value; nothing if it is as it was.
+    pub(super) value: Option<Value>,
+    pub(super) cost: u32,
+    pub(super) changes: Vec<Change>,
+    pub(super) problems: Vec<Problem>,
+}
+
+pub(super) struct Coercer<'s> {
+    graph: &'s Graph,
+    options: Options,
+    reach: Reach,
+    path: Vec<Segment>,
+    depth: usize,
+    /// The schemas that are being tried on the same value: one that comes again leads nowhere.
+    trail: Vec<Id>,
+    trials_left: usize,
+}
+
+enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+impl Trial {
+    /// Goes on with the outcome of `next`, which was given this trial's value.
+    fn then(&mut self, next: Self) {
+        if next.value.is_some() {
+            self.value = next.value;
+        }
+        self.absorb(next.cost, next.changes, next.problems);
+    }
+
+    fn absorb(&mut self, cost: u32, changes: Vec<Change>, problems: Vec<Problem>) {
+        self.cost = self.cost.saturating_add(cost);
+        self.changes.extend(changes);
+        self.problems.extend(problems);
+    }
+}
+
+impl<'s> Coercer<'s> {
+    /// For fitting `value`.
+    pub(super) fn new(graph: &'s Graph, options: Options, reach: Reach, value: &Value) -> Self {
+        let trials_left = (parts(value) + TRIALS_PER_PART).saturating_mul(TRIALS_PER_PART);
+        Self { graph, options, reach, path: Vec::new(), depth: 0, trail: Vec::new(), trials_left }
+    }
+
+    pub(super) fn fit(&mut self, id: Id, value: &Value) -> Trial {
+        if self.depth == MAX_DEPTH {
+            return self.problem("nested too deep to be fitted".to_owned());
+        }
+        if self.trials_left == 0 {
+            return self.problem("too many alternatives to be fitted".to_owned());
+        }
+        if self.trail.contains(&id) {
+            return self.problem("the schema leads back to itself".to_owned());
+        }
+        self.trials_left -= 1;
+        self.depth += 1;
+        self.trail.push(id);
+        let trial = self.fit_here(id, value);
+        self.trail.pop();
+        self.depth -= 1;
+        trial
+    }
+
+    /// Fits another value than the one that is being fitted: a part of it, or what it was converted to.
+    fn fit_other(&mut self, id: Id, value: &Value) -> Trial {
+        let trail = std::mem::take(&mut self.trail);
+        let trial = self.fit(id, value);
+        self.trail = trail;
+        trial
+    }
+
+    fn fit_here(&mut self, id: Id, value: &Value) -> Trial {
+        if let Some(choices) = self.graph.choices(id) {
+            return self.fit_choice(id, &choices, value);
+        }
+        let mut trial = Trial::default();
+        for group in self.graph.together(id).flat_map(|node| &node.any) {
+            let next = self.fit_best(group, trial.value.as_ref().unwrap_or(value));
+            trial.then(next);
+        }
+        let next = self.fit_own(id, trial.value.as_ref().unwrap_or(value));
+        trial.then(next);
+        trial
+    }
+
+    /// The cheapest of several schemas, the first of equals.
+    fn fit_best(&mut self, branches: &[Id], value: &Value) -> Trial {
+        let mut best: Option<Trial> = None;
+        for &branch in branches {
+            let trial = self.fit(branch, value);
+            if best.as_ref().is_none_or(|best| trial.cost < best.cost) {
+                best = Some(trial);
+            }
+            if best.as_ref().is_some_and(|best| best.cost == 0) {
+                break;
+            }
+        }
+        best.unwrap_or_default()
+    }
+
+    fn fit_choice(&mut self, id: Id, choices: &[scalar::Choice], value: &Value) -> Trial {
+        let types = self.graph.node(id).types;
+        if choices.iter().any(|choice| is_same(&choice.value, value))
+            || (value.is_null() && types.allows_null())
+        {
+            return Trial::default();
+        }
+        if let Some(chosen) = scalar::choose(choices, value, self.reach) {
+            return self.change(ChangeKind::Chosen, value, chosen.clone());
+        }
+        let found = match value {
+            Value::String(text) if types.allows_null() && scalar::is_null_word(text.trim()) => {
+                return self.change(ChangeKind::Null, value, Value::Null);
+            }
+            Value::Array(elements) => self.pick(elements),
+            _ => None,
+        };
+        match found {
+            Some(element) => {
+                let mut trial = self.change(ChangeKind::Unwrapped, value, element.clone());
+                let next = self.fit_choice(id, choices, &element);
+                trial.then(next);
+                trial
+            }
+            None => self.problem(format!("{} is none of the values to choose from", brief(value))),
+        }
+    }
+
+    /// The element that stands for a whole array: its only one, or in prose its first.
+    fn pick(&self, elements: &[Value]) -> Option<Value> {
+        match elements {
+            [element] => Some(element.clone()),
+            [element, ..] if self.reach == Reach::Prose => Some(element.clone()),
+            _ => None,
+        }
+    }
+
+    /// Fits to what the schema says itself, alternatives aside.
+    fn fit_own(&mut self, id: Id, value: &Value) -> Trial {
+        let types = self.graph.node(id).types;
+        if !types.contains(Types::of(value)) {
+            return self.convert(id, types, value);
+        }
+        match value {
+            Value::Object(members) => self.fit_members(id, members, value),
+            Value::Array(elements) => self.fit_elements(id, elements),
+            _ => Trial::default(),
+        }
+    }
+
+    /// Fits a value of a type that is not allowed: the cheapest conversion to one that is.
+    fn convert(&mut self, id: Id, types: Types, value: &Value) -> Trial {
+        let mut best: Option<Trial> = None;
+        for (kind, converted) in self.conversions(id, types, value) {
+            let mut trial = self.change(kind, value, converted);
+            let next = self.fit_other(id, trial.value.as_ref().unwrap_or(value));
+            trial.then(next);
+            if best.as_ref().is_none_or(|best| trial.cost < best.cost) {
+                best = Some(trial);
+            }
+        }
+        let fits = |trial: &Trial| trial.problems.is_empty();
+        let failed = || self.problem(format!("{} where {types} is wanted", brief(value)));
+        best.filter(fits).unwrap_or_else(failed)
+    }
+
+    fn conversions(&self, id: Id, types: Types, value: &Value) -> Vec<(ChangeKind, Value)> {
+        let mut found = Vec::new();
+        match value {
+            Value::String(text) => {
+                let text = text.trim();
+                if types.allows_null() && scalar::is_null_word(text) {
+                    found.push((ChangeKind::Null, Value::Null));
+                }
+                if types.allows_boolean()
+                    && let Some(truth) = scalar::boolean(text, self.reach)
+                {
+                    found.push((ChangeKind::Boolean, Value::Bool(truth)));
+                }
+                if types.allows_integer()
+                    && let Some(number) = scalar::number(text, self.reach)
+                {
+                    found.push((ChangeKind::Number, Value::Number(number)));
+                }
+                let is_container = (text.starts_with('{') && types.allows_object())
+                    || (text.starts_with('[') && types.allows_array());
+                if is_container && let Some(parsed) = super::read::mended(text) {
+                    found.push((ChangeKind::Parsed, parsed));
+                }
+            }
+            Value::Number(number) => {
+                if types.allows_string() {
+                    found.push((ChangeKind::Text, Value::String(number.to_string())));
+                }
+                if types.allows_boolean() && matches!(number.as_str(), "0" | "1") {
+                    found.push((ChangeKind::Boolean, Value::Bool(number.as_str() == "1")));
+                }
+            }
+            Value::Bool(_) if types.allows_string() => {
+                found.push((ChangeKind::Text, Value::String(value.to_string())));
+            }
+            Value::Array(elements) => {
+                found.extend(self.pick(elements).map(|element| (ChangeKind::Unwrapped, element)));
+                if types.allows_string() {
+                    found.push((ChangeKind::Written, Value::String(value.to_string())));
+                }
+            }
+            Value::Object(_) if types.allows_string() => {
+                found.push((ChangeKind::Written, Value::String(value.to_string())));
+            }
+            Value::Object(_) | Value::Bool(_) | Value::Null => {}
+        }
+        if types.allows_array() && !value.is_null() && !value.is_array() {
+            found.push((ChangeKind::Wrapped, Value::Array(vec![value.clone()])));
+        }
+        if types.allows_object()
+            && !value.is_null()
+            && let Some(name) = self.only_member(id)
+        {
+            found.push((ChangeKind::Keyed, keyed(name, value)));
+        }
+        // A type that is not allowed would be converted again, without end.
+        found.retain(|(_, converted)| types.contains(Types::of(converted)));
+        found
+    }
+
+    /// The member that a bare value in prose must be, where the object has only one.
+    fn only_member(&self, id: Id) -> Option<&'s str> {
+        let graph = self.graph;
+        let mut names = graph.together(id).flat_map(|node| &node.properties).map(|(name, _)| name.as_str());
+        match (self.reach, names.next(), names.next()) {
+            (Reach::Prose, Some(name), None) => Some(name),
+            _ => None,
+        }
+    }
+
+    fn fit_elements(&mut self, id: Id, elements: &[Value]) -> Trial {
+        let graph = self.graph;
+        let mut trial = Trial::default();
+        let mut fitted: Vec<Option<Value>> = Vec::with_capacity(elements.len());
+        for (index, element) in elements.iter().enumerate() {
+            let schemas =
+                graph.together(id).filter_map(|node| node.prefix.get(index).copied().or(node.items));
+            self.path.push(Segment::Index(index));
+            let inner = self.fit_all(schemas, element);
+            self.path.pop();
+            fitted.push(inner.value);
+            trial.absorb(inner.cost, inner.changes, inner.problems);
+        }
+        if fitted.iter().any(Option::is_some) {
+            let all = fitted.into_iter().zip(elements);
+            trial.value = Some(all.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect());
+        }
+        trial
+    }
+
+    fn fit_all(&mut self, schemas: impl Iterator<Item = Id>, value: &Value) -> Trial {
+        let mut trial = Trial::default();
+        for schema in schemas {
+            let next = self.fit_other(schema, trial.value.as_ref().unwrap_or(value));
+            trial.then(next);
+        }
+        trial
+    }
+
+    fn fit_members(&mut self, id: Id, members: &Map<String, Value>, value: &Value) -> Trial {
+        let graph = self.graph;
+        let shape = Shape::new(graph, id);
+        if let Some(name) = self.only_member(id)
+            && !members.is_empty()
+            && members.keys().all(|key| shape.name_of(key, members).is_none())
+        {
+            let mut trial = self.change(ChangeKind::Keyed, value, keyed(name, value));
+            let next = self.fit_other(id, trial.value.as_ref().unwrap_or(value));
+            trial.then(next);
+            if trial.problems.is_empty() {
+                return trial;
+            }
+        }
+        let mut trial = Trial::default();
+        // Name, new value if it changed, and the value as it was.
+        let mut kept: Vec<(&str, Option<Value>, &Value)> = Vec::with_capacity(members.len());
+        for (key, member) in members {
+            self.path.push(Segment::Key(key.clone()));
+            let name = shape.name_of(key, members).unwrap_or(key);
+            if name != key {
+                let renamed = self.change(ChangeKind::Renamed, &key.as_str().into(), name.into());
+                trial.absorb(renamed.cost, renamed.changes, renamed.problems);
+            }
+            let schemas = shape.schemas(name);
+            let is_droppable = if schemas.is_empty() {
+                shape.is_closed
+            } else {
+                member.is_null() && !shape.is_required(name) && !shape.allows_null(&schemas)
+            };
+            if is_droppable {
+                let dropped = self.change(ChangeKind::Dropped, member, Value::Null);
+                trial.absorb(dropped.cost, dropped.changes, dropped.problems);
+            } else {
+                let inner = self.fit_all(schemas.iter().copied(), member);
+                // An undeclared member is no problem, but makes an alternative less likely.
+                let surprise = u32::from(schemas.is_empty() && shape.has_properties());
+                trial.absorb(inner.cost.saturating_add(surprise), inner.changes, inner.problems);
+                kept.push((name, inner.value, member));
+            }
+            self.path.pop();
+        }
+        let names: HashSet<&str> = kept.iter().map(|(name, ..)| *name).collect();
+        let added = self.add_missing(&shape, &names, &mut trial);
+        if !trial.changes.is_empty() {
+            let kept = kept.into_iter();
+            let kept = kept.map(|(name, new, old)| (name.to_owned(), new.unwrap_or_else(|| old.clone())));
+            trial.value = Some(Value::Object(kept.chain(added).collect()));
+        }
+        trial
+    }
+
+    fn add_missing(
+        &mut self,
+        shape: &Shape<'_>,
+        names: &HashSet<&str>,
+        trial: &mut Trial,
+    ) -> Vec<(String, Value)> {
+        let mut added = Vec::new();
+        for (name, schema) in shape.missing(names) {
+            let is_required = shape.is_required(name);
+            self.path.push(Segment::Key(name.to_owned()));
+            let next = match self.stand_in(schema, is_required) {
+                Some(value) => self.change(ChangeKind::Filled, &Value::Null, value),
+                None if is_required => self.problem("missing".to_owned()),
+                None => Trial::default(),
+            };
+            self.path.pop();
+            trial.absorb(next.cost, next.changes, next.problems);
+            added.extend(next.value.map(|value| (name.to_owned(), value)));
+        }
+        added
+    }
+
+    /// What stands in for a missing member, as the options allow.
+    fn stand_in(&self, schema: Option<Id>, is_required: bool) -> Option<Value> {
+        let types = schema.map_or(Types::ANY, |id| self.graph.node(id).types);
+        match self.options.missing {
+            Missing::Keep => None,
+            Missing::Null => types.allows_null().then_some(Value::Null),
+            Missing::Blank if types.is_any() => Some(Value::Null),
+            Missing::Blank if types.allows_null() => Some(Value::Null),
+            Missing::Blank if types == Types::ARRAY => Some(Value::Array(Vec::new())),
+            Missing::Blank if types == Types::OBJECT && !self.has_properties(schema) => {
+                Some(Value::Object(Map::new()))
+            }
+            Missing::Blank => Some(Value::Null),
+            Missing::Infer if is_required => self.inferred(schema?, types),
+            Missing::Infer => None,
+        }
+    }
+
+    fn has_properties(&self, schema: Option<Id>) -> bool {
+        schema.is_some_and(|id| self.graph.together(id).any(|node| !node.properties.is_empty()))
+    }
+
+    /// What the schema itself offers for a member: its default, its first choice, an empty container.
+    fn inferred(&self, schema: Id, types: Types) -> Option<Value> {
+        let default = self.graph.together(schema).find_map(|node| node.default.clone());
+        let choice = || self.graph.choices(schema)?.into_iter().next().map(|choice| choice.value);
+        default.or_else(choice).or(match types {
+            Types::ARRAY => Some(Value::Array(Vec::new())),
+            Types::OBJECT => Some(Value::Object(Map::new())),
+            _ => None,
+        })
+    }
+
+    fn change(&self, kind: ChangeKind, from: &Value, to: Value) -> Trial {
+        let change = Change { path: self.path(), kind, from: from.clone(), to: to.clone() };
+        Trial { value: Some(to), cost: kind.cost(), changes: vec![change], problems: Vec::new() }
+    }
+
+    fn problem(&self, detail: String) -> Trial {
+        let problem = Problem { path: self.path(), detail };
+        Trial { cost: PROBLEM, problems: vec![problem], ..Trial::default() }
+    }
+
+    fn path(&self) -> String {
+        let mut path = String::from("$");
+        for segment in &self.path {
+            match segment {
+                Segment::Key(key) => super::push_key(&mut path, key),
+                Segment::Index(index) => path.push_str(&format!("[{index}]")),
+            }
+        }
+        path
+    }
+}
+
+/// What the schemas of one place say about the members of an object, taken together.
+struct Shape<'s> {
+    graph: &'s Graph,
+    nodes: Vec<&'s Node>,
+    is_closed: bool,
+}
+
+impl<'s> Shape<'s> {
+    fn new(graph: &'s Graph, id: Id) -> Self {
+        let nodes: Vec<&Node> = graph.together(id).collect();
+        let is_closed = nodes.iter().any(|node| node.is_closed);
+        Self { graph, nodes, is_closed }
+    }
+
+    fn properties(&self) -> impl Iterator<Item = (&'s str, Id)> {
+        self.nodes.iter().flat_map(|node| &node.properties).map(|(name, id)| (name.as_str(), *id))
+    }
+
+    fn has_properties(&self) -> bool {
+        self.nodes.iter().any(|node| !node.properties.is_empty())
+    }
+
+    fn is_required(&self, name: &str) -> bool {
+        self.nodes.iter().any(|node| node.required.iter().any(|required| required == name))
+    }
+
+    fn allows_null(&self, schemas: &[Id]) -> bool {
+        schemas.iter().all(|&id| self.graph.node(id).types.allows_null())
+    }
+
+    /// Which declared member `key` is: by its name, else by the spelling of its name or by its title, if
+    /// the object has no such member already.
+    fn name_of<'k>(&self, key: &'k str, members: &Map<String, Value>) -> Option<&'k str>
+    where
+        's: 'k,
+    {
+        if self.properties().any(|(name, _)| name == key) {
+            return Some(key);
+        }
+        let spelled = scalar::letters_and_digits(key);
+        let is_meant = |(name, id): &(&str, Id)| {
+            let title = self.graph.title(*id);
+            !members.contains_key(*name)
+                && (title == Some(key)
+                    || (!spelled.is_empty() && scalar::letters_and_digits(name) == spelled))
+        };
+        let mut meant = self.properties().filter(is_meant);
+        match (meant.next(), meant.next()) {
+            (Some((name, _)), None) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The schemas for the member `name`.
+    fn schemas(&self, name: &str) -> Vec<Id> {
+        let of = |node: &&Node| {
+            let named = node.properties.iter().filter(|(other, _)| other == name).map(|(_, id)| *id);
+            let by_pattern =
+                node.patterns.iter().filter(|(pattern, _)| pattern.matches(name)).map(|(_, id)| *id);
+            let found: Vec<Id> = named.chain(by_pattern).collect();
+            if found.is_empty() { node.additional.into_iter().collect() } else { found }
+        };
+        self.nodes.iter().flat_map(of).collect()
+    }
+
+    /// The declared and required members that `members` has not.
+    fn missing(&self, members: &HashSet<&str>) -> Vec<(&'s str, Option<Id>)> {
+        let mut missing: Vec<(&str, Option<Id>)> = Vec::new();
+        let declared = self.properties().map(|(name, id)| (name, Some(id)));
+        let required = self.nodes.iter().flat_map(|node| &node.required).map(|name| (name.as_str(), None));
+        for (name, id) in declared.chain(required) {
+            if !members.contains(name) && missing.iter().all(|(other, _)| *other != name) {
+                missing.push((name, id));
+            }
+        }
+        missing
+    }
+}
+
+/// How many values stand in a value, itself included.
+fn parts(value: &Value) -> usize {
+    let mut count = 0;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        count += 1;
+        match value {
+            Value::Array(elements) => open.extend(elements),
+            Value::Object(members) => open.extend(members.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    count
+}
+
+fn keyed(name: &str, value: &Value) -> Value {
+    Value::Object(Map::from_iter([(name.to_owned(), value.clone())]))
+}
+
+/// Whether two values are the same to JSON Schema, for which `1` and `1.0` are.
+fn is_same(one: &Value, other: &Value) -> bool {
+    let is_decimal = |number: &Number| number.as_str().contains(['.', 'e', 'E']);
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) if is_decimal(one) || is_decimal(other) => {
+            one.as_f64() == other.as_f64()
+        }
+        _ => one == other,
+    }
+}
+
+/// A value in a message: short, and only as much of it as tells which one it is.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::String(_) => "a string".to_owned(),
+        Value::Null | Value::Bool(_) => value.to_string(),
+        Value::Number(_) => "a number".to_owned(),
+    }
+}

@@ -1,0 +1,123 @@
+//! Full validation, and what follows from it.
+
+use std::sync::{Arc, OnceLock};
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::{Change, Options, Problem, Schema};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What to do with arguments that come with a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Nothing: they pass unseen.
+    Off,
+    /// Say what is wrong with them and let them pass.
+    Validate,
+    /// Fit them, and say what is wrong with the result.
+    #[default]
+    Coerce,
+    /// Refuse them if anything is wrong with them as written.
+    Reject,
+}
+
+/// What became of arguments under a [`Policy`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The arguments: as they were written, unless there are changes.
+    pub value: Value,
+    /// Every change that was made.
+    pub changes: Vec<Change>,
+    /// What is wrong with the value.
+    pub problems: Vec<Problem>,
+}
+
+/// The validator, made when it is first needed.
+#[derive(Clone)]
+pub(super) struct Lazy {
+    schema: Arc<Value>,
+    validator: Arc<OnceLock<std::result::Result<Validator, String>>>,
+}
+
+impl Lazy {
+    pub(super) fn new(schema: &Value) -> Self {
+        Self { schema: Arc::new(schema.clone()), validator: Arc::default() }
+    }
+
+    fn get(&self) -> Result<&Validator> {
+        let make = || jsonschema::validator_for(&self.schema).map_err(|error| error.to_string());
+        let validator = self.validator.get_or_init(make).as_ref();
+        validator
+            .map_err(|error| Error::new(ErrorKind::Invalid, 0, format!("the schema is not valid: {error}")))
+    }
+}
+
+impl std::fmt::Debug for Lazy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.schema.fmt(f)
+    }
+}
+
+impl Schema {
+    /// What is wrong with a value by the whole of JSON Schema; nothing if it is valid. Fails where the
+    /// schema itself is not valid.
+    pub fn validate(&self, value: &Value) -> Result<Vec<Problem>> {
+        let problem = |error: jsonschema::ValidationError<'_>| {
+            let path = path_of(&error.instance_path().to_string(), value);
+            Problem { path, detail: error.masked().to_string() }
+        };
+        Ok(self.validator.get()?.iter_errors(value).map(problem).collect())
+    }
+
+    /// Applies a policy to arguments. Fails where they are refused, or where the schema is not valid.
+    ///
+    /// ```
+    /// use callweave::json::schema::{Policy, Schema};
+    /// use serde_json::json;
+    ///
+    /// let schema = Schema::new(&json!({"properties": {"n": {"type": "integer", "minimum": 1}}}));
+    /// let written = json!({"n": "5"});
+    /// assert_eq!(schema.apply(Policy::Coerce, &written)?.value, json!({"n": 5}));
+    /// assert_eq!(schema.apply(Policy::Validate, &written)?.problems[0].path, "$.n");
+    /// assert!(schema.apply(Policy::Reject, &written).is_err());
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn apply(&self, policy: Policy, value: &Value) -> Result<Outcome> {
+        let as_written = |problems| Outcome { value: value.clone(), changes: Vec::new(), problems };
+        match policy {
+            Policy::Off => Ok(as_written(Vec::new())),
+            Policy::Validate => Ok(as_written(self.validate(value)?)),
+            Policy::Coerce => {
+                let fit = self.coerce_with(value, Options::default());
+                let problems = self.validate(&fit.value)?;
+                Ok(Outcome { value: fit.value, changes: fit.changes, problems })
+            }
+            Policy::Reject => match self.validate(value)?.first() {
+                None => Ok(as_written(Vec::new())),
+                Some(problem) => {
+                    let detail =
+                        format!("arguments do not fit the schema: {}: {}", problem.path, problem.detail);
+                    Err(Error::new(ErrorKind::Invalid, 0, detail))
+                }
+            },
+        }
+    }
+}
+
+/// A JSON pointer into `value` as a path like `$.items[2].name`.
+fn path_of(pointer: &str, value: &Value) -> String {
+    let mut path = String::from("$");
+    let mut at = Some(value);
+    for step in pointer.split('/').skip(1) {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        if let Some(Value::Array(_)) = at {
+            path.push_str(&format!("[{step}]"));
+            at = step.parse().ok().and_then(|index: usize| at?.get(index));
+        } else {
+            super::push_key(&mut path, &step);
+            at = at.and_then(|value| value.get(&step));
+        }
+    }
+    path
+}

@@ -1,0 +1,193 @@
+//! Fitting to a schema: the cases in `data/json/schema`, laws, and the shared vectors.
+//!
+//! A case is `schema.json` with `input.json` (a value) or `input.txt` (an answer); `expected.json` is what
+//! must become of it, and is written anew by `BLESS=1`.
+
+#[path = "support/schema_vectors.rs"]
+mod schema_vectors;
+
+use std::path::Path;
+
+use callweave::json::schema::{Fit, Options, Schema, Types};
+use proptest::prelude::*;
+use schema_vectors::Row;
+use serde_json::{Value, json};
+
+fn shown(fit: &Fit) -> Value {
+    let change = |change: &callweave::json::schema::Change| json!({"path": change.path, "kind": change.kind.label(), "from": change.from, "to": change.to});
+    let problem =
+        |problem: &callweave::json::schema::Problem| format!("{}: {}", problem.path, problem.detail);
+    json!({
+        "value": fit.value,
+        "changes": fit.changes.iter().map(change).collect::<Vec<_>>(),
+        "problems": fit.problems.iter().map(problem).collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn cases() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/json/schema");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&folder).expect("the cases are there") {
+        let case = entry.expect("a readable folder").path();
+        let json = |name: &str| {
+            let text = std::fs::read_to_string(case.join(name)).ok()?;
+            Some(serde_json::from_str::<Value>(&text).expect("the file is JSON"))
+        };
+        let schema = Schema::new(&json("schema.json").expect("a case has a schema"));
+        let fit = match json("input.json") {
+            Some(value) => schema.coerce(&value),
+            None => schema.read(
+                std::fs::read_to_string(case.join("input.txt")).expect("a case has an input").trim_end(),
+            ),
+        };
+        if fit.problems.is_empty() {
+            let again = schema.coerce(&fit.value);
+            assert!(again.is_unchanged() && again.problems.is_empty(), "{case:?}: {again:?}");
+        }
+        let shown = format!("{:#}\n", shown(&fit));
+        let expected = case.join("expected.json");
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&expected, &shown).expect("the case can be written");
+        }
+        assert_eq!(shown, std::fs::read_to_string(&expected).unwrap_or_default(), "{case:?}");
+        count += 1;
+    }
+    assert!(count > 0, "no cases in {folder:?}");
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-99i64..99).prop_map(Value::from),
+        (-9.5f64..9.5).prop_map(Value::from),
+        prop_oneof!["[a-c]{0,2}", "[0-9]{1,3}", r"\[[0-9]\]", r#"\{"a":[0-9]\}"#, "true", "null"]
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 20, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec(("[a-c]", inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn any_schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({})),
+        prop::sample::select(vec!["null", "boolean", "integer", "number", "string", "array", "object"])
+            .prop_map(|word| json!({"type": word})),
+        Just(json!({"enum": ["a", "B", 1, null]})),
+        Just(json!({"type": ["string", "null"]})),
+        Just(json!({"type": "array", "items": {"$ref": "#"}})),
+        Just(json!({"type": "object", "properties": {"a": {"$ref": "#"}}})),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|items| json!({"type": "array", "items": items})),
+            (inner.clone(), inner.clone(), any::<bool>()).prop_map(|(a, b, is_open)| json!({
+                "type": "object",
+                "properties": {"a": a, "b": b},
+                "required": ["a"],
+                "additionalProperties": is_open,
+            })),
+            prop::collection::vec(inner.clone(), 1..3).prop_map(|branches| json!({"anyOf": branches})),
+            (inner.clone(), inner).prop_map(|(a, b)| json!({
+                "properties": {"a": a},
+                "allOf": [{"type": "object", "properties": {"b": b}}, {"required": ["b"]}],
+            })),
+        ]
+    })
+}
+
+proptest! {
+    /// A fitted value fits: nothing is left to change.
+    #[test]
+    fn fitting_twice_is_fitting_once(schema in any_schema(), value in any_value()) {
+        let schema = Schema::new(&schema);
+        let fit = schema.coerce(&value);
+        if fit.problems.is_empty() {
+            let again = schema.coerce(&fit.value);
+            prop_assert!(again.is_unchanged(), "{:?} then {:?}", fit, again);
+            prop_assert!(again.problems.is_empty(), "{:?} then {:?}", fit, again);
+            prop_assert!(schema.root().types().contains(Types::of(&fit.value)));
+        }
+        prop_assert_eq!(fit.value == value, fit.is_unchanged() || fit.value == value);
+    }
+
+    /// Any text can be read with any schema.
+    #[test]
+    fn no_text_is_a_panic(schema in any_schema(), text in r#"[\[\]{}":,a-c0-9 .`\n-]{0,40}"#) {
+        Schema::new(&schema).read_with(&text, Options::default());
+    }
+}
+
+#[cfg(feature = "schema")]
+proptest! {
+    /// What is valid as written is not touched.
+    #[test]
+    fn the_valid_stays(schema in any_schema(), value in any_value()) {
+        let schema = Schema::new(&schema);
+        if schema.validate(&value).is_ok_and(|problems| problems.is_empty()) {
+            let fit = schema.coerce(&value);
+            prop_assert!(fit.is_unchanged(), "{:?}", fit);
+            prop_assert!(fit.problems.is_empty(), "{:?}", fit);
+        }
+    }
+
+    /// What fitting leaves without problems is valid.
+    #[test]
+    fn the_fitted_is_valid(schema in any_schema(), value in any_value()) {
+        let schema = Schema::new(&schema);
+        let fit = schema.coerce(&value);
+        if fit.problems.is_empty() && let Ok(problems) = schema.validate(&fit.value) {
+            prop_assert!(problems.is_empty(), "{:?}: {:?}", fit, problems);
+        }
+    }
+}
+
+/// Alternatives inside alternatives multiply; the work is bounded all the same.
+#[test]
+fn nested_alternatives_end() {
+    let schema = Schema::new(&json!({
+        "$defs": {"n": {"anyOf": [
+            {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["x"]},
+            {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "required": ["y"]},
+        ]}},
+        "$ref": "#/$defs/n",
+    }));
+    let mut value = json!({});
+    for _ in 0..100 {
+        value = json!({"n": value});
+    }
+    assert!(!schema.coerce(&value).problems.is_empty());
+}
+
+/// The shared vectors that we answer otherwise, each with the reason.
+const DIFFERENCES: &[(&str, &str)] = &[];
+
+#[test]
+fn shared_vectors() {
+    let Some(rows) = schema_vectors::rows() else {
+        println!("skipped: the shared vectors are not here");
+        return;
+    };
+    let mut passed = 0;
+    let mut surprises = Vec::new();
+    for row in &rows {
+        let is_listed = DIFFERENCES.iter().any(|(name, _)| *name == row.name);
+        passed += usize::from(row.is_passed());
+        if row.is_passed() == is_listed {
+            let Row { name, source, kind, input, expected, schema, .. } = row;
+            let answer = row.answer();
+            surprises.push(format!(
+                "{source} {kind} {name} {input:?}\n  wanted {expected}\n  got    {answer}\n  schema {schema}"
+            ));
+        }
+    }
+    println!("{passed} of {} rows", rows.len());
+    println!("against the table:\n{}", surprises.join("\n"));
+    assert!(passed * 100 >= rows.len() * 70, "{passed} of {} rows", rows.len());
+}
