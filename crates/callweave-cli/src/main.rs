@@ -1,1 +1,95 @@
-fn main() {}
+//! The program `callweave`: decode, repair and extract what language models answered.
+//!
+//! Each command is one file in `commands/`. They share a few parts: [`input`] reads files and standard
+//! input as bytes come, [`render`] and [`terminal`] turn events into something to print, [`rows`] runs any
+//! command over JSON lines.
+
+mod commands;
+mod input;
+mod pretty;
+mod progress;
+mod render;
+mod rows;
+mod terminal;
+
+use std::io;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
+
+use commands::{completions, decode, demo, man, protocols};
+
+const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Turn whatever a language model answered into clean events and one finished message
+#[derive(Parser)]
+#[command(name = "callweave", version, styles = STYLES, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  callweave demo                            see it work on a sample
+  curl -sN … | callweave decode             watch an answer as it streams
+  callweave decode answer.sse | jq .        one finished message as JSON
+
+On a terminal answers are shown in colour as they grow; piped, they are plain JSON.")]
+struct Cli {
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    #[arg(help = "When to use colour: auto, always or never")]
+    color: ColorChoice,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Decode(decode::Decode),
+    Demo(demo::Demo),
+    Protocols(protocols::Protocols),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.color {
+        ColorChoice::Auto => {}
+        ColorChoice::Always => anstream::ColorChoice::Always.write_global(),
+        ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    let done = match cli.command {
+        Command::Decode(decode) => decode.run(),
+        Command::Demo(demo) => demo.run(),
+        Command::Protocols(protocols) => protocols.run(),
+        Command::Completions(completions) => completions.run(&mut Cli::command()),
+        Command::Man(man) => man.run(&Cli::command()),
+    };
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    if is_broken_pipe(&error) {
+        return ExitCode::SUCCESS;
+    }
+    let label = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    anstream::eprintln!("{label}error:{label:#} {error:#}");
+    ExitCode::FAILURE
+}
+
+/// Whether whoever read our output has gone away: `callweave … | head` is no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

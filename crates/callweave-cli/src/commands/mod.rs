@@ -1,0 +1,7 @@
+//! The commands, one file each.
+
+pub(crate) mod completions;
+pub(crate) mod decode;
+pub(crate) mod demo;
+pub(crate) mod man;
+pub(crate) mod protocols;

@@ -1,0 +1,43 @@
+//! `callweave protocols`: the table of wire languages.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Result;
+use callweave::protocol::TABLE;
+use clap::Args;
+use serde_json::json;
+
+/// List the protocols that answers are read in
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  callweave protocols                  a table to read
+  callweave protocols | jq -r .name    one JSON object per line when piped")]
+pub(crate) struct Protocols {}
+
+impl Protocols {
+    pub(crate) fn run(&self) -> Result<()> {
+        if !io::stdout().is_terminal() {
+            let rows: String = TABLE
+                .iter()
+                .map(|row| {
+                    format!("{}\n", json!({"name": row.name, "aliases": row.aliases, "title": row.title}))
+                })
+                .collect();
+            return Ok(io::stdout().write_all(rows.as_bytes())?);
+        }
+        let (name, dim) = (AnsiColor::Cyan.on_default().bold(), Style::new().dimmed());
+        let width = TABLE.iter().map(|row| row.name.len()).max().unwrap_or(0);
+        let mut table = String::new();
+        for row in TABLE {
+            write!(table, "{name}{:width$}{name:#}  {}", row.name, row.title)?;
+            if !row.aliases.is_empty() {
+                write!(table, "  {dim}also {}{dim:#}", row.aliases.join(", "))?;
+            }
+            table.push('\n');
+        }
+        Ok(anstream::stdout().write_all(table.as_bytes())?)
+    }
+}

@@ -1,0 +1,386 @@
+//! An answer for people: text as it comes, thoughts dimmed, calls with indented arguments, what it cost.
+//!
+//! A terminal only goes forward, and parallel calls grow side by side. So one block is *live* and shown as
+//! it grows; blocks that began after it wait, and are shown when it has ended.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use callweave::accumulator::Accumulator;
+use callweave::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, Sink};
+use callweave::message::{Message, ToolCall};
+
+use crate::pretty::{Pretty, visible};
+use crate::render::Render;
+
+const DIM: Style = Style::new().dimmed();
+const THOUGHT: Style = Style::new().dimmed().italic();
+const TEXT: Style = Style::new();
+const NAME: Style = AnsiColor::Magenta.on_default().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const WARNING: Style = AnsiColor::Yellow.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+
+/// Columns before the arguments of a call.
+const MARGIN: usize = 2;
+/// Characters of a value of unknown size that are shown.
+const EXCERPT: usize = 160;
+
+/// The view of an answer. See the [module](self).
+#[derive(Default)]
+pub(crate) struct View {
+    page: Page,
+    live: Option<Block>,
+    waiting: VecDeque<Block>,
+    /// What is told at the end: usage, finish, notices. It gets no content.
+    ledger: Accumulator,
+    annotations: usize,
+    has_header: bool,
+}
+
+struct Block {
+    id: BlockId,
+    choice: u32,
+    kind: BlockKind<'static>,
+    /// For a call its whole argument text, else only what is not shown yet.
+    text: String,
+    correction: Option<String>,
+    completion: Option<Completion>,
+    pretty: Pretty,
+}
+
+impl<'e> Sink<Event<'e>> for View {
+    fn put(&mut self, event: Event<'e>) {
+        let choice = event.choice;
+        match event.body {
+            Body::BlockStart { block, kind } => self.start(block, choice, kind.into_owned()),
+            Body::Delta { block, text } => self.grow(block, &text),
+            Body::Identity { block, id: given } => {
+                if let Some(BlockKind::ToolCall { id, .. }) = self.block(block).map(|block| &mut block.kind) {
+                    *id = Some(given.into_owned().into());
+                }
+            }
+            Body::Correction { block, text } => {
+                if let Some(block) = self.block(block) {
+                    block.correction = Some(text.into_owned());
+                }
+            }
+            Body::BlockEnd { block, completion } => self.end(block, completion),
+            Body::ToolResult { value, .. } => {
+                self.header();
+                self.page.line(DIM, "result", &excerpt(&value));
+            }
+            Body::Error { ref message, .. } => {
+                self.header();
+                self.page.line(BAD, "upstream error", message);
+            }
+            Body::Annotation { .. } => self.annotations += 1,
+            Body::Start { .. } | Body::Usage { .. } | Body::Finish { .. } | Body::Notice(_) => {
+                self.ledger.put(event);
+            }
+            Body::ReasoningDetail { .. }
+            | Body::Logprobs { .. }
+            | Body::Markup { .. }
+            | Body::Foreign { .. } => {}
+        }
+    }
+}
+
+impl Render for View {
+    fn print(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.page.out.as_bytes());
+        self.page.out.clear();
+    }
+
+    fn finish(&mut self) {
+        let open: Vec<_> = self.live.iter().chain(&self.waiting).map(|block| block.id).collect();
+        for block in open {
+            self.end(block, Completion::Cut);
+        }
+        let message = self.ledger.take();
+        self.footer(&message);
+    }
+}
+
+impl View {
+    fn block(&mut self, id: BlockId) -> Option<&mut Block> {
+        self.live.iter_mut().chain(&mut self.waiting).find(|block| block.id == id)
+    }
+
+    fn start(&mut self, id: BlockId, choice: u32, kind: BlockKind<'static>) {
+        self.header();
+        let (text, pretty) = (String::new(), Pretty::new(MARGIN));
+        let block = Block { id, choice, kind, text, correction: None, completion: None, pretty };
+        if self.live.is_some() {
+            return self.waiting.push_back(block);
+        }
+        block.show_head(&mut self.page);
+        self.live = Some(block);
+    }
+
+    fn grow(&mut self, id: BlockId, text: &str) {
+        match &mut self.live {
+            Some(live) if live.id == id => live.show(text, &mut self.page),
+            _ => {
+                if let Some(block) = self.block(id) {
+                    block.text.push_str(text);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, id: BlockId, completion: Completion) {
+        if let Some(block) = self.block(id) {
+            block.completion = Some(completion);
+        }
+        while let Some(live) = self.live.take_if(|live| live.completion.is_some()) {
+            live.show_tail(&mut self.page);
+            self.live = self.waiting.pop_front();
+            if let Some(next) = &mut self.live {
+                next.show_head(&mut self.page);
+                let text = std::mem::take(&mut next.text);
+                next.show(&text, &mut self.page);
+            }
+        }
+    }
+
+    /// Who answers, above everything else.
+    fn header(&mut self) {
+        if std::mem::replace(&mut self.has_header, true) {
+            return;
+        }
+        let Message { id, model, .. } = self.ledger.message();
+        let known: Vec<_> = [model, id].into_iter().flatten().map(|word| printable(word)).collect();
+        if !known.is_empty() {
+            self.page.styled(DIM, &known.join(" · "));
+            self.page.gap();
+        }
+    }
+
+    /// Why it finished, what it cost, what was odd.
+    fn footer(&mut self, message: &Message) {
+        for choice in &message.choices {
+            let Some(finish) = &choice.finish else { continue };
+            let style = match finish.reason {
+                FinishReason::Stop | FinishReason::ToolCalls => GOOD,
+                FinishReason::Length | FinishReason::Other => WARNING,
+                FinishReason::ContentFilter | FinishReason::Error => BAD,
+            };
+            self.page.gap();
+            if message.choices.len() > 1 {
+                self.page.styled(DIM, &format!("choice {}: ", choice.number));
+            }
+            self.page.styled(style, reason_name(finish.reason));
+            if let Some(raw) = finish.raw.as_deref().filter(|raw| *raw != reason_name(finish.reason)) {
+                self.page.styled(DIM, &format!(" ({})", printable(raw)));
+            }
+        }
+        let mut facts = usage_facts(message);
+        match self.annotations {
+            0 => {}
+            1 => facts.push("1 annotation".to_owned()),
+            count => facts.push(format!("{count} annotations")),
+        }
+        if !facts.is_empty() {
+            match self.page.is_line_empty {
+                true => self.page.gap(),
+                false => self.page.styled(DIM, " · "),
+            }
+            self.page.styled(DIM, &facts.join(" · "));
+        }
+        for notice in &message.notices {
+            let detail = format!("{} (at byte {})", notice.detail, notice.offset);
+            self.page.line(WARNING, "notice", &detail);
+        }
+        self.page.end_line();
+    }
+}
+
+impl Block {
+    fn show_head(&self, page: &mut Page) {
+        page.gap();
+        if self.choice > 0 {
+            page.line(DIM, "choice", &self.choice.to_string());
+        }
+        match &self.kind {
+            BlockKind::Text => {}
+            BlockKind::Reasoning => page.line(DIM, "thinking", ""),
+            BlockKind::Refusal => page.line(BAD, "refusal", ""),
+            BlockKind::ToolCall { id, name, call, .. } => {
+                page.styled(NAME, "▸ ");
+                page.styled(NAME, if name.is_empty() { "(no name)" } else { name });
+                if let Some(id) = id {
+                    page.styled(DIM, &format!("  {}", printable(id)));
+                }
+                match call {
+                    CallKind::Function => {}
+                    CallKind::Custom => page.styled(DIM, "  custom"),
+                    CallKind::Builtin => page.styled(DIM, "  run by the provider"),
+                }
+                page.end_line();
+            }
+        }
+    }
+
+    fn show(&mut self, text: &str, page: &mut Page) {
+        match &self.kind {
+            BlockKind::Text | BlockKind::Refusal => page.flowing(TEXT, text),
+            BlockKind::Reasoning => page.flowing(THOUGHT, text),
+            BlockKind::ToolCall { call: CallKind::Custom, .. } => {
+                self.text.push_str(text);
+                page.flowing(TEXT, text);
+            }
+            BlockKind::ToolCall { .. } if text.is_empty() => {}
+            BlockKind::ToolCall { .. } => {
+                if self.text.is_empty() {
+                    page.out.push_str(&" ".repeat(MARGIN));
+                }
+                self.text.push_str(text);
+                self.pretty.push(text, &mut page.out);
+                (page.is_line_empty, page.is_gap) = (false, false);
+            }
+        }
+    }
+
+    fn show_tail(mut self, page: &mut Page) {
+        self.pretty.finish(&mut page.out);
+        page.end_line();
+        if let Some(text) = self.correction.take() {
+            page.line(WARNING, "corrected by the provider to", "");
+            self.text.clear();
+            self.show(&text, page);
+            self.pretty.finish(&mut page.out);
+            page.end_line();
+        }
+        if let Some(invalid) = self.into_call().and_then(|call| call.invalid()) {
+            page.line(BAD, "  ✗", &invalid.detail);
+        }
+    }
+
+    /// The call as a message would have it, if the block is one.
+    fn into_call(self) -> Option<ToolCall> {
+        let Self { id: block, kind: kind @ BlockKind::ToolCall { .. }, text, .. } = self else {
+            return None;
+        };
+        let mut accumulator = Accumulator::new();
+        accumulator.put(Event::new(0, Body::BlockStart { block, kind }));
+        accumulator.put(Event::new(0, Body::Delta { block, text: text.into() }));
+        let completion = self.completion.unwrap_or_default();
+        accumulator.put(Event::new(0, Body::BlockEnd { block, completion }));
+        accumulator.message().tool_calls().next().cloned()
+    }
+}
+
+/// What is to be printed, and where on the page we are.
+struct Page {
+    out: String,
+    /// Whether the line above is empty, or there is none.
+    is_gap: bool,
+    is_line_empty: bool,
+    /// Line ends that count only if more text follows.
+    line_ends: usize,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { out: String::new(), is_gap: true, is_line_empty: true, line_ends: 0 }
+    }
+}
+
+impl Page {
+    /// Text in one style, on the line we are on.
+    fn styled(&mut self, style: Style, text: &str) {
+        let _ = write!(self.out, "{style}{}{style:#}", printable(text));
+        self.is_line_empty = false;
+        self.is_gap = false;
+    }
+
+    /// A line of its own with a label.
+    fn line(&mut self, style: Style, label: &str, text: &str) {
+        self.end_line();
+        self.styled(style, label);
+        if !text.is_empty() {
+            self.out.push(' ');
+            self.styled(TEXT, text);
+        }
+        self.end_line();
+    }
+
+    /// Text that goes on where it stopped. Line ends around it are left out.
+    fn flowing(&mut self, style: Style, text: &str) {
+        for (at, line) in text.split('\n').enumerate() {
+            if at > 0 {
+                self.line_ends += 1;
+            }
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            if line.is_empty() {
+                continue;
+            }
+            if !self.is_line_empty {
+                self.out.extend(std::iter::repeat_n('\n', self.line_ends));
+            }
+            self.line_ends = 0;
+            self.styled(style, line);
+        }
+    }
+
+    fn end_line(&mut self) {
+        if !self.is_line_empty {
+            self.out.push('\n');
+        }
+        self.is_line_empty = true;
+        self.line_ends = 0;
+    }
+
+    /// An empty line between what was and what comes.
+    fn gap(&mut self) {
+        self.end_line();
+        if !std::mem::replace(&mut self.is_gap, true) {
+            self.out.push('\n');
+        }
+    }
+}
+
+fn printable(text: &str) -> String {
+    text.chars().map(visible).collect()
+}
+
+fn excerpt(value: &Json<'_>) -> String {
+    let text = value.as_str();
+    match text.char_indices().nth(EXCERPT) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+fn reason_name(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+        FinishReason::ToolCalls => "tool_calls",
+        FinishReason::ContentFilter => "content_filter",
+        FinishReason::Error => "error",
+        FinishReason::Other => "other",
+    }
+}
+
+fn usage_facts(message: &Message) -> Vec<String> {
+    let Some(usage) = &message.usage else { return Vec::new() };
+    let counters = usage.counters();
+    let side = |count: Option<u64>, word: &str, part: Option<u64>, part_word: &str| {
+        let count = count?;
+        Some(match part.filter(|part| *part > 0) {
+            Some(part) => format!("{count} {word} ({part} {part_word})"),
+            None => format!("{count} {word}"),
+        })
+    };
+    [
+        side(counters.input_tokens, "in", counters.cached_tokens, "cached"),
+        side(counters.output_tokens, "out", counters.reasoning_tokens, "reasoning"),
+        side(counters.total_tokens, "tokens", None, ""),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,100 @@
+//! Runs the real program and looks at what it prints.
+
+mod decode;
+mod meta;
+mod rows;
+mod streaming;
+mod terminal;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The program, with an environment that does not steer its output.
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_callweave"));
+    command.args(arguments).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "xterm-256color");
+    command
+}
+
+/// Runs the program to its end with `input` on standard input.
+fn run(arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
+    let mut child = program(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("standard input is piped");
+    let input = input.as_ref().to_vec();
+    // A program that fails early does not read its input; that is not what is tested here.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().expect("the program ends");
+    writer.join().expect("the writer ends");
+    Ran(output)
+}
+
+struct Ran(Output);
+
+impl Ran {
+    #[track_caller]
+    fn stdout(&self) -> &str {
+        std::str::from_utf8(&self.0.stdout).expect("the output is UTF-8")
+    }
+
+    #[track_caller]
+    fn stderr(&self) -> &str {
+        std::str::from_utf8(&self.0.stderr).expect("the errors are UTF-8")
+    }
+
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(self.stdout()).unwrap_or_else(|error| panic!("{error}: {}", self.stdout()))
+    }
+
+    /// One value per line.
+    #[track_caller]
+    fn lines(&self) -> Vec<Value> {
+        let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.stdout().lines().map(parse).collect()
+    }
+
+    #[track_caller]
+    fn code(&self) -> i32 {
+        self.0.status.code().expect("the program was not killed")
+    }
+
+    /// Asserts that it went well and said nothing else.
+    #[track_caller]
+    fn good(self) -> Self {
+        assert_eq!((self.code(), self.stderr()), (0, ""));
+        self
+    }
+
+    /// Asserts that it failed and that the error says `part`.
+    #[track_caller]
+    fn bad(self, part: &str) -> Self {
+        assert_eq!(self.code(), 1, "{}", self.stderr());
+        assert!(self.stderr().starts_with("error: "), "{}", self.stderr());
+        assert!(self.stderr().contains(part), "{}", self.stderr());
+        self
+    }
+}
+
+/// The sample of `callweave demo`.
+fn sample() -> Vec<u8> {
+    run(&["demo", "--raw"], "").good().0.stdout
+}
+
+/// A file of this test run with that content.
+fn file(name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, content).expect("the temporary directory takes files");
+    path
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("the temporary directory has a plain name")
+}

@@ -1,0 +1,78 @@
+//! `--jsonl`: order, bad lines, exit codes.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::{file, path, run, sample};
+
+fn body(text: &str) -> Value {
+    json!({"object": "chat.completion", "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}]})
+}
+
+fn requests(rows: &[Value]) -> String {
+    rows.iter().map(|row| format!("{row}\n")).collect()
+}
+
+#[test]
+fn decode_takes_data_in_every_form() {
+    let named = file("rows.sse", sample());
+    let text = body("text").to_string();
+    let input = requests(&[
+        json!({"data": text}),
+        json!({"data": body("object")}),
+        json!({"data_base64": STANDARD.encode(body("base64").to_string()), "protocol": "openai"}),
+        json!({"file": path(&named), "protocol": "auto", "note": "the caller's own"}),
+    ]);
+    let rows = run(&["decode", "--jsonl", "-"], input).good().lines();
+    let contents: Vec<_> = rows.iter().map(|row| row["content"].as_str().expect("content")).collect();
+    assert_eq!(contents[..3], ["text", "object", "base64"]);
+    assert_eq!(rows[3], run(&["decode", path(&named)], "").json());
+}
+
+#[test]
+fn a_bad_line_gives_an_error_row_and_the_run_goes_on() {
+    let input = requests(&[json!({"data": body("a")}), json!({"protocol": "no such", "data": ""})])
+        + "not json\n\n"
+        + &requests(&[
+            json!({"file": "no-such-file"}),
+            json!({}),
+            json!({"data": "", "file": "both"}),
+            json!({"data": body("z")}),
+        ]);
+    let ran = run(&["decode", "--jsonl"], input).bad("5 of 7 rows failed");
+    let rows = ran.lines();
+    assert_eq!(rows.len(), 7);
+    assert_eq!((&rows[0]["content"], &rows[6]["content"]), (&json!("a"), &json!("z")));
+    let expected = ["unknown protocol", "not JSON", "cannot read no-such-file", "exactly one", "exactly one"];
+    for (row, part) in rows[1..6].iter().zip(expected) {
+        assert!(row["error"].as_str().is_some_and(|error| error.contains(part)), "{row} for {part}");
+    }
+    let lines: Vec<_> = rows.iter().map(|row| row["line"].as_u64()).collect();
+    assert_eq!(lines, [None, Some(2), Some(3), Some(5), Some(6), Some(7), None]);
+}
+
+#[test]
+fn a_damaged_answer_keeps_what_was_recovered() {
+    let damaged = [&sample()[..3000], &[b'x'; 5000]].concat();
+    let input = requests(&[json!({"data": String::from_utf8(damaged).expect("UTF-8")})]);
+    let rows = run(&["decode", "--jsonl", "--max-frame", "4096"], input).bad("1 of 1").lines();
+    assert!(rows[0]["error"].as_str().is_some_and(|error| error.contains("4096")), "{}", rows[0]["error"]);
+    assert_eq!(rows[0]["message"]["model"], "aurora-1-mini");
+}
+
+#[test]
+fn many_rows_come_back_in_order() {
+    let rows: Vec<_> = (0..2000).map(|number| json!({"data": body(&number.to_string())})).collect();
+    let answers = run(&["decode", "--jsonl"], requests(&rows)).good().lines();
+    assert_eq!(answers.len(), rows.len());
+    for (number, answer) in answers.iter().enumerate() {
+        assert_eq!(answer["content"], number.to_string());
+    }
+}
+
+#[test]
+fn forms_are_not_for_rows() {
+    assert_eq!(run(&["decode", "--jsonl", "--as", "text"], "").code(), 2);
+}
