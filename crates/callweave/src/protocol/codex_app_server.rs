@@ -68,6 +68,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         (Some(method), Some(params)) => decode_message(method.written(), body, params, sink),
         _ => decode_reply(body, sink),
     }
+    rest(body, &["method", "params", "id", "result", "error"], sink);
 }
 
 /// A reply: to the start of a thread or turn, to anything else, or the report that a request failed.

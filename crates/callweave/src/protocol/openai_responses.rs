@@ -212,9 +212,14 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
             ("output_item", "done") => decode_event_item(&event, Telling::End, sink),
             // A part's block opens with its first text.
             ("content_part" | "reasoning_part" | "reasoning_summary_part", "added") => {}
-            ("content_part" | "reasoning_part", "done") => {
+            ("content_part", "done") => {
                 if let Some(part) = event.subject {
                     decode_part(place, event.content, part, Telling::End, sink);
+                }
+            }
+            ("reasoning_part", "done") => {
+                if let Some(part) = event.subject {
+                    decode_thought(place, event.content, part, sink);
                 }
             }
             ("reasoning_summary_part", "done") => {
@@ -254,11 +259,16 @@ fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSin
     let is_delta = verb == "delta";
     match *growing {
         Growing::Text(channel, place) => {
-            if let Some(text) = event.payload.and_then(Value::filled) {
-                let part =
-                    if is_delta { Part::Text { channel, text } } else { Part::Restate { channel, text } };
-                sink.put(Fragment::new(part).at(place));
+            match event.payload {
+                Some(text) if !is_delta => restate(channel, place, text, sink),
+                Some(text) => {
+                    if let Some(text) = text.filled() {
+                        sink.put(Fragment::new(Part::Text { channel, text }).at(place));
+                    }
+                }
+                None => {}
             }
+            // What a `done` lists was told by the deltas.
             if is_delta && let Some(entries) = event.logprobs {
                 logprobs(entries, sink);
             }
@@ -313,18 +323,22 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         match key {
             "object" | "id" | "model" => {}
             "status" => status = value.filled(),
-            "incomplete_details" => incomplete = value.get("reason").and_then(Value::filled),
+            "incomplete_details" => {
+                for (key, value) in value.members() {
+                    match key {
+                        "reason" => incomplete = value.filled(),
+                        _ => foreign(0, None, "response.incomplete_details.", key, value, sink),
+                    }
+                }
+            }
             "output" => output = Some(value),
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
             // A setting everywhere but with mistral.rs, where a text is the thoughts.
             "reasoning" if telling == Telling::Once && value.kind() == Kind::String => {
-                if let Some(text) = value.filled() {
-                    let place = Place::at(-1);
-                    let part = Part::Restate { channel: Channel::REASONING, text };
-                    sink.put(Fragment::new(part).at(place));
-                    sink.put(Fragment::new(Part::End).at(place));
-                }
+                let place = Place::at(-1);
+                restate(Channel::REASONING, place, value, sink);
+                sink.put(Fragment::new(Part::End).at(place));
             }
             _ => foreign(0, None, "response.", key, value, sink),
         }
@@ -387,32 +401,37 @@ fn decode_message(place: Place, item: Value<'_>, telling: Telling, sink: &mut Fr
     if telling == Telling::Begin {
         return;
     }
-    for (number, part) in item.get("content").iter().flat_map(|content| content.elements()).enumerate() {
-        decode_part(place, (number as u64).min(PARTS) as u32, part, telling, sink);
+    for (number, part) in parts(item.get("content")) {
+        decode_part(place, number, part, telling, sink);
     }
     rest_of_item(place.part(CONTENT), item, sink);
 }
 
-/// A content part, whole: of a message, or the raw thoughts of a reasoning item.
+/// The numbered parts of an item: a list, or (some servers) the only one as a bare text.
+fn parts<'a>(value: Option<Value<'a>>) -> impl Iterator<Item = (u32, Value<'a>)> {
+    let alone = value.filter(|value| value.kind() == Kind::String);
+    let listed = value.into_iter().flat_map(Value::elements);
+    alone.into_iter().chain(listed).enumerate().map(|(at, part)| ((at as u64).min(PARTS) as u32, part))
+}
+
+/// A content part, whole.
 fn decode_part(place: Place, number: u32, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     let kind = part.get("type").and_then(Value::str).map_or("output_text", Str::written);
-    let (channel, place) = match kind {
-        "output_text" | "text" => (Channel::Text, place.part(CONTENT + number)),
-        "refusal" => (Channel::Refusal, place.part(CONTENT + number)),
-        "reasoning_text" => (Channel::REASONING, place.part(THOUGHT + number)),
+    let (channel, member) = match kind {
+        "output_text" | "text" => (Channel::Text, "text"),
+        "refusal" => (Channel::Refusal, "refusal"),
+        "reasoning_text" => return decode_thought(place, number, part, sink),
         _ => {
             foreign(0, Some(place.part(CONTENT + number)), "output[].", "content", part, sink);
             return;
         }
     };
-    if let Some(text) = part.get("text").or_else(|| part.get("refusal")).and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Restate { channel, text }).at(place));
-    }
+    let place = place.part(CONTENT + number);
+    restate(channel, place, part.get(member).unwrap_or(part), sink);
     for (key, value) in part.members() {
         match key {
-            "text" | "refusal" => {}
-            // Says that the thoughts are no summary.
-            "type" if kind != "reasoning_text" => {}
+            "type" => {}
+            key if key == member => {}
             "annotations" => {
                 for annotation in value.elements() {
                     sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
@@ -429,17 +448,35 @@ fn decode_part(place: Place, number: u32, part: Value<'_>, telling: Telling, sin
     sink.put(Fragment::new(Part::End).at(place));
 }
 
+/// Raw thoughts, whole. That they are no summary is told by the part's type.
+fn decode_thought(place: Place, number: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let place = place.part(THOUGHT + number);
+    restate(Channel::REASONING, place, part.get("text").unwrap_or(part), sink);
+    for (key, value) in part.members() {
+        if key != "text" {
+            foreign(0, Some(place), "output[].content[].", key, value, sink);
+        }
+    }
+    sink.put(Fragment::new(Part::End).at(place));
+}
+
+/// A summary of thoughts, whole.
 fn decode_summary(place: Place, number: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     let place = place.part(SUMMARY + number);
-    if let Some(text) = part.get("text").unwrap_or(part).filled() {
-        sink.put(Fragment::new(Part::Restate { channel: Channel::REASONING, text }).at(place));
-    }
+    restate(Channel::REASONING, place, part.get("text").unwrap_or(part), sink);
     for (key, value) in part.members() {
         if !matches!(key, "text" | "type") {
             foreign(0, Some(place), "output[].summary[].", key, value, sink);
         }
     }
     sink.put(Fragment::new(Part::End).at(place));
+}
+
+/// An empty text says nothing about what was streamed before.
+fn restate(channel: Channel, place: Place, text: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if let Some(text) = text.filled() {
+        sink.put(Fragment::new(Part::Restate { channel, text }).at(place));
+    }
 }
 
 /// Thoughts: summaries, raw text, or nothing to see but what must be sent back.
@@ -450,16 +487,14 @@ fn decode_reasoning(place: Place, item: Value<'_>, telling: Telling, sink: &mut 
     }
     let summaries = item.get("summary");
     let thoughts = item.get("content");
-    for (number, part) in summaries.iter().flat_map(|parts| parts.elements()).enumerate() {
-        decode_summary(place, (number as u64).min(PARTS) as u32, part, sink);
+    for (number, part) in parts(summaries) {
+        decode_summary(place, number, part, sink);
     }
-    for (number, part) in thoughts.iter().flat_map(|parts| parts.elements()).enumerate() {
-        decode_part(place, (number as u64).min(PARTS) as u32, part, telling, sink);
+    for (number, part) in parts(thoughts) {
+        decode_thought(place, number, part, sink);
     }
-    let has_text = |parts: Option<Value<'_>>| {
-        parts
-            .and_then(|parts| parts.elements().next())
-            .is_some_and(|part| part.get("text").and_then(Value::filled).is_some())
+    let has_text = |list: Option<Value<'_>>| {
+        parts(list).next().is_some_and(|(_, part)| part.get("text").unwrap_or(part).filled().is_some())
     };
     let owner = if has_text(summaries) {
         place.part(SUMMARY)
