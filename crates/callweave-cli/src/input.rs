@@ -54,6 +54,52 @@ impl Input {
             take(&buffer[..length])?;
         }
     }
+
+    /// Gives each piece of text to `take` as it comes. Bytes that are not UTF-8 are replaced.
+    pub(crate) fn for_each_text(&mut self, mut take: impl FnMut(&str) -> Result<()>) -> Result<()> {
+        let mut text = Text::default();
+        self.for_each(|bytes| {
+            text.push(bytes);
+            take(&text.ready)
+        })?;
+        text.finish();
+        take(&text.ready)
+    }
+}
+
+/// Bytes in any cut → text.
+#[derive(Default)]
+struct Text {
+    ready: String,
+    /// The beginning of a character.
+    held: Vec<u8>,
+}
+
+impl Text {
+    fn push(&mut self, bytes: &[u8]) {
+        self.ready.clear();
+        self.held.extend_from_slice(bytes);
+        let mut rest = &*self.held;
+        while let Err(error) = std::str::from_utf8(rest) {
+            let (valid, after) = rest.split_at(error.valid_up_to());
+            self.ready.push_str(&String::from_utf8_lossy(valid));
+            let Some(length) = error.error_len() else {
+                self.held = after.to_vec();
+                return;
+            };
+            self.ready.push(char::REPLACEMENT_CHARACTER);
+            rest = &after[length..];
+        }
+        self.ready.push_str(&String::from_utf8_lossy(rest));
+        self.held.clear();
+    }
+
+    fn finish(&mut self) {
+        self.ready.clear();
+        if !self.held.is_empty() {
+            self.ready.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
 }
 
 impl Read for Input {
@@ -63,5 +109,26 @@ impl Read for Input {
             progress.advance(length);
         }
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_may_be_cut_anywhere() {
+        let bytes = "a–🎈\u{fffd}é".as_bytes();
+        let broken = [bytes, b"\xff\xe2\x82(\xf0\x9f"].concat();
+        for size in 1..broken.len() {
+            let (mut text, mut all) = (Text::default(), String::new());
+            for piece in broken.chunks(size) {
+                text.push(piece);
+                all += &text.ready;
+            }
+            text.finish();
+            all += &text.ready;
+            assert_eq!(all, String::from_utf8_lossy(&broken), "pieces of {size}");
+        }
     }
 }

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
-use commands::{completions, decode, demo, man, protocols};
+use commands::{completions, decode, demo, dialects, extract, man, protocols};
 
 const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -34,6 +34,7 @@ Examples:
   callweave demo                            see it work on a sample
   curl -sN … | callweave decode             watch an answer as it streams
   callweave decode answer.sse | jq .        one finished message as JSON
+  callweave extract reply.txt               the calls that a model wrote into its text
 
 On a terminal answers are shown in colour as they grow; piped, they are plain JSON.")]
 struct Cli {
@@ -48,8 +49,10 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Decode(decode::Decode),
+    Extract(extract::Extract),
     Demo(demo::Demo),
     Protocols(protocols::Protocols),
+    Dialects(dialects::Dialects),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -63,8 +66,10 @@ fn main() -> ExitCode {
     }
     let done = match cli.command {
         Command::Decode(decode) => decode.run(),
+        Command::Extract(extract) => extract.run(),
         Command::Demo(demo) => demo.run(),
         Command::Protocols(protocols) => protocols.run(),
+        Command::Dialects(dialects) => dialects.run(),
         Command::Completions(completions) => completions.run(&mut Cli::command()),
         Command::Man(man) => man.run(&Cli::command()),
     };

@@ -7,9 +7,11 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
 use callweave::accumulator::Accumulator;
+use callweave::dialect::Extraction;
 use callweave::event::{BlockId, BlockKind, Body, Event, Sink};
 use callweave::message::Message;
 use clap::ValueEnum;
+use serde::Serialize;
 
 use crate::pretty::{Pretty, visible};
 use crate::terminal::View;
@@ -52,10 +54,10 @@ pub(crate) struct Printer {
 
 impl Printer {
     /// A printer to standard output.
-    pub(crate) fn new(form: Form) -> Self {
+    pub(crate) fn new<C: Collect + Default + 'static>(form: Form) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let render: Box<dyn Render> = match form {
-            Form::Message => Box::<Whole>::default(),
+            Form::Message => Box::<Whole<C>>::default(),
             Form::Events => Box::<Lines>::default(),
             Form::Text => Box::new(Text { is_terminal, ..Text::default() }),
             Form::View => Box::<View>::default(),
@@ -154,35 +156,59 @@ impl Render for Text {
     }
 }
 
-/// The message, once it is finished.
-#[derive(Default)]
-struct Whole {
-    accumulator: Accumulator,
-    out: String,
+/// What a whole answer amounts to, as JSON.
+pub(crate) trait Collect: for<'e> Sink<Event<'e>> {
+    /// The result, once no event will come any more; nothing if there was nothing.
+    fn json(&mut self) -> Option<String>;
 }
 
-impl<'e> Sink<Event<'e>> for Whole {
-    fn put(&mut self, event: Event<'e>) {
-        self.accumulator.put(event);
+impl Collect for Accumulator {
+    fn json(&mut self) -> Option<String> {
+        let message = self.take();
+        (message != Message::default()).then(|| to_json(&message))
     }
 }
 
-impl Render for Whole {
+impl Collect for Extraction {
+    fn json(&mut self) -> Option<String> {
+        Some(to_json(self))
+    }
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our results have text keys, and memory takes all")
+}
+
+/// The result, once everything has been said.
+#[derive(Default)]
+struct Whole<C> {
+    collector: C,
+    out: String,
+}
+
+impl<'e, C: Collect> Sink<Event<'e>> for Whole<C> {
+    fn put(&mut self, event: Event<'e>) {
+        self.collector.put(event);
+    }
+}
+
+impl<C: Collect> Render for Whole<C> {
     fn print(&mut self, out: &mut Vec<u8>) {
         out.append(&mut std::mem::take(&mut self.out).into_bytes());
     }
 
     fn finish(&mut self) {
-        let message = self.accumulator.take();
-        if message == Message::default() {
-            return;
-        }
-        let text = serde_json::to_string(&message).expect("a message has text keys");
-        if io::stdout().is_terminal() {
-            Pretty::new(0).push(&text, &mut self.out);
-        } else {
-            self.out = text;
-        }
-        self.out.push('\n');
+        let Some(json) = self.collector.json() else { return };
+        self.out = shown(json);
     }
+}
+
+/// A line of JSON; on a terminal several, indented and coloured.
+fn shown(mut json: String) -> String {
+    if io::stdout().is_terminal() {
+        let compact = std::mem::take(&mut json);
+        Pretty::new(0).push(&compact, &mut json);
+    }
+    json.push('\n');
+    json
 }

@@ -68,7 +68,7 @@ impl Decode {
             return rows::run(&self.file, |row: Row| row.decode(self));
         }
         let mut input = Input::open(&self.file)?;
-        let mut printer = Printer::new(self.form.unwrap_or_else(Form::suited));
+        let mut printer = Printer::new::<Accumulator>(self.form.unwrap_or_else(Form::suited));
         decode(&mut input, self.decoder(self.protocol), &mut printer)
     }
 

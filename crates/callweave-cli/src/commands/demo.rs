@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
+use callweave::accumulator::Accumulator;
 use callweave::pipeline::Decoder;
 use clap::Args;
 
@@ -38,7 +39,7 @@ impl Demo {
             return Ok(io::stdout().write_all(SAMPLE)?);
         }
         let is_live = io::stdout().is_terminal() && !self.fast;
-        let mut printer = Printer::new(Form::View);
+        let mut printer = Printer::new::<Accumulator>(Form::View);
         let mut decoder = Decoder::detect();
         for frame in SAMPLE.split_inclusive(|byte| *byte == b'\n') {
             decoder.push(frame, printer.sink())?;

@@ -3,5 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod decode;
 pub(crate) mod demo;
+pub(crate) mod dialects;
+pub(crate) mod extract;
 pub(crate) mod man;
 pub(crate) mod protocols;

@@ -1,8 +1,10 @@
 //! Runs the real program and looks at what it prints.
 
 mod decode;
+mod extract;
 mod meta;
 mod rows;
+mod schemas;
 mod streaming;
 mod terminal;
 

@@ -1,0 +1,61 @@
+//! `callweave dialects`: how models write tool calls into text.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Result;
+use callweave::dialect::Registry;
+use clap::Args;
+use serde_json::json;
+
+/// List the dialects in which models write tool calls and thoughts as text
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  callweave dialects                                each with its models and an example
+  callweave dialects hermes                         one of them
+  callweave dialects | jq -r '.name + \" \" + .models[]'")]
+pub(crate) struct Dialects {
+    /// Only the dialect of this name or alias, or of a model of this name
+    name: Option<String>,
+}
+
+impl Dialects {
+    pub(crate) fn run(&self) -> Result<()> {
+        let registry = Registry::builtin();
+        let rows = match &self.name {
+            None => registry.dialects().iter().collect(),
+            Some(name) => match registry.find(name).or_else(|| registry.for_model(name)) {
+                Some(row) => vec![row],
+                None => anyhow::bail!("no dialect and no model is called {name}; see callweave dialects"),
+            },
+        };
+        let mut out = String::new();
+        if !io::stdout().is_terminal() {
+            for row in rows {
+                let row = json!({
+                    "name": row.name, "aliases": row.aliases, "models": row.models, "example": row.example,
+                });
+                writeln!(out, "{row}")?;
+            }
+            return Ok(io::stdout().write_all(out.as_bytes())?);
+        }
+        let (name, dim) = (AnsiColor::Cyan.on_default().bold(), Style::new().dimmed());
+        for row in rows {
+            write!(out, "{name}{}{name:#}", row.name)?;
+            if !row.models.is_empty() {
+                write!(out, "  {}", row.models.join(", "))?;
+            }
+            if !row.aliases.is_empty() {
+                write!(out, "  {dim}also {}{dim:#}", row.aliases.join(", "))?;
+            }
+            out.push('\n');
+            for line in row.example.lines() {
+                writeln!(out, "  {dim}{line}{dim:#}")?;
+            }
+            out.push('\n');
+        }
+        Ok(anstream::stdout().write_all(out.as_bytes())?)
+    }
+}
