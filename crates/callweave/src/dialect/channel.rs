@@ -2,6 +2,9 @@
 
 use serde::Deserialize;
 
+use super::tools::Tools;
+use crate::event::CallKind;
+
 /// The built-in grammars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -10,8 +13,139 @@ pub enum Channels {
     Harmony,
     /// Muse: `<|start|>assistant to=…<|message|>…<|eom|>`.
     Muse,
-    /// Inkling: `<|message_model|>name<|content_…|>…<|end_message|>`.
-    Inkling,
     /// Functionary 3.2: `>>>recipient\n…`.
     Functionary,
+}
+
+/// What a grammar of channels is made of.
+#[derive(Debug)]
+pub(super) struct Grammar {
+    /// What begins a header.
+    pub(super) starts: &'static [&'static str],
+    /// What ends a header.
+    pub(super) header_end: &'static str,
+    /// What ends a message.
+    pub(super) ends: &'static [&'static str],
+    /// What the text begins with where the prompt has already begun the header.
+    pub(super) begins_with: Option<&'static str>,
+    /// Whether a message goes on until it is ended, whatever it holds.
+    pub(super) is_quoting: bool,
+    /// What a header says.
+    pub(super) route: fn(&str, &Tools) -> Route,
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Text,
+    Thought,
+    /// Arguments of the tool whose name stands at these bytes of the header.
+    Call {
+        start: usize,
+        end: usize,
+        kind: CallKind,
+    },
+    /// Calls in the dialect's forms.
+    Calls,
+    /// A payload for nobody.
+    Nothing,
+}
+
+/// Headers are not longer than this.
+pub(super) const LONGEST_HEADER: usize = 512;
+
+impl Channels {
+    pub(super) fn grammar(self) -> &'static Grammar {
+        match self {
+            Self::Harmony => &Grammar {
+                starts: &["<|start|>", "<|channel|>"],
+                header_end: "<|message|>",
+                ends: &["<|end|>", "<|return|>", "<|call|>"],
+                begins_with: Some("to="),
+                is_quoting: false,
+                route: harmony,
+            },
+            Self::Muse => &Grammar {
+                starts: &["<|start|>"],
+                header_end: "<|message|>",
+                ends: &["<|eom|>", "<|eot|>"],
+                begins_with: Some("to="),
+                is_quoting: true,
+                route: muse,
+            },
+            Self::Functionary => &Grammar {
+                starts: &[">>>"],
+                header_end: "\n",
+                ends: &[],
+                begins_with: Some(""),
+                is_quoting: false,
+                route: functionary,
+            },
+        }
+    }
+}
+
+impl Grammar {
+    /// Whether a text that begins like this may begin inside a header. Nothing: more text is needed.
+    pub(super) fn may_begin_in_header(&self, text: &str, is_last: bool) -> Option<bool> {
+        let Some(begin) = self.begins_with else { return Some(false) };
+        let rest = text.trim_start_matches(' ');
+        if rest.len() < begin.len() {
+            return if begin.starts_with(rest) && !is_last { None } else { Some(false) };
+        }
+        let Some(recipient) = rest.strip_prefix(begin) else { return Some(false) };
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+        let len = recipient.bytes().take_while(is_name).count();
+        let after = recipient[len..].trim_start_matches(' ');
+        let first = self.header_end.chars().next();
+        if after.is_empty() {
+            return if is_last || len > LONGEST_HEADER { Some(false) } else { None };
+        }
+        Some(after.chars().next() == first && len > 0)
+    }
+}
+
+/// Where the recipient of a header stands.
+fn recipient(header: &str) -> Option<(usize, usize)> {
+    let start = header.find("to=")? + "to=".len();
+    let len =
+        header[start..].find(|end: char| end.is_whitespace() || end == '<').unwrap_or(header.len() - start);
+    (len > 0).then_some((start, start + len))
+}
+
+fn harmony(header: &str, tools: &Tools) -> Route {
+    let channel = header.rsplit("<|channel|>").next().unwrap_or_default().trim_start();
+    let is_analysis = channel.starts_with("analysis");
+    if let Some((start, end)) = recipient(header) {
+        let name = &header[start..end];
+        if let Some(function) = name.strip_prefix("functions.") {
+            return Route::Call { start: end - function.len(), end, kind: CallKind::Function };
+        }
+        if !matches!(name, "assistant" | "all" | "user") {
+            let kind = if tools.contains(name) { CallKind::Function } else { CallKind::Builtin };
+            return Route::Call { start, end, kind };
+        }
+    }
+    match is_analysis {
+        true => Route::Thought,
+        false if channel.starts_with("commentary") && header.contains("<|constrain|>") => Route::Nothing,
+        false => Route::Text,
+    }
+}
+
+fn muse(header: &str, _tools: &Tools) -> Route {
+    match recipient(header).map(|(start, end)| &header[start..end]) {
+        Some("self") => Route::Thought,
+        Some("user") | None => Route::Text,
+        Some(_) => Route::Calls,
+    }
+}
+
+fn functionary(header: &str, _tools: &Tools) -> Route {
+    let name = header.trim();
+    if name.is_empty() || name == "all" {
+        return Route::Text;
+    }
+    let start = header.len() - header.trim_start().len();
+    Route::Call { start, end: start + name.len(), kind: CallKind::Function }
 }

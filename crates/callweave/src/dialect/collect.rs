@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::extractor::{Extractor, Options};
-use crate::event::{BlockId, BlockKind, Body, Completion, Event, Notice, Sink, Span};
+use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, Notice, Sink, Span};
 
 /// What a text was found to hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -43,9 +43,12 @@ pub struct ExtractedCall {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
-    Content,
+    /// Where the block begins in the content.
+    Content(usize),
     Reasoning,
     Call(usize),
+    /// A call that the provider runs itself.
+    Builtin,
 }
 
 impl Extraction {
@@ -93,8 +96,9 @@ impl<'e> Sink<Event<'e>> for Extraction {
         match event.body {
             Body::BlockStart { block, kind } => {
                 let place = match kind {
-                    BlockKind::Text | BlockKind::Refusal => Place::Content,
+                    BlockKind::Text | BlockKind::Refusal => Place::Content(self.content.len()),
                     BlockKind::Reasoning => Place::Reasoning,
+                    BlockKind::ToolCall { call: CallKind::Builtin, .. } => Place::Builtin,
                     BlockKind::ToolCall { id, name, .. } => {
                         let start = before
                             .filter(|span| span.end == source.start)
@@ -111,18 +115,24 @@ impl<'e> Sink<Event<'e>> for Extraction {
                 self.open.push((block, place));
             }
             Body::Delta { block, text } => match self.place(block) {
-                Some(Place::Content) => self.content.push_str(&text),
+                Some(Place::Content(_)) => self.content.push_str(&text),
                 Some(Place::Reasoning) => self.reasoning.push_str(&text),
                 Some(Place::Call(call)) => {
                     let call = &mut self.calls[call];
                     call.arguments.push_str(&text);
                     call.span.end = call.span.end.max(source.end);
                 }
-                None => {}
+                Some(Place::Builtin) | None => {}
             },
             Body::Identity { block, id } => {
                 if let Some(Place::Call(call)) = self.place(block) {
                     self.calls[call].id = Some(id.into_owned());
+                }
+            }
+            Body::Correction { block, text } => {
+                if let Some(Place::Content(start)) = self.place(block) {
+                    self.content.truncate(start);
+                    self.content.push_str(&text);
                 }
             }
             Body::BlockEnd { block, completion } => {

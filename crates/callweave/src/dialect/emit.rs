@@ -62,6 +62,23 @@ impl Emitter {
         self.put(source, Body::Delta { block, text: Cow::Borrowed(text) }, sink);
     }
 
+    /// Visible text that the prompt had already written.
+    pub(super) fn text_of_prompt(&mut self, text: &str, sink: &mut EventSink<'_>) {
+        if !text.is_empty() {
+            let block = self.start(Kind::Text, BlockKind::Text, Span::default(), sink);
+            self.put(Span::default(), Body::Delta { block, text: Cow::Borrowed(text) }, sink);
+        }
+    }
+
+    /// What has been shown as visible text was a thought: takes it back and shows it as one.
+    pub(super) fn correct_to_reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
+        let Some((block, Kind::Text)) = self.open else { return };
+        self.put(Span::default(), Body::Correction { block, text: Cow::Borrowed("") }, sink);
+        let block = self.start(Kind::Reasoning, BlockKind::Reasoning, Span::default(), sink);
+        self.put(Span::default(), Body::Delta { block, text: Cow::Borrowed(text) }, sink);
+        self.end(Completion::Whole, sink);
+    }
+
     /// Ends a thought, if one is open.
     pub(super) fn end_reasoning(&mut self, sink: &mut EventSink<'_>) {
         if let Some((_, Kind::Reasoning)) = self.open {

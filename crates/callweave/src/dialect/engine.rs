@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use super::bodies::{After, Compiled, Context, Reader, Token};
+use super::channel::{LONGEST_HEADER, Route};
 use super::emit::Emitter;
-use super::markers::Found;
+use super::markers::{Found, Markers};
 use super::plan::{Live, Meaning, Plan};
 use super::spec::{Body, Start};
 use super::tools::Tools;
@@ -36,6 +37,10 @@ struct Run {
     /// How much of the gap was seen to be white space.
     gap_seen: usize,
     has_text: bool,
+    /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
+    lead: Option<String>,
+    /// What the visible text is shown behind.
+    continues: String,
     has_fence: bool,
     was_odd: bool,
     log: Vec<Entry>,
@@ -46,9 +51,11 @@ struct Run {
 
 #[derive(Debug)]
 enum State {
-    Text,
-    /// Which of the live thoughts.
-    Thought(usize),
+    Prose(Place),
+    /// In the header of a message, or perhaps in one that the prompt began.
+    Header {
+        is_given: bool,
+    },
     /// A call that is not certain yet.
     Opening(Opening),
     /// A certain call.
@@ -62,6 +69,37 @@ enum State {
     },
 }
 
+/// What prose is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Text,
+    /// Which of the live thoughts.
+    Thought(usize),
+    /// The visible text of a message.
+    Message,
+    /// A message with thoughts.
+    MessageThought,
+    /// A message with calls.
+    MessageCalls,
+    /// A message for nobody.
+    MessageNothing,
+}
+
+impl Place {
+    fn is_thought(self) -> bool {
+        matches!(self, Self::Thought(_) | Self::MessageThought)
+    }
+
+    fn markers(self, live: &Live) -> &Markers<Meaning> {
+        match (self, &live.messages) {
+            (Self::Thought(which), _) => &live.thoughts[which],
+            (Self::MessageCalls, Some(messages)) => &messages.calls,
+            (Self::Message | Self::MessageThought | Self::MessageNothing, Some(messages)) => &messages.prose,
+            _ => &live.text,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Opening {
     /// Where the body begins: after white space and opener.
@@ -72,8 +110,8 @@ struct Opening {
     opener: Option<(usize, usize)>,
     form: usize,
     reader: Reader,
-    /// The thought it stands in.
-    thought: Option<usize>,
+    /// Where it stands.
+    place: Place,
     has_name: bool,
     /// How many bytes of arguments are in the log.
     arguments: usize,
@@ -98,11 +136,21 @@ enum Step {
 }
 
 impl Engine {
-    pub(super) fn new(plan: Arc<Plan>, tools: Arc<Tools>, start: Start, choice: u32) -> Self {
-        let state = match start {
-            Start::Reasoning if !plan.live(None).thoughts.is_empty() => State::Thought(0),
-            _ => State::Text,
+    pub(super) fn new(plan: Arc<Plan>, tools: Arc<Tools>, start: Option<Start>, choice: u32) -> Self {
+        let live = plan.live(None);
+        let only = match &*plan.dialects {
+            [only] => Some(only),
+            _ => None,
         };
+        let default = only.map_or(Start::Text, |only| only.starts_in);
+        let begins_in_header =
+            live.messages.as_ref().is_some_and(|messages| messages.grammar.begins_with.is_some());
+        let state = match start.unwrap_or(default) {
+            Start::Reasoning if !live.thoughts.is_empty() => State::Prose(Place::Thought(0)),
+            _ if begins_in_header && only.is_some() => State::Header { is_given: true },
+            _ => State::Prose(Place::Text),
+        };
+        let may_be_thought = start.is_none() && !live.thoughts.is_empty();
         let run = Run {
             state,
             emitter: Emitter::new(choice),
@@ -112,6 +160,8 @@ impl Engine {
             is_frame: false,
             gap_seen: 0,
             has_text: false,
+            lead: may_be_thought.then(String::new),
+            continues: only.map_or_else(String::new, |only| only.continues.clone()),
             has_fence: false,
             was_odd: false,
             log: Vec::new(),
@@ -162,7 +212,14 @@ impl Run {
                 let token = reader.next(text, &mut context);
                 self.show(token, form, text, sink)
             }
-            State::Text | State::Thought(_) => self.prose(plan, text, is_last, sink),
+            State::Prose(place) => {
+                let place = *place;
+                self.prose(plan, place, text, is_last, sink)
+            }
+            State::Header { is_given } => {
+                let is_given = *is_given;
+                self.header(plan, is_given, text, is_last, sink)
+            }
             State::Opening(_) => self.opening(plan, text, is_last, sink),
             State::After { form } => {
                 let form = *form;
@@ -171,22 +228,25 @@ impl Run {
         }
     }
 
-    fn prose(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
+    fn prose(
+        &mut self,
+        plan: &Plan,
+        place: Place,
+        text: &str,
+        is_last: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Step {
         if text.is_empty() {
             return Step::Wait;
         }
         let live = plan.live(self.dialect);
-        let thought = match self.state {
-            State::Thought(which) => Some(which),
-            _ => None,
-        };
         let space = if self.is_gap { self.gap(text) } else { 0 };
         if space == text.len() {
             if !is_last {
                 self.gap_seen = space;
                 return Step::Wait;
             }
-            let is_all = self.emitter.is_untouched() && thought.is_none() && !self.is_frame;
+            let is_all = self.emitter.is_untouched() && !place.is_thought() && !self.is_frame;
             if is_all {
                 self.emitter.text(text, sink)
             } else {
@@ -194,15 +254,11 @@ impl Run {
             }
             return Step::Took(space);
         }
-        let markers = match thought {
-            Some(which) => &live.thoughts[which],
-            None => &live.text,
-        };
-        let words = match markers.find(&text[space..], is_last) {
+        let words = match place.markers(live).find(&text[space..], is_last) {
             Found::Nothing => text.len() - space,
             Found::Perhaps(at) => at,
             Found::Marker { at: 0, len, meaning } => {
-                return self.marker(plan, live, meaning, (space, len), text, sink);
+                return self.marker(plan, live, meaning, place, (space, len), text, sink);
             }
             Found::Marker { at, .. } => at,
         };
@@ -210,7 +266,7 @@ impl Run {
             self.gap_seen = space;
             return Step::Wait;
         }
-        self.words(&text[..space + words], space, thought, sink);
+        self.words(&text[..space + words], space, place, sink);
         Step::Took(space + words)
     }
 
@@ -221,17 +277,28 @@ impl Run {
     }
 
     /// Prose, the first `space` bytes of which are the white space of a gap.
-    fn words(&mut self, text: &str, space: usize, thought: Option<usize>, sink: &mut EventSink<'_>) {
-        let (space, words) = text.split_at(if self.is_frame || thought.is_some() { space } else { 0 });
+    fn words(&mut self, text: &str, space: usize, place: Place, sink: &mut EventSink<'_>) {
+        let (space, words) = text.split_at(if self.is_frame || place.is_thought() { space } else { 0 });
         self.emitter.markup(space, sink);
-        match thought {
-            Some(_) => self.emitter.reasoning(words, sink),
-            None => {
-                self.has_text = true;
-                self.emitter.text(words, sink);
-            }
+        if place == Place::MessageNothing {
+            self.emitter.markup(words, sink);
+        } else if place.is_thought() {
+            self.emitter.reasoning(words, sink);
+        } else {
+            self.visible(words, sink);
         }
         self.close_gap();
+    }
+
+    fn visible(&mut self, words: &str, sink: &mut EventSink<'_>) {
+        if !self.has_text && !self.continues.is_empty() {
+            self.emitter.text_of_prompt(&self.continues, sink);
+        }
+        self.has_text = true;
+        self.emitter.text(words, sink);
+        if let Some(lead) = &mut self.lead {
+            lead.push_str(words);
+        }
     }
 
     fn open_gap(&mut self, is_frame: bool) {
@@ -246,19 +313,17 @@ impl Run {
         self.gap_seen = 0;
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what was found, where, and in what")]
     fn marker(
         &mut self,
         plan: &Plan,
         live: &Live,
         meaning: Meaning,
+        place: Place,
         (space, len): (usize, usize),
         text: &str,
         sink: &mut EventSink<'_>,
     ) -> Step {
-        let thought = match self.state {
-            State::Thought(which) => Some(which),
-            _ => None,
-        };
         let whole = space + len;
         match meaning {
             Meaning::Open(opener) => {
@@ -266,26 +331,41 @@ impl Run {
                 let form = which.forms[0];
                 let start = if which.is_part_of_body { space } else { whole };
                 let reader = Reader::new(&plan.forms[form].form);
-                self.open(start, Some((opener, 0)), form, reader, thought);
+                self.open(start, Some((opener, 0)), form, reader, place);
                 return Step::Took(0);
             }
-            Meaning::Think(_) if thought.is_some() && !self.is_gap => {
+            Meaning::Header => {
+                self.emitter.markup(&text[..space], sink);
+                self.emitter.end_reasoning(sink);
+                self.state = State::Header { is_given: false };
+                self.open_gap(!self.has_text);
+                return Step::Took(space);
+            }
+            Meaning::Think(_) if place.is_thought() && !self.is_gap => {
                 // A thought inside a thought: the model quotes its own marker.
-                self.words(&text[..whole], 0, thought, sink);
+                self.words(&text[..whole], 0, place, sink);
                 return Step::Took(whole);
             }
             Meaning::Think(which) => {
+                self.lead = None;
                 self.emitter.markup(&text[..whole], sink);
-                self.state = State::Thought(which);
+                self.state = State::Prose(Place::Thought(which));
                 self.open_gap(true);
             }
             Meaning::Unthink => {
-                if thought.is_none() {
-                    self.emitter.notice(NoticeCode::StrayMarkup, "a thought ends that did not begin", sink);
+                if !place.is_thought() {
+                    self.unthink(sink);
                 }
+                self.lead = None;
                 self.emitter.markup(&text[..whole], sink);
                 self.emitter.end_reasoning(sink);
-                self.state = State::Text;
+                self.state = State::Prose(Place::Text);
+                self.open_gap(!self.has_text);
+            }
+            Meaning::End => {
+                self.emitter.markup(&text[..whole], sink);
+                self.emitter.end_reasoning(sink);
+                self.state = State::Prose(Place::Text);
                 self.open_gap(!self.has_text);
             }
             Meaning::Drop => {
@@ -296,19 +376,110 @@ impl Run {
         Step::Took(whole)
     }
 
+    /// A thought ends that did not begin here: the prompt began it, if nothing else has come yet.
+    fn unthink(&mut self, sink: &mut EventSink<'_>) {
+        match self.lead.take() {
+            Some(lead) if lead.is_empty() => {}
+            Some(lead) => {
+                self.emitter.correct_to_reasoning(&lead, sink);
+                self.has_text = false;
+            }
+            None => self.emitter.notice(NoticeCode::StrayMarkup, "a thought ends that did not begin", sink),
+        }
+    }
+
+    /// In the header of a message: it is read when it is whole.
+    fn header(
+        &mut self,
+        plan: &Plan,
+        is_given: bool,
+        text: &str,
+        is_last: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Step {
+        let live = plan.live(self.dialect);
+        let Some(messages) = &live.messages else { return Step::Wait };
+        let grammar = messages.grammar;
+        if is_given {
+            match grammar.may_begin_in_header(text, is_last) {
+                None => return Step::Wait,
+                Some(true) => {}
+                Some(false) => {
+                    self.state = State::Prose(Place::Text);
+                    return Step::Took(0);
+                }
+            }
+        }
+        let Some(len) = memchr::memmem::find(text.as_bytes(), grammar.header_end.as_bytes()) else {
+            if !is_last && text.len() < LONGEST_HEADER {
+                return Step::Wait;
+            }
+            // A header without an end: what there is of it is syntax, what follows is text.
+            let cut = if is_last {
+                text.len()
+            } else {
+                grammar.starts.iter().map(|start| start.len()).min().unwrap_or(1)
+            };
+            self.emitter.markup(&text[..cut.min(text.len())], sink);
+            self.emitter.notice(NoticeCode::StrayMarkup, "the header of a message has no end", sink);
+            self.state = State::Prose(Place::Text);
+            return Step::Took(cut.min(text.len()));
+        };
+        let header = &text[..len];
+        let prefix =
+            if is_given { None } else { grammar.starts.iter().find(|start| header.starts_with(**start)) };
+        let skipped = prefix.map_or(0, |start| if *start == "<|channel|>" { 0 } else { start.len() });
+        let whole = len + grammar.header_end.len();
+        let route = (grammar.route)(&header[skipped..], &self.tools);
+        let place = match route {
+            Route::Text => Place::Message,
+            Route::Thought => Place::MessageThought,
+            Route::Calls => Place::MessageCalls,
+            Route::Nothing => {
+                self.emitter.notice(NoticeCode::MalformedCall, "arguments are meant for no tool", sink);
+                Place::MessageNothing
+            }
+            Route::Call { start, end, kind } => {
+                let (start, end) = (skipped + start, skipped + end);
+                self.emitter.markup(&text[..start], sink);
+                self.name.clear();
+                self.name.push_str(&text[start..end]);
+                self.emitter.call(&self.name, "", kind, end - start, sink);
+                if kind == CallKind::Function {
+                    self.flag_unknown(sink);
+                }
+                self.emitter.markup(&text[end..whole], sink);
+                self.was_odd = false;
+                self.state = State::Call { form: messages.form, reader: Reader::of_arguments() };
+                self.close_gap();
+                return Step::Took(whole);
+            }
+        };
+        self.emitter.markup(&text[..whole], sink);
+        self.state = State::Prose(place);
+        self.open_gap(!self.has_text && !place.is_thought());
+        Step::Took(whole)
+    }
+
+    fn flag_unknown(&mut self, sink: &mut EventSink<'_>) {
+        if !self.tools.is_empty() && !self.tools.contains(&self.name) {
+            let detail = format!("the tool {:?} was not declared", self.name);
+            self.emitter.notice(NoticeCode::UnknownTool, detail, sink);
+        }
+    }
+
     fn open(
         &mut self,
         start: usize,
         opener: Option<(usize, usize)>,
         form: usize,
         reader: Reader,
-        thought: Option<usize>,
+        place: Place,
     ) {
         self.log.clear();
         self.id.clear();
         let (at, has_name, arguments) = (0, false, 0);
-        self.state =
-            State::Opening(Opening { start, at, opener, form, reader, thought, has_name, arguments });
+        self.state = State::Opening(Opening { start, at, opener, form, reader, place, has_name, arguments });
     }
 
     fn opening(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
@@ -384,14 +555,14 @@ impl Run {
     fn give_up(&mut self, plan: &Plan, text: &str, sink: &mut EventSink<'_>) -> Step {
         let State::Opening(opening) = &mut self.state else { return Step::Wait };
         self.log.clear();
-        let thought = opening.thought;
+        let place = opening.place;
         let Some((opener, turn)) = opening.opener else {
             self.emitter.notice(
                 NoticeCode::MalformedCall,
                 "a list of calls goes on with something else",
                 sink,
             );
-            self.state = State::Text;
+            self.state = State::Prose(Place::Text);
             self.open_gap(false);
             return Step::Took(0);
         };
@@ -410,17 +581,19 @@ impl Run {
             len += text[len..].chars().next().map_or(0, char::len_utf8);
         }
         let space = if self.is_gap { self.gap(&text[..len]) } else { 0 };
-        self.state = thought.map_or(State::Text, State::Thought);
-        self.words(&text[..len], space, thought, sink);
+        self.state = State::Prose(place);
+        self.words(&text[..len], space, place, sink);
         Step::Took(len)
     }
 
     /// The call is certain: everything that was kept is shown.
     fn commit(&mut self, compiled: &Compiled, text: &str, sink: &mut EventSink<'_>) -> Step {
-        let State::Opening(opening) = std::mem::replace(&mut self.state, State::Text) else {
+        let State::Opening(opening) = std::mem::replace(&mut self.state, State::Prose(Place::Text)) else {
             return Step::Wait;
         };
         self.dialect = Some(compiled.dialect);
+        self.lead = None;
+        self.settle_name();
         self.emitter.end_reasoning(sink);
         let (opener, body) = text.split_at(opening.start);
         self.emitter.markup(opener, sink);
@@ -437,10 +610,7 @@ impl Run {
                 Entry::Name(len) => {
                     self.emitter.call(&self.name, &self.id, CallKind::Function, *len, sink);
                     has_begun = true;
-                    if !self.tools.is_empty() && !self.tools.contains(&self.name) {
-                        let detail = format!("the tool {:?} was not declared", self.name);
-                        self.emitter.notice(NoticeCode::UnknownTool, detail, sink);
-                    }
+                    self.flag_unknown(sink);
                     for &(span, entry, from) in &early {
                         match entry {
                             Entry::Argument(len) => {
@@ -486,6 +656,18 @@ impl Run {
         Step::Took(opening.start + opening.at)
     }
 
+    /// Some models put a namespace before the name of a declared tool.
+    fn settle_name(&mut self) {
+        if !self.tools.is_empty()
+            && !self.tools.contains(&self.name)
+            && let Some((space, last)) = self.name.rsplit_once('.')
+            && self.tools.contains(last)
+        {
+            let len = space.len() + 1;
+            self.name.drain(..len);
+        }
+    }
+
     /// Shows a token of a certain call.
     #[inline]
     fn show(&mut self, token: Token, form: usize, text: &str, sink: &mut EventSink<'_>) -> Step {
@@ -510,10 +692,12 @@ impl Run {
             }
             Token::End(completion) => {
                 self.end_call(completion, sink);
-                let State::Call { form, reader } = std::mem::replace(&mut self.state, State::Text) else {
+                let State::Call { form, reader } =
+                    std::mem::replace(&mut self.state, State::Prose(Place::Text))
+                else {
                     return Step::Wait;
                 };
-                self.open(0, None, form, reader, None);
+                self.open(0, None, form, reader, Place::Text);
             }
             Token::Odd(detail) => {
                 self.was_odd = true;
@@ -582,11 +766,11 @@ impl Run {
         let own = live.openers.iter().position(|opener| opener.forms.contains(&form));
         if goes_on && let Some(opener) = own {
             let turn = live.openers[opener].forms.iter().position(|&other| other == form).unwrap_or(0);
-            self.open(space, Some((opener, turn)), form, Reader::new(&compiled.form), None);
+            self.open(space, Some((opener, turn)), form, Reader::new(&compiled.form), Place::Text);
             return Step::Took(0);
         }
         self.has_fence = false;
-        self.state = State::Text;
+        self.state = State::Prose(Place::Text);
         self.open_gap(false);
         Step::Took(0)
     }

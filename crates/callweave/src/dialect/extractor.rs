@@ -99,11 +99,7 @@ impl Options {
     }
 
     pub(super) fn engine(&self, plan: Arc<Plan>, choice: u32) -> Engine {
-        let start = self.starting_in.unwrap_or_else(|| match &*self.dialects {
-            [only] => only.starts_in,
-            _ => Start::Text,
-        });
-        Engine::new(plan, Arc::clone(&self.tools), start, choice)
+        Engine::new(plan, Arc::clone(&self.tools), self.starting_in, choice)
     }
 }
 

@@ -15,8 +15,16 @@ pub(super) struct Markers<M> {
 #[derive(Clone, Debug)]
 struct Pattern {
     head: String,
-    /// After an optional `:word` between the two.
-    tail: Option<String>,
+    /// What stands between the two, and what comes after it.
+    tail: Option<(Hole, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hole {
+    /// An optional `:word`.
+    Suffix,
+    /// An optional name.
+    Word,
 }
 
 /// What was found in a text.
@@ -36,15 +44,17 @@ enum Match {
     Whole(usize),
 }
 
-const HOLE: &str = "{suffix}";
-const LONGEST_SUFFIX: usize = 32;
+const HOLES: [(&str, Hole); 2] = [("{suffix}", Hole::Suffix), ("{word}", Hole::Word)];
+const LONGEST_WORD: usize = 128;
 
 impl Pattern {
     fn new(text: &str) -> Self {
-        match text.split_once(HOLE) {
-            Some((head, tail)) => Self { head: head.to_owned(), tail: Some(tail.to_owned()) },
-            None => Self { head: text.to_owned(), tail: None },
+        for (written, hole) in HOLES {
+            if let Some((head, tail)) = text.split_once(written) {
+                return Self { head: head.to_owned(), tail: Some((hole, tail.to_owned())) };
+            }
         }
+        Self { head: text.to_owned(), tail: None }
     }
 
     fn at_start_of(&self, text: &[u8]) -> Match {
@@ -55,12 +65,12 @@ impl Pattern {
         if !text.starts_with(head) {
             return Match::No;
         }
-        let Some(tail) = &self.tail else { return Match::Whole(head.len()) };
+        let Some((hole, tail)) = &self.tail else { return Match::Whole(head.len()) };
         let mut at = head.len();
-        if text.get(at) == Some(&b':') {
-            let word =
-                text[at + 1..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
-            at += 1 + word.take(LONGEST_SUFFIX).count();
+        if *hole == Hole::Word || text.get(at) == Some(&b':') {
+            let is_word =
+                |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+            at += text[at..].iter().take(LONGEST_WORD).take_while(is_word).count();
         }
         let rest = &text[at..];
         if rest.len() < tail.len() {

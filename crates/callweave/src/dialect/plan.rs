@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::bodies::Compiled;
+use super::channel::Grammar;
 use super::markers::Markers;
 use super::spec::{Body, CallsInThoughts, Dialect};
 
@@ -20,9 +21,21 @@ pub(super) struct Plan {
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) text: Markers<Meaning>,
-    /// For each thought (see [`Live::thought`]).
+    /// For each thought.
     pub(super) thoughts: Vec<Markers<Meaning>>,
+    /// For the messages of a grammar of channels.
+    pub(super) messages: Option<Messages>,
     pub(super) openers: Vec<Opener>,
+}
+
+/// The markers that are live inside messages.
+#[derive(Debug)]
+pub(super) struct Messages {
+    pub(super) grammar: &'static Grammar,
+    /// The form of calls whose name stands in the header.
+    pub(super) form: usize,
+    pub(super) prose: Markers<Meaning>,
+    pub(super) calls: Markers<Meaning>,
 }
 
 /// What a marker means in text or in a thought.
@@ -36,6 +49,10 @@ pub(super) enum Meaning {
     Unthink,
     /// A special token that is never text.
     Drop,
+    /// A message begins with its header.
+    Header,
+    /// A message ends.
+    End,
 }
 
 /// Something that may open a call.
@@ -82,6 +99,17 @@ impl Plan {
         }
         let chosen = || self.dialects.iter().enumerate().filter(|(index, _)| is_in(*index)).map(|(_, it)| it);
         let mut text = Markers::new();
+        let messages = self.messages(&is_in, &openers);
+        if let Some(messages) = &messages {
+            for start in messages.grammar.starts {
+                text.add(start, Meaning::Header);
+            }
+            for token in messages.grammar.ends.iter().chain([&messages.grammar.header_end]) {
+                if !token.trim().is_empty() {
+                    text.add(token, Meaning::Drop);
+                }
+            }
+        }
         let mut thoughts: Vec<(Vec<String>, Markers<Meaning>)> = Vec::new();
         for dialect in chosen() {
             for token in &dialect.markup {
@@ -104,7 +132,9 @@ impl Plan {
             }
         }
         for (which, opener) in openers.iter().enumerate() {
-            text.add(&opener.text, Meaning::Open(which));
+            if self.dialects[self.forms[opener.forms[0]].dialect].channels.is_none() {
+                text.add(&opener.text, Meaning::Open(which));
+            }
             let rule =
                 self.rule.unwrap_or(self.dialects[self.forms[opener.forms[0]].dialect].calls_in_thoughts);
             let is_bare = self.forms[opener.forms[0]].is_bare();
@@ -121,7 +151,38 @@ impl Plan {
                 }
             }
         }
-        Live { text, thoughts: thoughts.into_iter().map(|(_, markers)| markers).collect(), openers }
+        Live { text, thoughts: thoughts.into_iter().map(|(_, markers)| markers).collect(), messages, openers }
+    }
+
+    /// The markers of the first grammar of channels.
+    fn messages(&self, is_in: &dyn Fn(usize) -> bool, openers: &[Opener]) -> Option<Messages> {
+        let (index, channels) = self
+            .dialects
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| is_in(*index))
+            .find_map(|(index, dialect)| dialect.channels.map(|channels| (index, channels)))?;
+        let grammar = channels.grammar();
+        let form = self.forms.iter().position(|compiled| compiled.dialect == index)?;
+        let mut prose = Markers::new();
+        for end in grammar.ends {
+            prose.add(end, Meaning::End);
+        }
+        let mut calls = prose.clone();
+        if !grammar.is_quoting {
+            for start in grammar.starts {
+                prose.add(start, Meaning::Header);
+            }
+        }
+        for start in grammar.starts {
+            calls.add(start, Meaning::Header);
+        }
+        for (which, opener) in openers.iter().enumerate() {
+            if self.forms[opener.forms[0]].dialect == index {
+                calls.add(&opener.text, Meaning::Open(which));
+            }
+        }
+        Some(Messages { grammar, form, prose, calls })
     }
 }
 

@@ -8,7 +8,7 @@ use super::channel::Channels;
 ///
 /// Built in code with the methods below, or read with serde (from TOML, JSON, …); every field but
 /// the name has a default. Markers are plain text; `{suffix}` inside one stands for an optional
-/// `:word`, because some vocabularies put one into all their tags.
+/// `:word`, because some vocabularies put one into all their tags, and `{word}` for an optional name.
 ///
 /// ```
 /// use callweave::dialect::{Dialect, Form};
@@ -37,6 +37,8 @@ pub struct Dialect {
     pub forms: Vec<Form>,
     /// Special tokens that are never text: they are taken out wherever they stand outside a call.
     pub markup: Vec<String>,
+    /// The end of the prompt, where it belongs to the visible text: the text is shown behind it.
+    pub continues: String,
     /// A grammar of channels, for the few dialects that are more than markers.
     pub channels: Option<Channels>,
     /// A short text in this dialect.
@@ -365,6 +367,13 @@ impl Dialect {
     #[must_use]
     pub fn markup<const N: usize>(mut self, tokens: [&str; N]) -> Self {
         self.markup.extend(own(tokens));
+        self
+    }
+
+    /// Sets the end of the prompt that the visible text is shown behind.
+    #[must_use]
+    pub fn continuing(mut self, text: &str) -> Self {
+        self.continues = text.to_owned();
         self
     }
 

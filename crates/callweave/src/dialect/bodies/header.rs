@@ -35,6 +35,11 @@ enum At {
 }
 
 impl Reader {
+    /// A reader of the arguments of a call whose name is known.
+    pub(in super::super) fn of_arguments() -> Self {
+        Self { at: At::Lead, ..Self::default() }
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Before => self.before(text, body, context),

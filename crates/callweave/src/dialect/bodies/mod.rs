@@ -5,6 +5,7 @@
 //! know whether its tokens are shown at once or kept until the call is certain; that is the engine's.
 
 mod braces;
+mod elements;
 mod header;
 mod json;
 mod literal;
@@ -104,6 +105,7 @@ pub(super) enum Reader {
     Tagged(tagged::Reader),
     Python(python::Reader),
     Braces(braces::Reader),
+    Elements(elements::Reader),
 }
 
 impl Reader {
@@ -114,8 +116,13 @@ impl Reader {
             Body::Tagged(_) => Self::Tagged(tagged::Reader::default()),
             Body::Python(_) => Self::Python(python::Reader::default()),
             Body::Braces(_) => Self::Braces(braces::Reader::default()),
-            Body::Elements(_) => Self::Json(json::Reader::default()),
+            Body::Elements(_) => Self::Elements(elements::Reader::default()),
         }
+    }
+
+    /// A reader of the arguments of a call whose name is known.
+    pub(super) fn of_arguments() -> Self {
+        Self::Header(header::Reader::of_arguments())
     }
 
     #[inline]
@@ -126,6 +133,7 @@ impl Reader {
             (Self::Tagged(reader), Body::Tagged(body)) => reader.next(text, body, context),
             (Self::Python(reader), Body::Python(body)) => reader.next(text, body, context),
             (Self::Braces(reader), Body::Braces(body)) => reader.next(text, body, context),
+            (Self::Elements(reader), Body::Elements(body)) => reader.next(text, body, context),
             _ => Token::Fail,
         }
     }

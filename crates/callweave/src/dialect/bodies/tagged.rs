@@ -314,7 +314,6 @@ impl Reader {
             ValueTypes::Schema => None,
             ValueTypes::IsString(attribute) => match attribute_of(header, attribute) {
                 Some("true") => Some(Types::STRING),
-                Some("false") => Some(Types::ANY),
                 _ => None,
             },
             ValueTypes::Named(attribute) => attribute_of(header, attribute).map(Types::named),
@@ -722,7 +721,7 @@ fn tag_len<M: Copy>(text: &str, ends: &Markers<M>, is_quoted: bool, is_last: boo
 }
 
 /// The value of an attribute in the header of a tag, quoted or not.
-fn attribute_of<'t>(header: &'t str, attribute: &str) -> Option<&'t str> {
+pub(super) fn attribute_of<'t>(header: &'t str, attribute: &str) -> Option<&'t str> {
     let mut rest = header;
     loop {
         let at = rest.find(attribute)?;

@@ -1,0 +1,9 @@
+use super::super::spec::Dialect;
+use super::minimax_m2;
+
+/// The same model where its thoughts are to stay in the text, because it wants them back.
+pub(super) fn dialect() -> Dialect {
+    let mut base = minimax_m2::dialect();
+    base.thoughts.clear();
+    Dialect::new("minimax_m2_append").extending(base).continuing("<think>")
+}
