@@ -78,8 +78,11 @@ fn recognise(input: &Input<'_>) -> bool {
 
 /// The event's own name, else the framing's; a whole response has neither.
 fn event_name<'a>(input: &Input<'a>) -> Option<&'a str> {
-    let named = input.value.get("type").and_then(Value::filled).map(Str::written);
-    named.or(input.event.filter(|_| input.value.get("object").is_none()))
+    let named = input.value.members().find(|(key, _)| *key == "type");
+    named
+        .and_then(|(_, name)| name.filled())
+        .map(Str::written)
+        .or(input.event.filter(|_| input.value.get("object").is_none()))
 }
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
@@ -155,9 +158,8 @@ fn read_event(body: Value<'_>) -> Event<'_> {
             "name" => event.name = value.filled(),
             "logprobs" => event.logprobs = Some(value),
             "item" | "part" | "annotation" | "response" => event.subject = Some(value),
-            "type" => {}
-            key if VOLATILE.contains(&key) => {}
-            _ => event.has_more = true,
+            "type" | "sequence_number" | "item_id" | "obfuscation" => {}
+            key => event.has_more |= !VOLATILE.contains(&key),
         }
     }
     event
@@ -624,14 +626,14 @@ fn decode_output(place: Place, item: Value<'_>, telling: Telling, sink: &mut Fra
     let call = item.get("call_id").and_then(Value::filled);
     for (key, value) in item.members() {
         match key {
-            "call_id" => {}
+            "call_id" | "type" => {}
             key if RESULTS.contains(&key) => {
                 if !is_empty(value) {
                     sink.put(Fragment::new(Part::ToolResult { call, value: value.raw() }).at(place));
                 }
             }
             _ if is_told(key, value) => {}
-            _ => foreign(0, Some(place), "output[].", key, value, sink),
+            _ => foreign(0, Some(place), "output[].*_output.", key, value, sink),
         }
     }
 }
