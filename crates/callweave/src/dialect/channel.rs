@@ -97,11 +97,23 @@ impl Grammar {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
         let len = recipient.bytes().take_while(is_name).count();
         let after = recipient[len..].trim_start_matches(' ');
-        let first = self.header_end.chars().next();
-        if after.is_empty() {
-            return if is_last || len > LONGEST_HEADER { Some(false) } else { None };
+        if len == 0 && !after.is_empty() || len > LONGEST_HEADER {
+            return Some(false);
         }
-        Some(after.chars().next() == first && len > 0)
+        // What may follow: the end of the header, or another of its tokens.
+        let follows = |token: &str| {
+            after.starts_with(token).then_some(true).or((!token.starts_with(after)).then_some(false))
+        };
+        let answers = [self.header_end].into_iter().chain(self.starts.iter().copied()).map(follows);
+        let answer = answers.reduce(|one, other| match (one, other) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (None, _) | (_, None) => None,
+            _ => Some(false),
+        });
+        match answer.flatten() {
+            None if is_last => Some(false),
+            answer => answer,
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub use collect::{ExtractedCall, Extraction};
 pub use extractor::{Extractor, Options};
 pub use registry::Registry;
 pub use spec::{
-    Body, Braces, CallsInThoughts, Closer, Dialect, Elements, Form, Header, HeaderName, Json, Python, Start,
-    Tag, Tagged, Thought, Trim, ValueTypes,
+    Body, Braces, CallsInThoughts, Closer, Dialect, Elements, Fields, Form, Header, HeaderName, Json, Python,
+    Start, Tag, Tagged, Thought, Trim, ValueTypes,
 };
 pub use tools::Tools;

@@ -113,6 +113,8 @@ pub enum Body {
     Braces(Braces),
     /// The name in a tag, the arguments as nested elements.
     Elements(Elements),
+    /// One element whose children are the name and the arguments, or fields that become arguments.
+    Fields(Fields),
 }
 
 impl Default for Body {
@@ -282,6 +284,20 @@ pub struct Elements {
     pub call_close: String,
     /// The name of the elements of a list.
     pub item: String,
+}
+
+/// See [`Body::Fields`]. The form's opener is the beginning of the tag (`<use_tool`), because the tag may
+/// hold the name in an attribute.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fields {
+    /// The child that holds the name.
+    pub name: String,
+    /// The children that hold all arguments as JSON.
+    #[serde(deserialize_with = "one_or_many")]
+    pub arguments: Vec<String>,
+    /// The closing tag.
+    pub close: String,
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

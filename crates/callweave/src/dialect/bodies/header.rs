@@ -2,9 +2,11 @@
 
 use super::super::markers::{Found, Markers};
 use super::super::spec::{Header, HeaderName};
+use super::super::tools::Tools;
 use super::value::{Progress, Value};
 use super::{Context, Token, fence_len, leading_space};
 use crate::event::Completion;
+use crate::json::Tape;
 
 /// Names are not longer than this; a header that is, is none.
 const LONGEST_NAME: usize = 256;
@@ -14,7 +16,8 @@ const LONGEST_NAME: usize = 256;
 pub(in super::super) struct Reader {
     at: At,
     value: Value,
-    has_arguments: bool,
+    /// How much of the arguments was read to find the name.
+    seen: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,11 +28,11 @@ enum At {
     /// After the name: a separator, an id, or the arguments.
     After,
     Id,
+    /// The header gave a counter only: the arguments have to tell which tool is meant.
+    Nameless,
     /// Before the arguments, after the separator.
     Lead,
     Argument,
-    /// After the arguments: a fence may close.
-    Tail,
     Over(Completion),
     Done,
 }
@@ -46,9 +49,9 @@ impl Reader {
             At::Name => self.name(text, body, context),
             At::After => self.after(text, body, context),
             At::Id => self.id(text, body, context),
+            At::Nameless => self.nameless(text, body, context),
             At::Lead => self.lead(text, context),
             At::Argument => self.argument(text, context),
-            At::Tail => self.tail(text, context),
             At::Over(completion) => {
                 self.at = At::Done;
                 Token::End(completion)
@@ -107,9 +110,13 @@ impl Reader {
         match body.name {
             HeaderName::Plain => context.name.push_str(written),
             HeaderName::Numbered => {
-                let (name, _) = numbered(written, context.tools);
-                context.name.push_str(name);
                 context.id.push_str(written);
+                let name = numbered(written, context.tools);
+                if name.bytes().all(|byte| byte.is_ascii_digit()) && !context.tools.is_empty() {
+                    self.at = At::Nameless;
+                    return Token::Id(len);
+                }
+                context.name.push_str(name);
             }
         }
         self.at = At::After;
@@ -135,6 +142,34 @@ impl Reader {
                 self.lead(text, context)
             }
         }
+    }
+
+    /// Finds the only declared tool that takes these arguments.
+    fn nameless(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+        let ends = Markers::from_texts(body.after.iter().map(String::as_str), ());
+        if self.seen == 0 {
+            match ends.starting(text, context.is_last) {
+                Found::Marker { len, .. } => return Token::Markup(len),
+                Found::Perhaps(_) => return Token::More,
+                Found::Nothing => {}
+            }
+        }
+        let (taken, progress) = self.value.read(&text[self.seen..], &context.form.closers, context.is_last);
+        self.seen += taken;
+        match progress {
+            Progress::Open if !context.is_last => return Token::More,
+            Progress::Complete => {}
+            _ => return Token::Fail,
+        }
+        let mut tape = Tape::new();
+        let Ok(arguments) = tape.parse(&text[..self.seen]) else { return Token::Fail };
+        let keys = arguments.members().map(|(key, _)| key);
+        let Some(name) = context.tools.only_with(keys) else { return Token::Fail };
+        context.name.clear();
+        context.name.push_str(name);
+        self.value = Value::default();
+        self.at = At::Lead;
+        Token::Name(0)
     }
 
     fn id(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
@@ -186,11 +221,10 @@ impl Reader {
         match progress {
             Progress::Odd => return Token::Odd("the arguments are not JSON"),
             Progress::Open => {}
-            Progress::Complete => self.at = At::Tail,
+            Progress::Complete => self.at = At::Over(Completion::Whole),
             Progress::Cut => self.at = At::Over(Completion::Cut),
         }
         if taken > 0 {
-            self.has_arguments = true;
             return Token::Argument(taken);
         }
         if self.at != At::Argument {
@@ -215,15 +249,12 @@ fn more_or(context: &Context<'_>, token: Token) -> Token {
     if context.is_last { token } else { Token::More }
 }
 
-/// The name in `functions.NAME:COUNTER`, and the counter.
-fn numbered<'t>(written: &'t str, tools: &super::super::tools::Tools) -> (&'t str, Option<&'t str>) {
+/// The name in `functions.NAME:COUNTER`.
+fn numbered<'t>(written: &'t str, tools: &Tools) -> &'t str {
     let is_counter = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (name, counter) = match written.rsplit_once(':') {
-        Some((name, counter)) if is_counter(counter) => (name, Some(counter)),
-        _ => (written, None),
+    let name = match written.rsplit_once(':') {
+        Some((name, counter)) if is_counter(counter) => name,
+        _ => written,
     };
-    if tools.contains(name) {
-        return (name, counter);
-    }
-    (name.strip_prefix("functions.").unwrap_or(name), counter)
+    if tools.contains(name) { name } else { name.strip_prefix("functions.").unwrap_or(name) }
 }

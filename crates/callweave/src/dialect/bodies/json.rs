@@ -1,6 +1,7 @@
 //! Calls as JSON objects: one, several in a list, or nested the way APIs write them.
 
 use super::super::spec::Json;
+use super::literal::{Literal, Piece, Syntax};
 use super::value::{Progress, Value};
 use super::{Context, Token, fence_len, leading_space, quoted_len};
 use crate::event::Completion;
@@ -16,7 +17,11 @@ pub(in super::super) struct Reader {
     seen: usize,
     has_name: bool,
     has_arguments: bool,
+    /// Whether the object has members that say nothing about a call.
+    has_others: bool,
     is_over: bool,
+    /// For objects that are written as Python writes them.
+    literal: Option<Literal>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +36,8 @@ enum At {
     Argument,
     /// Inside arguments that are written as a string.
     Quoted,
+    /// Inside arguments that are written as Python writes them.
+    Literal,
     /// After the last bracket.
     Done,
 }
@@ -72,6 +79,7 @@ impl Reader {
         match self.at {
             At::Argument => return self.argument(text, context),
             At::Quoted => return self.quoted(text, context),
+            At::Literal => return self.literal(text, context),
             At::Skip => return self.skip(text, context),
             At::Done => return Token::Done,
             _ => {}
@@ -98,7 +106,7 @@ impl Reader {
                 Token::Markup(1)
             }
             (At::Key, b',') => Token::Markup(1),
-            (At::Key, b'}') => self.close(context),
+            (At::Key, b'}') => self.close(body, context),
             (At::Key, b'"' | b'\'') => self.key(text, body, context),
             (At::Colon(role), b':') => {
                 self.at = At::Value(role);
@@ -113,6 +121,7 @@ impl Reader {
         self.stack.push(Level::CALL);
         self.has_name = false;
         self.has_arguments = false;
+        self.has_others = false;
         self.at = At::Key;
         Token::Markup(1)
     }
@@ -128,6 +137,9 @@ impl Reader {
             return if context.is_last { self.cut() } else { Token::More };
         };
         let key = Str::Escaped(&text[1..len - 1]).decode(context.scratch);
+        if text.starts_with('\'') && self.literal.is_none() {
+            self.literal = Some(Literal::value());
+        }
         let is_call = self.stack.last().is_some_and(|level| level.is_call);
         if body.name_is_key && is_call && !self.has_name {
             context.name.clear();
@@ -145,6 +157,7 @@ impl Reader {
             "tool_calls" | "tool_call" | "function_call" => Role::Calls,
             _ => Role::Other,
         };
+        self.has_others |= role == Role::Other && key != "type";
         self.at = At::Colon(role);
         Token::Markup(len)
     }
@@ -179,6 +192,11 @@ impl Reader {
                 context.id.push_str(&text[1..len - 1]);
                 self.settle();
                 Token::Id(len)
+            }
+            (Role::Arguments, _) if self.literal.is_some() && !self.has_arguments => {
+                self.at = At::Literal;
+                self.literal = Some(Literal::value());
+                self.literal(text, context)
             }
             (Role::Arguments, b'"' | b'\'') if !self.has_arguments => {
                 self.at = At::Quoted;
@@ -262,6 +280,35 @@ impl Reader {
         Token::Converted(at)
     }
 
+    fn literal(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let Some(literal) = &mut self.literal else { return Token::Fail };
+        context.scratch.clear();
+        match literal.next(text, Syntax::default(), context.is_last, context.scratch) {
+            Piece::More if !context.is_last => Token::More,
+            Piece::More if !text.is_empty() => Token::Markup(text.len()),
+            Piece::More => {
+                literal.close(context.scratch);
+                self.has_arguments = true;
+                self.at = At::Key;
+                self.stack.clear();
+                self.has_name = false;
+                self.at = At::Done;
+                self.is_over = true;
+                Token::Converted(0)
+            }
+            Piece::Took(len) => {
+                self.has_arguments = true;
+                Token::Converted(len)
+            }
+            Piece::Done(len) => {
+                self.has_arguments = true;
+                self.settle();
+                Token::Converted(len)
+            }
+            Piece::Bad => Token::Fail,
+        }
+    }
+
     fn skip(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
         match progress {
@@ -278,7 +325,7 @@ impl Reader {
     }
 
     /// A closing brace.
-    fn close(&mut self, context: &mut Context<'_>) -> Token {
+    fn close(&mut self, body: &Json, context: &mut Context<'_>) -> Token {
         let Some(level) = self.stack.pop() else { return Token::Fail };
         if !level.is_call {
             self.settle();
@@ -289,6 +336,10 @@ impl Reader {
         if !self.has_name {
             // Something else may stand in a list of calls; alone it is no call at all.
             return if level.held_calls || is_in_list { Token::Markup(1) } else { Token::Fail };
+        }
+        let is_bare = context.form.is_bare();
+        if is_bare && !self.has_arguments && (self.has_others || !body.arguments_optional) {
+            return Token::Fail;
         }
         for level in &mut self.stack {
             level.held_calls = true;

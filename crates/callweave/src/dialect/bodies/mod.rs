@@ -6,6 +6,7 @@
 
 mod braces;
 mod elements;
+mod fields;
 mod header;
 mod json;
 mod literal;
@@ -106,6 +107,7 @@ pub(super) enum Reader {
     Python(python::Reader),
     Braces(braces::Reader),
     Elements(elements::Reader),
+    Fields(fields::Reader),
 }
 
 impl Reader {
@@ -117,6 +119,7 @@ impl Reader {
             Body::Python(_) => Self::Python(python::Reader::default()),
             Body::Braces(_) => Self::Braces(braces::Reader::default()),
             Body::Elements(_) => Self::Elements(elements::Reader::default()),
+            Body::Fields(_) => Self::Fields(fields::Reader::default()),
         }
     }
 
@@ -134,6 +137,7 @@ impl Reader {
             (Self::Python(reader), Body::Python(body)) => reader.next(text, body, context),
             (Self::Braces(reader), Body::Braces(body)) => reader.next(text, body, context),
             (Self::Elements(reader), Body::Elements(body)) => reader.next(text, body, context),
+            (Self::Fields(reader), Body::Fields(body)) => reader.next(text, body, context),
             _ => Token::Fail,
         }
     }

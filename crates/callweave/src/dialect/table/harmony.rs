@@ -5,8 +5,7 @@ pub(super) fn dialect() -> Dialect {
     let arguments = Form::new(Body::Header(Header::default()))
         .close("<|call|>")
         .close("<|end|>")
-        .close("<|return|>")
-        .close("<|start|>");
+        .close("<|return|>");
     Dialect::new("harmony")
         .aliases(["gpt_oss"])
         .models(["gpt-oss"])

@@ -66,9 +66,11 @@ table! {
     qwen3_coder,
     react,
     reka_edge,
+    sarashina,
     seed_oss,
     step3,
     step3p5,
     tool_call_brackets,
+    use_tool,
     xlam,
 }
