@@ -104,6 +104,8 @@ impl Visit for () {}
 #[derive(Clone, Copy, Debug)]
 pub struct Scanner {
     state: State,
+    /// Where in its token the text was cut.
+    cut: Cut,
     /// One bit per open container, innermost lowest: 1 is an object. Containers deeper than the bits
     /// are taken for whatever their closer says.
     containers: u128,
@@ -111,6 +113,7 @@ pub struct Scanner {
     is_strict: bool,
 }
 
+/// What comes next. Without payload, so that going from state to state is a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Start,
@@ -120,7 +123,16 @@ enum State {
     Key,
     Colon,
     AfterValue,
-    /// Inside a key or string.
+    /// The rest of a token that the text cut.
+    Rest,
+    Done,
+    Broken,
+}
+
+/// A place inside a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// In a key or string.
     String(Token),
     /// After the backslash.
     Escape(Token),
@@ -135,8 +147,6 @@ enum State {
         literal: Literal,
         seen: u8,
     },
-    Done,
-    Broken,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,28 +160,6 @@ enum Number {
     Exponent,
     ExponentSign,
     ExponentDigits,
-}
-
-impl State {
-    /// Whether white space may stand here: between tokens.
-    fn allows_space(self) -> bool {
-        match self {
-            Self::Start
-            | Self::Value
-            | Self::FirstElement
-            | Self::FirstKey
-            | Self::Key
-            | Self::Colon
-            | Self::AfterValue => true,
-            Self::String(_)
-            | Self::Escape(_)
-            | Self::Unicode { .. }
-            | Self::Number(_)
-            | Self::Literal { .. }
-            | Self::Done
-            | Self::Broken => false,
-        }
-    }
 }
 
 impl Number {
@@ -218,7 +206,13 @@ impl Default for Scanner {
 impl Scanner {
     /// A scanner before its value.
     pub fn new() -> Self {
-        Self { state: State::Start, containers: 0, depth: 0, is_strict: true }
+        Self {
+            state: State::Start,
+            cut: Cut::Number(Number::Start),
+            containers: 0,
+            depth: 0,
+            is_strict: true,
+        }
     }
 
     /// Reads on and tells how many bytes of `text` it took: all of them, unless the value ended
@@ -235,34 +229,47 @@ impl Scanner {
         // Every arm takes its token whole, so the loop turns once per token, not once per byte; a token
         // that the text cuts leaves the state in which the next push goes on with it.
         loop {
-            if state.allows_space() {
-                at = skip_space(bytes, at);
-            }
-            let Some(&byte) = bytes.get(at) else { break };
-            (at, state) = match (state, byte) {
-                (State::Start | State::Value | State::FirstElement, b'"') => {
-                    visit.begin(Token::String, at);
-                    self.string(text, at + 1, Token::String, visit)
-                }
-                (State::FirstKey | State::Key, b'"') => {
-                    visit.begin(Token::Key, at);
-                    self.string(text, at + 1, Token::Key, visit)
-                }
-                (State::Colon, b':') => (at + 1, State::Value),
-                (State::AfterValue, b',') => (at + 1, self.after_comma()),
-                (State::AfterValue, b'}' | b']') | (State::FirstElement, b']') | (State::FirstKey, b'}') => {
-                    self.close(bytes, at, visit)
-                }
-                // Deeper than the bits a string counts as a value until a colon shows that it is a key.
-                (State::AfterValue, b':') if self.innermost().is_none() => (at + 1, State::Value),
-                (State::Start | State::Value | State::FirstElement, _) => self.begin(text, at, byte, visit),
-                (State::String(token), _) => self.string(text, at, token, visit),
-                (State::Escape(token), _) => self.escape(text, at, token, visit),
-                (State::Unicode { token, left, unit }, _) => self.unicode(text, at, token, left, unit, visit),
-                (State::Number(number), _) => self.number(text, at, number, visit),
-                (State::Literal { literal, seen }, _) => self.literal(bytes, at, literal, seen, visit),
-                (State::FirstKey | State::Key | State::Colon | State::AfterValue, _) => (at, State::Broken),
-                (State::Done | State::Broken, _) => break,
+            (at, state) = match state {
+                State::Start | State::Value | State::FirstElement => match next_byte(bytes, &mut at) {
+                    Some(b'"') => {
+                        visit.begin(Token::String, at);
+                        self.string(text, at + 1, Token::String, visit)
+                    }
+                    Some(b']') if state == State::FirstElement => self.close(bytes, at, visit),
+                    Some(byte) => self.begin(text, at, byte, visit),
+                    None => break,
+                },
+                State::FirstKey | State::Key => match next_byte(bytes, &mut at) {
+                    Some(b'"') => {
+                        visit.begin(Token::Key, at);
+                        self.string(text, at + 1, Token::Key, visit)
+                    }
+                    Some(b'}') if state == State::FirstKey => self.close(bytes, at, visit),
+                    Some(_) => (at, State::Broken),
+                    None => break,
+                },
+                State::Colon => match next_byte(bytes, &mut at) {
+                    Some(b':') => (at + 1, State::Value),
+                    Some(_) => (at, State::Broken),
+                    None => break,
+                },
+                State::AfterValue => match next_byte(bytes, &mut at) {
+                    Some(b',') => (at + 1, self.after_comma()),
+                    Some(b'}' | b']') => self.close(bytes, at, visit),
+                    // Deeper than the bits a string is a value until a colon shows that it is a key.
+                    Some(b':') if self.innermost().is_none() => (at + 1, State::Value),
+                    Some(_) => (at, State::Broken),
+                    None => break,
+                },
+                State::Done | State::Broken => break,
+                State::Rest if at == bytes.len() => break,
+                State::Rest => match self.cut {
+                    Cut::String(token) => self.string(text, at, token, visit),
+                    Cut::Escape(token) => self.escape(text, at, token, visit),
+                    Cut::Unicode { token, left, unit } => self.unicode(text, at, token, left, unit, visit),
+                    Cut::Number(number) => self.number(text, at, number, visit),
+                    Cut::Literal { literal, seen } => self.literal(bytes, at, literal, seen, visit),
+                },
             };
         }
         self.state = state;
@@ -287,7 +294,8 @@ impl Scanner {
     /// Says that no more text will come, as [`finish`](Scanner::finish) does, and tells `visit`.
     pub fn finish_to<V: Visit>(&mut self, visit: &mut V) -> Status {
         if self.depth == 0
-            && let State::Number(number) = self.state
+            && self.state == State::Rest
+            && let Cut::Number(number) = self.cut
             && number.may_end()
         {
             visit.end(Token::Number, 0);
@@ -303,17 +311,24 @@ impl Scanner {
 
     /// Whether the scan stands inside a string (or a key).
     pub fn is_in_string(&self) -> bool {
-        matches!(self.state, State::String(_) | State::Escape(_) | State::Unicode { .. })
+        self.state == State::Rest && matches!(self.cut, Cut::String(_) | Cut::Escape(_) | Cut::Unicode { .. })
     }
 
     /// Whether the scan stands inside an escape sequence of a string.
     pub fn is_in_escape(&self) -> bool {
-        matches!(self.state, State::Escape(_) | State::Unicode { .. })
+        self.state == State::Rest && matches!(self.cut, Cut::Escape(_) | Cut::Unicode { .. })
     }
 
     /// Whether all text so far is strict JSON: no raw control characters inside strings.
     pub fn is_strict(&self) -> bool {
         self.is_strict && self.state != State::Broken
+    }
+
+    /// The text ended, or an escape began, inside a token.
+    #[cold]
+    fn cut(&mut self, at: usize, cut: Cut) -> (usize, State) {
+        self.cut = cut;
+        (at, State::Rest)
     }
 
     /// Takes a key or string up to its end, from anywhere inside it.
@@ -339,7 +354,7 @@ impl Scanner {
                 Some(b'\\') => {
                     tell_text(text, from, at, visit);
                     let Some(unit) = bytes.get(at + 1).copied().and_then(short_escape) else {
-                        return (at + 1, State::Escape(token));
+                        return self.cut(at + 1, Cut::Escape(token));
                     };
                     visit.escape(unit);
                     at += 2;
@@ -351,7 +366,7 @@ impl Scanner {
                 }
                 None => {
                     tell_text(text, from, at, visit);
-                    return (at, State::String(token));
+                    return self.cut(at, Cut::String(token));
                 }
             }
         }
@@ -360,15 +375,15 @@ impl Scanner {
     /// Takes the letter of an escape, after its backslash.
     fn escape<V: Visit>(&mut self, text: &str, at: usize, token: Token, visit: &mut V) -> (usize, State) {
         match text.as_bytes().get(at) {
-            Some(b'u') => (at + 1, State::Unicode { token, left: 4, unit: 0 }),
+            Some(b'u') => self.cut(at + 1, Cut::Unicode { token, left: 4, unit: 0 }),
             Some(&byte) => match short_escape(byte) {
                 Some(unit) => {
                     visit.escape(unit);
-                    (at + 1, State::String(token))
+                    self.cut(at + 1, Cut::String(token))
                 }
                 None => (at, State::Broken),
             },
-            None => (at, State::Escape(token)),
+            None => self.cut(at, Cut::Escape(token)),
         }
     }
 
@@ -384,7 +399,7 @@ impl Scanner {
     ) -> (usize, State) {
         while left > 0 {
             let Some(&byte) = text.as_bytes().get(at) else {
-                return (at, State::Unicode { token, left, unit });
+                return self.cut(at, Cut::Unicode { token, left, unit });
             };
             let Some(digit) = char::from(byte).to_digit(16) else { return (at, State::Broken) };
             unit = (unit << 4) | digit as u16;
@@ -392,7 +407,7 @@ impl Scanner {
             at += 1;
         }
         visit.escape(unit);
-        (at, State::String(token))
+        self.cut(at, Cut::String(token))
     }
 
     /// Takes a number up to its end, from anywhere inside it. The byte after it is not taken.
@@ -414,7 +429,7 @@ impl Scanner {
             }
             let Some(&byte) = bytes.get(at) else {
                 tell_text(text, from, at, visit);
-                return (at, State::Number(number));
+                return self.cut(at, Cut::Number(number));
             };
             match number.next(byte) {
                 Some(next) => number = next,
@@ -444,7 +459,7 @@ impl Scanner {
     ) -> (usize, State) {
         while let Some(letter) = literal.word().get(usize::from(seen)) {
             match bytes.get(at) {
-                None => return (at, State::Literal { literal, seen }),
+                None => return self.cut(at, Cut::Literal { literal, seen }),
                 Some(byte) if byte != letter => return (at, State::Broken),
                 Some(_) => (at, seen) = (at + 1, seen + 1),
             }
@@ -540,16 +555,22 @@ fn tell_text<V: Visit>(text: &str, from: usize, to: usize, visit: &mut V) {
 }
 
 /// What the escapes of one letter stand for.
+#[inline]
 fn short_escape(letter: u8) -> Option<u16> {
-    Some(u16::from(match letter {
-        b'"' | b'\\' | b'/' => letter,
-        b'b' => 0x08,
-        b'f' => 0x0C,
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        _ => return None,
-    }))
+    const UNITS: [u8; 256] = {
+        let mut units = [0; 256];
+        units[b'"' as usize] = b'"';
+        units[b'\\' as usize] = b'\\';
+        units[b'/' as usize] = b'/';
+        units[b'b' as usize] = 0x08;
+        units[b'f' as usize] = 0x0C;
+        units[b'n' as usize] = b'\n';
+        units[b'r' as usize] = b'\r';
+        units[b't' as usize] = b'\t';
+        units
+    };
+    let unit = UNITS[usize::from(letter)];
+    (unit != 0).then_some(u16::from(unit))
 }
 
 /// The end of a number that begins at `at`, if it is well formed and its end stands in the text.
@@ -583,43 +604,39 @@ fn whole_number(bytes: &[u8], at: usize) -> Option<usize> {
     (at < bytes.len()).then_some(at)
 }
 
+/// The next byte that is not white space; `at` is moved to it, or to the end.
 #[inline]
-fn skip_space(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(at) {
-        at += 1;
+fn next_byte(bytes: &[u8], at: &mut usize) -> Option<u8> {
+    loop {
+        match bytes.get(*at) {
+            Some(b' ' | b'\t' | b'\n' | b'\r') => *at += 1,
+            found => return found.copied(),
+        }
     }
-    at
 }
 
-/// The first quote, backslash or control character from `at` on, or the end.
+/// The first quote, backslash or control character from `from` on, or the end.
 #[inline]
-fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
-    // Eight bytes at a time: in each sum the high bit of a byte that is what we look for is set, exactly
-    // so up to the first of them.
-    const ONES: u64 = u64::MAX / 0xFF;
-    const HIGHS: u64 = ONES << 7;
-    let has_byte = |word: u64, byte: u8| {
-        let differences = word ^ (ONES * u64::from(byte));
-        differences.wrapping_sub(ONES) & !differences
-    };
-    let Some(mut rest) = bytes.get(at..) else { return at };
+fn skip_plain(bytes: &[u8], from: usize) -> usize {
+    let Some(mut rest) = bytes.get(from..) else { return from };
+    let at = |rest: &[u8]| bytes.len() - rest.len();
     while let Some((eight, after)) = rest.split_first_chunk::<8>() {
+        // What is looked for is ASCII, so the high bit of each byte is free: subtracting sets it in those
+        // bytes that are found, exactly so up to the first.
+        const ONES: u64 = u64::MAX / 0xFF;
+        const HIGHS: u64 = ONES << 7;
         let word = u64::from_le_bytes(*eight);
-        let controls = word.wrapping_sub(ONES * 0x20) & !word;
-        let found = (has_byte(word, b'"') | has_byte(word, b'\\') | controls) & HIGHS;
+        let quotes = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
+        let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+        let controls = word.wrapping_sub(ONES * b' ' as u64);
+        let found = (quotes | backslashes | controls) & !word & HIGHS;
         if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
+            return at(rest) + (found.trailing_zeros() / 8) as usize;
         }
-        at += 8;
         rest = after;
     }
-    while let Some(&byte) = bytes.get(at) {
-        if byte == b'"' || byte == b'\\' || byte < 0x20 {
-            break;
-        }
-        at += 1;
-    }
-    at
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
+    at(rest) + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
 #[cfg(test)]
