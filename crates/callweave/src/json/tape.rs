@@ -68,15 +68,6 @@ impl std::fmt::Debug for Value<'_> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Expect {
-    Value,
-    ElementOrEnd,
-    KeyOrEnd,
-    Key,
-    CommaOrEnd,
-}
-
 impl Tape {
     /// An empty tape.
     pub fn new() -> Self {
@@ -94,79 +85,70 @@ impl Tape {
         Ok(Value { text, notes: &self.notes, at: 0 })
     }
 
-    fn walk(&mut self, text: &str) -> std::result::Result<(), (usize, &'static str)> {
+    fn walk(&mut self, text: &str) -> Walked<()> {
         let bytes = text.as_bytes();
-        let mut at = 0;
-        let mut expect = Expect::Value;
+        let mut at = skip(bytes, 0);
         loop {
-            while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
-                at += 1;
-            }
-            let Some(&byte) = bytes.get(at) else {
-                return Err((at, "the JSON text ends too early"));
-            };
-            match (expect, byte) {
-                (Expect::CommaOrEnd, b',') => {
-                    at += 1;
-                    expect = match self.innermost() {
-                        Some(Kind::Object) => Expect::Key,
-                        _ => Expect::Value,
-                    };
-                    continue;
-                }
-                (Expect::CommaOrEnd | Expect::KeyOrEnd, b'}') if self.innermost() == Some(Kind::Object) => {
-                    at += 1;
-                    self.close(at);
-                }
-                (Expect::CommaOrEnd | Expect::ElementOrEnd, b']')
-                    if self.innermost() == Some(Kind::Array) =>
-                {
-                    at += 1;
-                    self.close(at);
-                }
-                (Expect::Key | Expect::KeyOrEnd, b'"') => {
-                    at = self.string(bytes, at)?;
-                    while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
-                        at += 1;
-                    }
-                    if bytes.get(at) != Some(&b':') {
-                        return Err((at, "a JSON object misses a colon"));
-                    }
-                    at += 1;
-                    expect = Expect::Value;
-                    continue;
-                }
-                (Expect::Value | Expect::ElementOrEnd, b'{') => {
+            at = match bytes.get(at) {
+                Some(b'"') => self.string(bytes, at)?,
+                Some(b'{') => {
                     self.begin(Kind::Object, at);
-                    at += 1;
-                    expect = Expect::KeyOrEnd;
-                    continue;
+                    at = skip(bytes, at + 1);
+                    if bytes.get(at) != Some(&b'}') {
+                        at = self.key(bytes, at)?;
+                        continue;
+                    }
+                    self.close(at + 1)
                 }
-                (Expect::Value | Expect::ElementOrEnd, b'[') => {
+                Some(b'[') => {
                     self.begin(Kind::Array, at);
-                    at += 1;
-                    expect = Expect::ElementOrEnd;
-                    continue;
+                    at = skip(bytes, at + 1);
+                    if bytes.get(at) != Some(&b']') {
+                        continue;
+                    }
+                    self.close(at + 1)
                 }
-                (Expect::Value | Expect::ElementOrEnd, _) => at = self.scalar(bytes, at)?,
-                _ => return Err((at, "the JSON text has a character out of place")),
+                _ => self.scalar(bytes, at)?,
+            };
+            // A value has ended; go on to where the next one begins.
+            loop {
+                at = skip(bytes, at);
+                let Some(&open) = self.open.last() else {
+                    return if at < bytes.len() {
+                        Err((at, "the JSON text goes on after its value"))
+                    } else {
+                        Ok(())
+                    };
+                };
+                let is_object = self.notes[open as usize].kind == Kind::Object;
+                match bytes.get(at) {
+                    Some(b',') => {
+                        at = skip(bytes, at + 1);
+                        if is_object {
+                            at = self.key(bytes, at)?;
+                        }
+                        break;
+                    }
+                    Some(b'}') if is_object => at = self.close(at + 1),
+                    Some(b']') if !is_object => at = self.close(at + 1),
+                    Some(_) => return Err((at, "the JSON text has a character out of place")),
+                    None => return Err((at, "the JSON text ends too early")),
+                }
             }
-            if self.open.is_empty() {
-                break;
-            }
-            expect = Expect::CommaOrEnd;
         }
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
-            at += 1;
-        }
-        if at < bytes.len() {
-            return Err((at, "the JSON text goes on after its value"));
-        }
-        Ok(())
     }
 
-    fn innermost(&self) -> Option<Kind> {
-        self.open.last().map(|&at| self.notes[at as usize].kind)
+    /// Reads a key and its colon; returns where the value begins.
+    fn key(&mut self, bytes: &[u8], at: usize) -> Walked<usize> {
+        if bytes.get(at) != Some(&b'"') {
+            return Err((at, "a JSON object misses a key"));
+        }
+        let at = self.string(bytes, at)?;
+        let at = skip(bytes, at);
+        if bytes.get(at) != Some(&b':') {
+            return Err((at, "a JSON object misses a colon"));
+        }
+        Ok(skip(bytes, at + 1))
     }
 
     fn begin(&mut self, kind: Kind, start: usize) {
@@ -174,10 +156,14 @@ impl Tape {
         self.notes.push(Note { kind, has_escapes: false, start: start as u32, end: 0, next: 0 });
     }
 
-    fn close(&mut self, end: usize) {
+    /// Closes the innermost container at `end`, the byte after its closer.
+    fn close(&mut self, end: usize) -> usize {
         let at = self.open.pop().expect("a closer is only taken with its opener open") as usize;
-        self.notes[at].end = end as u32;
-        self.notes[at].next = self.notes.len() as u32;
+        let next = self.notes.len() as u32;
+        let note = &mut self.notes[at];
+        note.end = end as u32;
+        note.next = next;
+        end
     }
 
     fn leaf(&mut self, kind: Kind, has_escapes: bool, start: usize, end: usize) {
@@ -185,42 +171,33 @@ impl Tape {
         self.notes.push(Note { kind, has_escapes, start: start as u32, end: end as u32, next });
     }
 
-    fn string(&mut self, bytes: &[u8], start: usize) -> std::result::Result<usize, (usize, &'static str)> {
+    fn string(&mut self, bytes: &[u8], start: usize) -> Walked<usize> {
         let mut at = start + 1;
         let mut has_escapes = false;
         loop {
-            // Strings on the wire are mostly a few bytes long: a plain loop beats a vector search.
-            let Some(&byte) = bytes.get(at) else {
-                return Err((at, "the JSON text ends inside a string"));
-            };
-            match byte {
-                b'"' => break,
-                b'\\' => {
+            at = plain_run(bytes, at);
+            match bytes.get(at) {
+                Some(b'"') => break,
+                Some(b'\\') => {
                     has_escapes = true;
                     at += match bytes.get(at + 1) {
                         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-                        Some(b'u')
-                            if bytes
-                                .get(at + 2..at + 6)
-                                .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) =>
-                        {
-                            6
-                        }
+                        Some(b'u') if is_hex(bytes.get(at + 2..at + 6)) => 6,
                         _ => return Err((at, "a JSON string has a bad escape")),
                     };
                 }
-                0..0x20 => return Err((at, "a JSON string has a raw control character")),
-                _ => at += 1,
+                Some(_) => return Err((at, "a JSON string has a raw control character")),
+                None => return Err((at, "the JSON text ends inside a string")),
             }
         }
         self.leaf(Kind::String, has_escapes, start, at + 1);
         Ok(at + 1)
     }
 
-    fn scalar(&mut self, bytes: &[u8], start: usize) -> std::result::Result<usize, (usize, &'static str)> {
+    fn scalar(&mut self, bytes: &[u8], start: usize) -> Walked<usize> {
         let rest = &bytes[start..];
-        let (kind, length) = match rest[0] {
-            b'"' => return self.string(bytes, start),
+        let Some(&first) = rest.first() else { return Err((start, "the JSON text ends too early")) };
+        let (kind, length) = match first {
             b't' if rest.starts_with(b"true") => (Kind::Bool, 4),
             b'f' if rest.starts_with(b"false") => (Kind::Bool, 5),
             b'n' if rest.starts_with(b"null") => (Kind::Null, 4),
@@ -230,6 +207,46 @@ impl Tape {
         self.leaf(kind, false, start, start + length);
         Ok(start + length)
     }
+}
+
+/// What a walk gives, or where it failed and why.
+type Walked<T> = std::result::Result<T, (usize, &'static str)>;
+
+/// The first byte from `at` on that is not white space.
+fn skip(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+fn is_hex(digits: Option<&[u8]>) -> bool {
+    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// The first byte from `at` on that ends a plain run of a string: a quote, a backslash, or a control
+/// character. Eight bytes at a time: strings on the wire are too short for a vector search to pay.
+fn plain_run(bytes: &[u8], mut at: usize) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = ONES << 7;
+    // The lowest marked byte is exact; bytes above it may be marked wrongly by the borrow.
+    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word;
+    while let Some(word) =
+        bytes.get(at..at + 8).and_then(|eight| eight.try_into().ok()).map(u64::from_le_bytes)
+    {
+        let quotes = zero_bytes(word ^ (ONES * b'"' as u64));
+        let backslashes = zero_bytes(word ^ (ONES * b'\\' as u64));
+        let controls = word.wrapping_sub(ONES * 0x20) & !word;
+        let found = (quotes | backslashes | controls) & HIGHS;
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while bytes.get(at).is_some_and(|&byte| byte != b'"' && byte != b'\\' && byte >= 0x20) {
+        at += 1;
+    }
+    at
 }
 
 /// The length of the number at the start of `bytes`.

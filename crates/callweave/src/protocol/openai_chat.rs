@@ -55,24 +55,18 @@ fn recognise(input: &Input<'_>) -> bool {
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
-    let (mut id, mut model) = (None, None);
-    let mut choices = None;
-    let mut usage = None;
-    let mut failure = None;
-    let is_error = body.get("object").and_then(Value::str).is_some_and(|object| object.is("error"));
-    if is_error || input.event == Some("error") && body.get("error").is_none() {
-        error(body, sink);
-        return;
-    }
+    let (mut id, mut model, mut object) = (None, None, None);
+    let (mut choices, mut usage, mut failure, mut words) = (None, None, None, None);
     for (key, value) in body.members() {
         match key {
             "id" => id = value.filled(),
             "model" => model = value.filled(),
+            // Names the shape: chunk, whole or error.
+            "object" => object = value.str(),
             "choices" => choices = Some(value),
-            "usage" => usage = Some(value),
-            // Names the shape: chunk or whole.
-            "object" => {}
+            "usage" => usage = usage.filter(|_| value.is_null()).or(Some(value)),
             "error" => failure = Some(value),
+            "message" | "detail" => words = Some((key, value)),
             "citations" => {
                 for citation in value.elements() {
                     sink.put(Fragment::new(Part::Annotation(citation.raw())));
@@ -81,7 +75,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "x_groq" => {
                 for (key, value) in value.members() {
                     match key {
-                        "usage" => usage = usage.or(Some(value)),
+                        "usage" => usage = usage.filter(|usage: &Value<'_>| !usage.is_null()).or(Some(value)),
                         _ => foreign(0, None, "x_groq.", key, value, sink),
                     }
                 }
@@ -93,8 +87,6 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     if id.is_some() || model.is_some() {
         sink.put(Fragment::new(Part::Start { id, model }));
     }
-    let is_done =
-        body.get("object").and_then(Value::str).is_some_and(|object| object.is("chat.completion.done"));
     for choice in choices.iter().flat_map(|choices| choices.elements()) {
         decode_choice(choice, sink);
     }
@@ -103,20 +95,21 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
     if let Some(failure) = failure {
         error(failure, sink);
-    } else if choices.is_none() && usage.is_none() && !input.value.members().any(|(key, _)| key == "object") {
+    } else if let Some((key, value)) = words {
         // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
-        if body.get("message").is_some() || body.get("detail").is_some() {
+        if choices.is_none() {
             error(body, sink);
+        } else {
+            foreign(0, None, "", key, value, sink);
         }
     }
-    if is_done {
+    if object.is_some_and(|object| object.is("chat.completion.done")) {
         sink.put(Fragment::new(Part::Done));
     }
 }
 
 fn decode_choice(choice: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let number =
-        choice.get("index").and_then(Value::count).and_then(|index| u32::try_from(index).ok()).unwrap_or(0);
+    let number = number(choice);
     let (mut delta, mut message, mut finish, mut failure) = (None, None, None, None);
     for (key, value) in choice.members() {
         match key {
@@ -144,6 +137,12 @@ fn decode_choice(choice: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(failure) = failure {
         error(failure, sink);
     }
+}
+
+/// The number of a choice. Most choices begin with it.
+fn number(choice: Value<'_>) -> u32 {
+    let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
+    index.and_then(Value::count).and_then(|index| u32::try_from(index).ok()).unwrap_or(0)
 }
 
 fn text(choice: u32, channel: Channel, value: Value<'_>, sink: &mut FragmentSink<'_>) {
