@@ -316,11 +316,8 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) {
         match key {
             "index" => place = value.index().map(Place::at),
             "id" => id = value.filled(),
-            "type" => {
-                if value.str().is_some_and(|word| word.is("custom")) {
-                    kind = CallKind::Custom;
-                }
-            }
+            "type" if value.str().is_some_and(|word| word.is("custom")) => kind = CallKind::Custom,
+            "type" => {}
             "function" | "custom" => {
                 for (key, value) in value.members() {
                     match key {
