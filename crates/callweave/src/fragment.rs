@@ -223,6 +223,14 @@ pub enum Arguments<'a> {
         /// Whether more of this string will come.
         continues: bool,
     },
+    /// The announcement of a call, by a wire that announces each call once and under its own number: a
+    /// second announcement there is another call, and text under another number is not this call's.
+    Opening {
+        /// The arguments if no text follows.
+        fallback: Option<Str<'a>>,
+        /// Whether text must follow; a call that then gets none was cut.
+        expects_text: bool,
+    },
 }
 
 impl<'a> Fragment<'a> {

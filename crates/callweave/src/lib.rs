@@ -10,6 +10,7 @@ pub mod fragment;
 pub mod framing;
 pub mod grammar;
 pub mod json;
+pub mod loose;
 pub mod message;
 pub mod pipeline;
 pub mod protocol;

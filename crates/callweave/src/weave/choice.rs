@@ -9,12 +9,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::Context;
 use super::fingerprint::Fingerprint;
-use super::slot::{Content, Cut, Slot};
+use super::slot::{Call, Content, Cut, Slot};
 use crate::event::{BlockId, Body, CallKind, Completion, EventSink, FinishReason, Notice, NoticeCode};
 use crate::fragment::{Arguments, Channel, Place};
 use crate::json::{Str, compact_into};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Choice {
     slots: Vec<Slot>,
     by_place: HashMap<Place, usize>,
@@ -241,6 +241,12 @@ impl Choice {
         if let Some(place) = piece.place {
             self.set_place(place, at);
         }
+        if matches!(piece.arguments, Some(Arguments::Opening { .. }))
+            && let Some(call) = self.slots[at].as_call_mut()
+        {
+            // Text that came before the announcement could not say who runs the call.
+            call.kind = piece.kind;
+        }
         if let Some(id) = id {
             self.identify(at, id, context, sink);
         }
@@ -255,11 +261,15 @@ impl Choice {
     /// The slot of the call that the fragment speaks of; none if it is a new one.
     fn locate(&self, piece: &Piece<'_>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let has_name = name.is_some();
+        let is_opening = matches!(piece.arguments, Some(Arguments::Opening { .. }));
         let by_id = id.and_then(|id| self.by_id.get(id).copied());
         let by_place = piece
             .place
             .and_then(|place| self.at_place(place))
             .filter(|&at| self.slots[at].as_call().is_some());
+        if let Some(at) = by_id.filter(|_| is_opening) {
+            return self.slots[at].is_announced_by(name, piece.arguments).then_some(at);
+        }
         if let Some(at) = by_id {
             // The same id beside another name at a number of its own is a second call.
             let is_reused = by_place.is_none() && piece.place.is_some_and(|place| !self.is_at(at, place));
@@ -269,6 +279,9 @@ impl Choice {
         }
         let last_open = self.last_call.filter(|&at| self.slots[at].is_open());
         match (piece.place, by_place) {
+            (Some(_), Some(at)) if is_opening => {
+                self.slots[at].as_call().is_some_and(|call| call.name.is_empty()).then_some(at)
+            }
             (Some(_), Some(at)) => {
                 let slot = &self.slots[at];
                 let is_new = match id {
@@ -283,7 +296,11 @@ impl Choice {
             }
             (Some(_), None) => {
                 // Arguments under a number that nobody announced continue the call that still has none.
-                last_open.filter(|&at| id.is_none() && !has_name && !self.slots[at].has_text())
+                let takes_any = |&at: &usize| {
+                    let slot = &self.slots[at];
+                    !slot.has_text() && slot.as_call().is_some_and(|call| call.opening.is_none())
+                };
+                last_open.filter(takes_any).filter(|_| id.is_none() && !has_name && !is_opening)
             }
             (None, _) => last_open.filter(|_| !has_name),
         }
@@ -297,7 +314,7 @@ impl Choice {
 
     fn extends(slot: &Slot, arguments: Option<Arguments<'_>>) -> bool {
         match arguments {
-            None | Some(Arguments::Leaf { .. }) => true,
+            None | Some(Arguments::Leaf { .. } | Arguments::Opening { .. }) => true,
             Some(Arguments::Text(text) | Arguments::Whole(text)) => {
                 text.is_empty() || slot.is_extended_by(&text.to_cow())
             }
@@ -375,7 +392,11 @@ impl Choice {
                     context.emit(Body::Notice(notice), sink);
                 }
             }
-            Arguments::Text(text) => slot.append(text, context, sink),
+            Arguments::Text(text) => {
+                slot.meet_expectation();
+                slot.append(text, context, sink);
+            }
+            Arguments::Opening { fallback, expects_text } => slot.open_call(fallback, expects_text),
             Arguments::Whole(text) => slot.restate(text, context, sink),
             Arguments::Value(json) => {
                 let mut scratch = context.take_scratch();
@@ -468,6 +489,15 @@ impl Choice {
         if !self.unnamed.is_empty() {
             self.settle_names(context.frame.saturating_sub(1), None, context, sink);
         }
+    }
+
+    /// The calls whose name may still grow.
+    pub(super) fn pending(&self) -> impl Iterator<Item = &Call> {
+        let waiting = self.unnamed.iter().filter_map(|&at| self.slots.get(at));
+        waiting
+            .filter(|slot| slot.block.is_none() && slot.is_open())
+            .filter_map(Slot::as_call)
+            .filter(|call| !call.name.is_empty())
     }
 
     pub(super) fn waits_for_names(&self) -> bool {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::event::NoticeCode;
 
 /// Arguments under construction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Leaves {
     root: Value,
     /// The path of the string that will be continued.

@@ -20,12 +20,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use self::choice::{Choice, Piece};
 use self::seen::{Seen, Spot};
-use crate::event::{BlockId, Body, Detail, DetailKind, Event, EventSink, Json, Notice, Sink};
+use crate::event::{BlockId, Body, CallKind, Detail, DetailKind, Event, EventSink, Json, Notice, Sink};
 use crate::fragment::{Fragment, FragmentSink, Part, Place};
 use crate::json::Str;
 
 /// The fold. See the [module](self).
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Weave {
     context: Context,
     choices: Vec<(u32, Choice)>,
@@ -38,8 +38,21 @@ pub struct Weave {
     has_failed: bool,
 }
 
+/// A call that waits for its name to be settled. See [`Weave::pending`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingCall<'a> {
+    /// Its choice.
+    pub choice: u32,
+    /// The provider's id, if it has come.
+    pub id: Option<&'a str>,
+    /// The name so far.
+    pub name: &'a str,
+    /// Who runs it.
+    pub kind: CallKind,
+}
+
 /// What all choices share.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Context {
     choice: u32,
     frame: u64,
@@ -110,6 +123,18 @@ impl Weave {
     /// Whether the upstream has reported an error.
     pub fn has_failed(&self) -> bool {
         self.has_failed
+    }
+
+    /// The calls whose name has come but may still grow, and that have no block yet.
+    pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
+        self.choices.iter().flat_map(|(number, choice)| {
+            choice.pending().map(|call| PendingCall {
+                choice: *number,
+                id: call.id.as_deref(),
+                name: &call.name,
+                kind: call.kind,
+            })
+        })
     }
 
     fn choice(&mut self, number: u32) -> usize {

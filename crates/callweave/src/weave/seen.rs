@@ -18,7 +18,7 @@ pub(super) struct Spot<'a> {
     pub(super) key: &'a str,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Seen {
     entries: Vec<Entry>,
     by_hash: HashMap<u64, usize>,
@@ -26,6 +26,7 @@ pub(super) struct Seen {
     cursor: usize,
 }
 
+#[derive(Clone)]
 struct Entry {
     choice: u32,
     place: Option<Place>,

@@ -6,12 +6,13 @@ use super::Context;
 use super::fingerprint::Fingerprint;
 use super::leaves::Leaves;
 use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, EventSink, Notice, NoticeCode};
-use crate::fragment::Channel;
+use crate::fragment::{Arguments, Channel};
 use crate::json::{Scanner, Status, Str, Surrogate};
 
 /// A resent text of this many bytes cannot be chance.
 const CERTAIN_RESEND: u64 = 32;
 
+#[derive(Clone)]
 pub(super) struct Slot {
     /// The block, once it has started.
     pub(super) block: Option<BlockId>,
@@ -24,12 +25,14 @@ pub(super) struct Slot {
     surrogate: Surrogate,
 }
 
+#[derive(Clone)]
 pub(super) enum Content {
     Running(Channel),
     Call(Box<Call>),
 }
 
 /// A tool call under construction.
+#[derive(Clone)]
 pub(super) struct Call {
     pub(super) id: Option<String>,
     pub(super) name: String,
@@ -44,7 +47,16 @@ pub(super) struct Call {
     /// The provider resends the whole text each time.
     is_cumulative: bool,
     leaves: Option<Leaves>,
+    /// How the call was announced, where the wire announces calls.
+    pub(super) opening: Option<Opening>,
     pub(super) completion: Completion,
+}
+
+/// What the announcement of a call says of its arguments.
+#[derive(Clone)]
+pub(super) struct Opening {
+    fallback: Option<String>,
+    expects_text: bool,
 }
 
 impl Slot {
@@ -63,6 +75,7 @@ impl Slot {
             scanner: Scanner::new(),
             is_cumulative: false,
             leaves: None,
+            opening: None,
             completion: Completion::Whole,
         };
         Self::new(Content::Call(Box::new(call)), frame)
@@ -277,6 +290,54 @@ impl Slot {
         }
     }
 
+    /// Whether an announcement only repeats the one that this call had, or is the first it gets.
+    pub(super) fn is_announced_by(&self, name: Option<&str>, arguments: Option<Arguments<'_>>) -> bool {
+        let Some(call) = self.as_call() else { return false };
+        if call.name.is_empty() {
+            return true;
+        }
+        let (Some(own), Some(Arguments::Opening { fallback, .. })) = (&call.opening, arguments) else {
+            return false;
+        };
+        let is_same_text = match (&own.fallback, fallback) {
+            (Some(own), Some(given)) => given.is(own),
+            (own, given) => own.is_none() && given.is_none(),
+        };
+        is_same_text && name.is_none_or(|name| name == call.name)
+    }
+
+    /// Takes the announcement of the call.
+    pub(super) fn open_call(&mut self, fallback: Option<Str<'_>>, expects_text: bool) {
+        let expects_text = expects_text && !self.has_text();
+        if let Content::Call(call) = &mut self.content {
+            let fallback = fallback.map(|text| text.to_cow().into_owned());
+            call.opening = Some(Opening { fallback, expects_text });
+        }
+    }
+
+    /// Text came for the call, be it empty: what was expected is there.
+    pub(super) fn meet_expectation(&mut self) {
+        if let Content::Call(call) = &mut self.content
+            && let Some(opening) = &mut call.opening
+        {
+            opening.expects_text = false;
+        }
+    }
+
+    /// Uses the arguments of the announcement where no text followed and none had to.
+    fn fall_back(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
+        if self.has_text() {
+            return;
+        }
+        if let Content::Call(call) = &mut self.content
+            && let Some(opening) = &mut call.opening
+            && !opening.expects_text
+            && let Some(text) = opening.fallback.clone()
+        {
+            self.restate_decoded(&text, context, sink);
+        }
+    }
+
     /// Takes one leaf of the arguments.
     pub(super) fn put_leaf(
         &mut self,
@@ -300,6 +361,7 @@ impl Slot {
         if self.is_ended {
             return;
         }
+        self.fall_back(context, sink);
         let mut is_missing_leaves = false;
         if let Content::Call(call) = &mut self.content
             && let Some(leaves) = call.leaves.take()
@@ -336,6 +398,9 @@ impl Slot {
     fn completion(&mut self, cut: Cut) -> Completion {
         let has_text = self.has_text();
         let Content::Call(call) = &mut self.content else { return Completion::Whole };
+        if call.opening.as_ref().is_some_and(|opening| opening.expects_text) {
+            return Completion::Cut;
+        }
         let is_whole = match call.kind {
             CallKind::Function => match call.scanner.finish() {
                 Status::Complete => true,

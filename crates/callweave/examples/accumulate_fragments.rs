@@ -1,0 +1,21 @@
+//! Accumulates loose JSON fragments, one per line, of any of the four shapes into one message.
+//!
+//! `echo '[{"index": 0, "function": {"name": "look", "arguments": "{}"}}]' | cargo run --example accumulate_fragments`
+
+use std::error::Error;
+
+use callweave::accumulator::Accumulator;
+use callweave::loose::Loose;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (mut loose, mut answer) = (Loose::new(), Accumulator::new());
+    for line in std::io::stdin().lines() {
+        let fragment = serde_json::from_str(&line?)?;
+        if loose.push(&fragment, &mut answer).is_none() {
+            eprintln!("ignored: {fragment}");
+        }
+    }
+    loose.finish(&mut answer);
+    println!("{}", serde_json::to_string_pretty(answer.message())?);
+    Ok(())
+}

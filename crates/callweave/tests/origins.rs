@@ -1,0 +1,75 @@
+//! The front doors against what the systems of the origin documents answer: every row of
+//! `shared/vectors/origins.jsonl` is put to our interface.
+//!
+//! A system is one function from a row to our answer, listed in [`answer`]. Rows where our design decided
+//! otherwise are listed with the decision in [`DECISIONS`], and must still differ.
+
+#[path = "origins/matching.rs"]
+mod matching;
+#[path = "origins/nous.rs"]
+mod nous;
+#[path = "origins/reqllm.rs"]
+mod reqllm;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Where we decided otherwise: system, row, decision.
+const DECISIONS: &[(&str, &str, &str)] = &[
+    (
+        "nous",
+        "openai_first_id_and_name_win",
+        "an index reused with a new id and a new name is a new call: nothing is mixed or lost",
+    ),
+    (
+        "nous",
+        "openai_split_name_keeps_first_piece_only",
+        "a name that arrives in pieces before any argument is joined",
+    ),
+];
+
+/// Our answer to a row; none where the system has no function here.
+fn answer(row: &Value) -> Option<Value> {
+    match row["system"].as_str()? {
+        "nous" => Some(nous::answer(row)),
+        "reqllm" => Some(reqllm::answer(row)),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_row_is_answered_as_its_origin_does_or_as_we_decided() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/origins.jsonl");
+    let Ok(rows) = fs::read_to_string(&path) else {
+        eprintln!(
+            "skipped: the recorded material `shared/vectors/origins.jsonl` is not beside the repository"
+        );
+        return;
+    };
+    let (mut faults, mut counts) = (Vec::new(), BTreeMap::<String, [usize; 2]>::new());
+    for line in rows.lines() {
+        let row: Value = serde_json::from_str(line).expect("a row is JSON");
+        let (system, name) = (row["system"].as_str().unwrap_or(""), row["name"].as_str().unwrap_or(""));
+        let Some(answer) = answer(&row) else { continue };
+        let decision = DECISIONS.iter().find(|decision| (decision.0, decision.1) == (system, name));
+        let is_same = matching::is_match(&row["expected"], &answer)
+            || row.get("seed_expected").is_some_and(|seed| matching::is_match(seed, &answer));
+        counts.entry(system.to_owned()).or_default()[usize::from(decision.is_some())] += 1;
+        match decision {
+            None if !is_same => {
+                faults.push(format!("{system} {name}\n  expected {}\n  answered {answer}", row["expected"]));
+            }
+            Some((_, _, why)) if is_same => {
+                faults.push(format!("{system} {name} no longer differs: {why}"));
+            }
+            _ => {}
+        }
+    }
+    for (system, [same, decided]) in counts {
+        println!("{system}: {same} rows as their origin, {decided} as decided");
+    }
+    assert!(faults.is_empty(), "{} rows\n{}", faults.len(), faults.join("\n"));
+}
