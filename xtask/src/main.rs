@@ -1,1 +1,21 @@
-fn main() {}
+//! Checks and reports of the workspace: `cargo xtask <command>`.
+
+mod scoreboard;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["scoreboard", "repair", ref rest @ ..] => scoreboard::repair::run(rest),
+        _ => Err("usage: cargo xtask scoreboard repair [--differences] [FILE]".into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Repair of JSON as models write it.

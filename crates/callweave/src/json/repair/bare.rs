@@ -1,0 +1,339 @@
+//! What stands without quotes: literals, numbers, names, patterns, calls, plain text.
+
+use super::parser::{Container, Parser, Step};
+use super::string::{Context, is_key_byte};
+use super::{ChangeKind, strict};
+
+impl Parser<'_> {
+    /// Reads a value without quotes and brackets.
+    pub(super) fn bare_value(&mut self) -> Step {
+        let start = self.at;
+        if let Some(paren) = self.call(start) {
+            return self.open_group(start, paren + 1, true);
+        }
+        let context = match self.stack.last().map(|frame| frame.container) {
+            None => Context::Root,
+            Some(Container::Object) => Context::Member,
+            Some(Container::Array | Container::Group { .. }) => Context::Element,
+        };
+        let (mut end, mut close) = self.bare_end(context, start);
+        if let Some(first) = self.first_token(context, start, end) {
+            (end, close) = (first, first);
+        }
+        self.write_bare(context, start, end);
+        self.end_bare(end, close);
+        self.end_value(start, self.source.quote(end).is_some());
+        Ok(())
+    }
+
+    /// Removes the closing quote of a text that had no opening one.
+    fn end_bare(&mut self, end: usize, close: usize) {
+        if close > end {
+            self.change(end, close, "", ChangeKind::Quote);
+        }
+        self.at = close;
+    }
+
+    /// A number or literal with more words after it, where those do not belong to it.
+    fn first_token(&self, context: Context, start: usize, end: usize) -> Option<usize> {
+        let text = &self.source.text[start..end];
+        let space = start + text.find(char::is_whitespace)?;
+        let first = &self.source.text[start..space];
+        let is_token = literal(first).is_some() || number(first).is_some();
+        let is_alone = match context {
+            Context::Element => true,
+            Context::Member => self.is_member(space),
+            Context::Key | Context::Root => false,
+        };
+        (is_token && is_alone && literal(text).is_none()).then_some(space)
+    }
+
+    /// Notes what makes the text from `start` to `end` a JSON value.
+    pub(super) fn write_bare(&mut self, context: Context, start: usize, end: usize) {
+        let text = &self.source.text[start..end];
+        let is_at_end = end == self.source.len();
+        if is_number(text) {
+            return;
+        }
+        if let Some(literal) = literal(text) {
+            if literal != text {
+                self.change(start, end, literal, ChangeKind::Literal);
+            }
+            return;
+        }
+        if let Some(edits) = number(text) {
+            self.is_cut |= is_at_end && !text.ends_with(|c: char| c.is_ascii_digit());
+            for (at, length, replacement) in edits {
+                self.change(start + at, start + at + length, replacement, ChangeKind::Number);
+            }
+            return;
+        }
+        if is_at_end
+            && (self.options.is_prefix || context != Context::Root)
+            && let Some(literal) = literal_beginning_with(text)
+        {
+            self.is_cut = true;
+            self.change(start, end, literal, ChangeKind::Cut);
+            return;
+        }
+        self.write_text(start, end, ChangeKind::Text);
+    }
+
+    /// Puts quotes around the text from `start` to `end`.
+    fn write_text(&mut self, start: usize, end: usize, kind: ChangeKind) {
+        self.change(start, start, "\"", kind);
+        for at in start..end {
+            match self.source.bytes[at] {
+                b'"' | b'\\' => self.change(at, at, "\\", ChangeKind::Escape),
+                b'\t' => self.change(at, at + 1, "\\t", ChangeKind::Escape),
+                0..0x20 => self.change(at, at + 1, " ", ChangeKind::Space),
+                _ => {}
+            }
+        }
+        self.change(end, end, "\"", kind);
+    }
+
+    /// Reads a key without quotes.
+    pub(super) fn bare_key(&mut self) {
+        let start = self.at;
+        let (end, close) = self.bare_end(Context::Key, start);
+        let next = self.source.gap(close).next;
+        let is_junk = match self.source.byte(next) {
+            Some(b',' | b'}' | b']') => {
+                if self.begin_set() {
+                    return;
+                }
+                true
+            }
+            Some(_) if self.source.quote(next).is_some() => self.is_named_member(next),
+            _ => false,
+        };
+        if is_junk {
+            self.undo_item();
+            self.remove(start, close, ChangeKind::Junk);
+            self.at = close;
+            return;
+        }
+        self.write_text(start, end, ChangeKind::Quote);
+        self.end_bare(end, close);
+        self.end_key(start);
+    }
+
+    /// The end of the text without quotes that begins at `start`, and the end of the quote after it
+    /// that nothing had opened.
+    pub(super) fn bare_end(&self, context: Context, start: usize) -> (usize, usize) {
+        let is_in_group = self.stack.iter().any(|frame| matches!(frame.container, Container::Group { .. }));
+        let is_after_space = |at: usize| at > start && self.source.bytes[at - 1].is_ascii_whitespace();
+        let first = self.source.char(start).map_or(1, char::len_utf8);
+        let mut at = start + first;
+        while let Some(byte) = self.source.byte(at) {
+            match byte {
+                b'\n' | b'{' | b'}' | b'[' | b']' if context != Context::Root => break,
+                b'\n' => break,
+                b',' if matches!(context, Context::Key | Context::Element) => break,
+                b',' if context == Context::Member && self.is_member(at + 1) => break,
+                b':' | b'=' if context == Context::Key => break,
+                b')' if is_in_group => break,
+                b';' if self.is_after_value(at + 1) => break,
+                b'/' if self.source.byte(at + 1) == Some(b'*') => break,
+                b'/' if self.source.byte(at + 1) == Some(b'/') && is_after_space(at) => break,
+                b'#' if is_after_space(at) => break,
+                b'<' if self.source.starts_with(at, "<!--") || self.source.token(at).is_some() => break,
+                b'`' if self.source.is_fence(at) => break,
+                b'"' | b'\'' | b'`' | b'<' | 0xC2 | 0xE2 | 0xEF => {
+                    if let Some((_, length)) = self.source.quote(at) {
+                        let is_apostrophe = byte != b'"'
+                            && self.source.bytes[at - 1].is_ascii_alphanumeric()
+                            && self.source.byte(at + length).is_some_and(|next| next.is_ascii_alphanumeric());
+                        if !is_apostrophe && self.is_end_after_quote(at + length) && context != Context::Root
+                        {
+                            return (self.trimmed(start, at), at + length);
+                        }
+                        let is_next = match context {
+                            Context::Key | Context::Element => !is_apostrophe,
+                            Context::Member => !is_apostrophe && self.is_named_member(at),
+                            Context::Root => false,
+                        };
+                        if is_next {
+                            break;
+                        }
+                        at += length;
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        let end = self.trimmed(start, at);
+        (end, end)
+    }
+
+    fn is_end_after_quote(&self, at: usize) -> bool {
+        self.is_after_value(at) || self.source.gap(at).has_newline
+    }
+
+    fn trimmed(&self, start: usize, end: usize) -> usize {
+        start + self.source.text[start..end].trim_end().len()
+    }
+
+    /// The place of the parenthesis, if a call stands at `start`: a name and an argument that is not
+    /// itself plain text.
+    pub(super) fn call(&self, start: usize) -> Option<usize> {
+        let name = |at: usize| {
+            let length =
+                self.source.bytes[at..].iter().take_while(|&&byte| is_key_byte(byte) && byte != b'-').count();
+            (length > 0 && !self.source.bytes[at].is_ascii_digit()).then_some(at + length)
+        };
+        let mut end = name(start)?;
+        let is_new = &self.source.bytes[start..end] == b"new";
+        if is_new {
+            end = name(self.source.gap(end).next)?;
+        }
+        let paren = self.source.gap(end).next;
+        if self.source.byte(paren) != Some(b'(') {
+            return None;
+        }
+        let argument = self.source.gap(paren + 1).next;
+        let is_value = match self.source.byte(argument)? {
+            b'{' | b'[' | b'-' | b'0'..=b'9' => true,
+            b')' => is_new || !self.stack.is_empty(),
+            _ if self.source.quote(argument).is_some() => true,
+            _ => literal(&self.source.text[argument..self.words_end(argument).min(self.paren_end(argument))])
+                .is_some(),
+        };
+        is_value.then_some(paren)
+    }
+
+    fn paren_end(&self, at: usize) -> usize {
+        let word =
+            self.source.bytes[at..].iter().take(16).take_while(|byte| byte.is_ascii_alphabetic()).count();
+        at + word
+    }
+
+    /// Reads a pattern between slashes, as a text.
+    pub(super) fn pattern(&mut self) -> Step {
+        let start = self.at;
+        let Some(end) = self.pattern_end(start) else { return self.bare_value() };
+        self.write_text(start, end, ChangeKind::Text);
+        self.at = end;
+        self.end_value(start, false);
+        Ok(())
+    }
+
+    pub(super) fn pattern_end(&self, start: usize) -> Option<usize> {
+        let mut at = start + 1;
+        loop {
+            match self.source.byte(at)? {
+                b'\n' => return None,
+                b'\\' => at += 1,
+                b'/' => break,
+                _ => {}
+            }
+            at += 1;
+        }
+        let flags = self.source.bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let end = at + 1 + flags;
+        (end > start + 2 && self.is_after_value(end)).then_some(end)
+    }
+}
+
+/// Whether `text` is a number as JSON writes it.
+fn is_number(text: &str) -> bool {
+    text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) && strict::is_valid(text)
+}
+
+/// The JSON literal that `text` means, if it is a literal of any language.
+pub(super) fn literal(text: &str) -> Option<&'static str> {
+    let word = text.trim_start_matches(['+', '-']);
+    let is_signed = word.len() + 1 == text.len();
+    let word = if is_signed { word.trim_start() } else { text };
+    let is = |name: &str| word.eq_ignore_ascii_case(name);
+    match word.len() {
+        3 | 8 if is("nan") || is("infinity") => Some("null"),
+        _ if is_signed => None,
+        4 if is("true") => Some("true"),
+        5 if is("false") => Some("false"),
+        4 | 9 if is("null") || is("none") || is("undefined") => Some("null"),
+        _ => None,
+    }
+}
+
+/// The JSON literal whose name, in any language, begins with `text`.
+fn literal_beginning_with(text: &str) -> Option<&'static str> {
+    const NAMES: [(&str, &str); 10] = [
+        ("true", "true"),
+        ("True", "true"),
+        ("false", "false"),
+        ("False", "false"),
+        ("null", "null"),
+        ("None", "null"),
+        ("NaN", "null"),
+        ("Infinity", "null"),
+        ("-Infinity", "null"),
+        ("undefined", "null"),
+    ];
+    NAMES.iter().find(|(name, _)| name.starts_with(text)).map(|&(_, literal)| literal)
+}
+
+/// What makes `text` a number as JSON writes it, as (place, length, replacement); `None` if it is no
+/// number. Leading zeros are not taken away: such a text is a name, not a quantity.
+pub(super) fn number(text: &str) -> Option<Vec<(usize, usize, &'static str)>> {
+    let bytes = text.as_bytes();
+    let mut edits = Vec::new();
+    let mut at = 0;
+    let digits = |at: &mut usize, edits: &mut Vec<(usize, usize, &'static str)>| {
+        let start = *at;
+        while let Some(&byte) = bytes.get(*at) {
+            let is_between = *at > start && bytes[*at - 1].is_ascii_digit();
+            match byte {
+                b'0'..=b'9' => {}
+                b'_' if is_between && bytes.get(*at + 1).is_some_and(u8::is_ascii_digit) => {
+                    edits.push((*at, 1, ""))
+                }
+                _ => break,
+            }
+            *at += 1;
+        }
+        *at > start
+    };
+    match bytes.first()? {
+        b'-' => at = 1,
+        b'+' => {
+            edits.push((0, 1, ""));
+            at = 1;
+        }
+        b'.' | b'0'..=b'9' => {}
+        _ => return None,
+    }
+    let whole = at;
+    if bytes.len() == 1 && at == 1 {
+        edits.push((1, 0, "0"));
+        return Some(edits);
+    }
+    if digits(&mut at, &mut edits) {
+        if bytes[whole] == b'0' && at > whole + 1 {
+            return None;
+        }
+    } else if bytes.get(at) == Some(&b'.') {
+        edits.push((at, 0, "0"));
+    } else {
+        return None;
+    }
+    if bytes.get(at) == Some(&b'.') {
+        at += 1;
+        if !digits(&mut at, &mut edits) {
+            edits.push((at, 0, "0"));
+        }
+    }
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        at += 1;
+        if let Some(b'+' | b'-') = bytes.get(at) {
+            at += 1;
+        }
+        if !digits(&mut at, &mut edits) {
+            edits.push((at, 0, "0"));
+        }
+    }
+    (at == bytes.len()).then_some(edits)
+}

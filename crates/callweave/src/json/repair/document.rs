@@ -1,0 +1,345 @@
+//! The outermost level: prose, fences, and several documents in one text.
+
+use super::bare::{literal, number};
+use super::parser::{Parser, Step, Stop};
+use super::string::Context;
+use super::{Change, ChangeKind, Why};
+
+/// One document of the text.
+#[derive(Clone, Copy)]
+struct Item {
+    start: usize,
+    end: usize,
+    is_container: bool,
+    is_empty: bool,
+    /// Whether nothing at all separates it from the one before.
+    is_glued: bool,
+}
+
+/// How plain text outside of all containers is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plain {
+    /// Words separated by commas or lines.
+    List,
+    /// One line of text.
+    Line,
+}
+
+impl Parser<'_> {
+    /// Reads the whole text: the changes that mend it, and whether it was cut off.
+    pub(super) fn document(mut self) -> Step<(Vec<Change>, bool)> {
+        self.skip_wrapped_fence();
+        let mut plain = None;
+        let mut items: Vec<Item> = Vec::new();
+        let mut is_separated = false;
+        let mut is_fenced_out = false;
+        loop {
+            is_separated |= self.skip_noise();
+            let Some(byte) = self.peek() else { break };
+            if self.source.is_fence(self.at) {
+                self.skip_fence();
+                is_separated = true;
+                continue;
+            }
+            if items.is_empty() {
+                self.first(byte, &mut plain, &mut items)?;
+                is_separated = false;
+                continue;
+            }
+            match byte {
+                b',' => {
+                    let comma = self.at;
+                    self.at += 1;
+                    if self.reopen_object(comma) {
+                        self.run()?;
+                        self.extend(&mut items);
+                        continue;
+                    }
+                    self.change(comma, comma + 1, "", ChangeKind::Comma);
+                    is_separated = true;
+                }
+                b'}' | b']' | b')' | b';' => {
+                    self.change(self.at, self.at + 1, "", ChangeKind::Stray);
+                    self.at += 1;
+                }
+                b':' if self.last.is_string && items.len() == 1 => {
+                    self.imply_object();
+                    self.run()?;
+                    self.extend(&mut items);
+                }
+                _ => {
+                    if self.next(&mut plain, &mut items, is_separated, &mut is_fenced_out)? {
+                        is_separated = false;
+                    } else {
+                        break;
+                    }
+                }
+            }
+        }
+        if items.is_empty() {
+            let why = if self.source.text.trim().is_empty() { Why::Empty } else { Why::NoJson };
+            return Err(Stop::Hopeless(why, 0));
+        }
+        self.gather(items);
+        Ok((self.changes, self.is_cut))
+    }
+
+    /// A bracket right before a fence belongs to nothing.
+    fn skip_wrapped_fence(&mut self) {
+        self.skip_noise();
+        if matches!(self.peek(), Some(b'[' | b'{')) && self.source.is_fence(self.at + 1) {
+            self.change(self.at, self.at + 1, "", ChangeKind::Stray);
+            self.at += 1;
+        }
+    }
+
+    /// Removes the mark of a fence, with the name of its language.
+    fn skip_fence(&mut self) {
+        let start = self.at;
+        self.at = self.fence_end(start);
+        self.change(start, self.at, "", ChangeKind::Fence);
+    }
+
+    fn fence_end(&self, at: usize) -> usize {
+        let marks = self.source.bytes[at..].iter().take_while(|&&byte| byte == b'`').count();
+        let language = self.source.bytes[at + marks..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+'))
+            .count();
+        let end = at + marks + language;
+        // A word after the fence is a language only if the block begins after it.
+        match self.source.byte(self.source.gap(end).next) {
+            Some(b'{' | b'[' | b'"' | b'(') => end,
+            _ if self.source.line_end(end) == end => end,
+            _ => at + marks,
+        }
+    }
+
+    /// Reads a value and adds it to the documents.
+    fn item(&mut self, items: &mut Vec<Item>, is_glued: bool) -> Step {
+        let start = self.at;
+        self.value()?;
+        self.push_item(items, start, is_glued);
+        Ok(())
+    }
+
+    fn push_item(&mut self, items: &mut Vec<Item>, start: usize, is_glued: bool) {
+        items.push(Item {
+            start,
+            end: self.settled,
+            is_container: self.last.is_container() || matches!(self.source.byte(start), Some(b'{' | b'[')),
+            is_empty: self.last.is_empty_container(),
+            is_glued,
+        });
+    }
+
+    /// The last document went on after its end.
+    fn extend(&mut self, items: &mut [Item]) {
+        if let Some(item) = items.last_mut() {
+            item.end = self.settled;
+            item.is_container = true;
+            item.is_empty = false;
+        }
+    }
+
+    /// Reads the first document, or removes one thing before it.
+    fn first(&mut self, byte: u8, plain: &mut Option<Plain>, items: &mut Vec<Item>) -> Step {
+        match byte {
+            b'}' | b']' | b')' | b',' | b':' | b';' => {
+                self.change(self.at, self.at + 1, "", ChangeKind::Stray);
+                self.at += 1;
+                return Ok(());
+            }
+            b'{' | b'[' => return self.item(items, false),
+            b'\\' => return self.item(items, false),
+            _ if self.source.quote(self.at).is_some() => return self.item(items, false),
+            b'/' if self.pattern_end(self.at).is_some() => return self.item(items, false),
+            _ => {}
+        }
+        if self.call(self.at).is_some() {
+            return self.item(items, false);
+        }
+        let place = match byte {
+            b'(' => self.find_fenced(self.at),
+            _ => self.find_fenced(self.at).or_else(|| self.find_json(self.at, true)),
+        };
+        if let Some(place) = place {
+            self.remove(self.at, place, ChangeKind::Prose);
+            self.at = place;
+            return self.item(items, false);
+        }
+        if byte == b'(' && self.is_group() {
+            return self.item(items, false);
+        }
+        self.plain_item(plain, items)
+    }
+
+    /// Reads a further document, if there is one. `false` if the rest of the text was removed.
+    fn next(
+        &mut self,
+        plain: &mut Option<Plain>,
+        items: &mut Vec<Item>,
+        is_separated: bool,
+        has_no_fences: &mut bool,
+    ) -> Step<bool> {
+        let is_after_container = items.last().is_some_and(|item| item.is_container);
+        let byte = self.source.bytes[self.at];
+        if matches!(byte, b'{' | b'[') && self.is_json(self.at, true) {
+            self.item(items, !is_separated)?;
+            return Ok(true);
+        }
+        if !is_after_container && is_separated {
+            match self.source.quote(self.at) {
+                Some(_) => self.item(items, false)?,
+                None => self.plain_item(plain, items)?,
+            }
+            return Ok(true);
+        }
+        let fenced = if *has_no_fences { None } else { self.find_fenced(self.at) };
+        *has_no_fences = fenced.is_none();
+        if let Some(place) = fenced.or_else(|| self.find_json(self.at, false)) {
+            self.remove(self.at, place, ChangeKind::Prose);
+            self.at = place;
+            self.item(items, false)?;
+            return Ok(true);
+        }
+        let kind = if is_after_container { ChangeKind::Prose } else { ChangeKind::Junk };
+        self.remove(self.at, self.source.len(), kind);
+        self.at = self.source.len();
+        Ok(false)
+    }
+
+    /// Reads plain text outside of all containers.
+    fn plain_item(&mut self, plain: &mut Option<Plain>, items: &mut Vec<Item>) -> Step {
+        let start = self.at;
+        let kind = match *plain {
+            Some(kind) => kind,
+            None => *plain.insert(self.plain_kind(start)?),
+        };
+        let (mut end, _) = self.bare_end(Context::Root, start);
+        if kind == Plain::List
+            && let Some(comma) = self.source.text[start..end].find(',')
+        {
+            end = start + self.source.text[start..start + comma].trim_end().len();
+        }
+        let text = &self.source.text[start..end];
+        let close = end;
+        if text.len() > 1 && text.find('"') == Some(text.len() - 1) {
+            end -= 1;
+        }
+        self.write_bare(Context::Root, start, end);
+        if close > end {
+            self.change(end, close, "", ChangeKind::Quote);
+        }
+        self.at = close;
+        self.end_value(start, false);
+        self.push_item(items, start, false);
+        Ok(())
+    }
+
+    /// Whether the plain text from `start` on is a list of words or one line of text.
+    fn plain_kind(&self, start: usize) -> Step<Plain> {
+        let text = &self.source.text[start..];
+        let text = text.split("```").next().unwrap_or(text).trim_end();
+        let is_value = |part: &str| literal(part).is_some() || number(part).is_some();
+        if !text.contains(char::is_alphanumeric) && !is_value(text.trim_end_matches([',', ';', ' '])) {
+            return Err(Stop::Hopeless(Why::NoJson, start));
+        }
+        let mut parts = text.split([',', '\n']).map(str::trim);
+        if parts.all(|part| !part.contains(char::is_whitespace)) {
+            return Ok(Plain::List);
+        }
+        let line = &text[..text.find('\n').unwrap_or(text.len())];
+        let rest = start + line.len();
+        if self.source.gap(rest).next < start + text.len() {
+            return Err(Stop::Hopeless(Why::NoJson, start));
+        }
+        Ok(Plain::Line)
+    }
+
+    /// Whether the parenthesis here holds values, and is not a remark in prose.
+    fn is_group(&self) -> bool {
+        let next = self.source.gap(self.at + 1).next;
+        self.source.quote(next).is_some()
+            || matches!(self.source.byte(next), Some(b'(' | b'{' | b'[' | b'-' | b')' | b'0'..=b'9'))
+    }
+
+    /// The first place from `at` on where a fenced block begins with JSON.
+    fn find_fenced(&self, at: usize) -> Option<usize> {
+        let rest = &self.source.bytes[at..];
+        let mut covered = at;
+        memchr::memmem::find_iter(rest, "```").map(|run| at + run).find_map(|fence| {
+            if fence < covered {
+                return None;
+            }
+            covered = self.fence_end(fence);
+            let place = self.source.gap(covered).next;
+            (matches!(self.source.byte(place), Some(b'{' | b'[')) && self.is_json(place, true))
+                .then_some(place)
+        })
+    }
+
+    /// The first place from `at` on where JSON seems to begin amid prose.
+    fn find_json(&self, at: usize, is_first: bool) -> Option<usize> {
+        memchr::memchr2_iter(b'{', b'[', &self.source.bytes[at..])
+            .map(|run| at + run)
+            .find(|&place| self.is_json(place, is_first))
+    }
+
+    /// Whether the bracket at `place` seems to begin a document. After a first document only what
+    /// is surely no remark in prose counts.
+    fn is_json(&self, place: usize, is_first: bool) -> bool {
+        let next = self.source.gap(place + 1).next;
+        let Some(byte) = self.source.byte(next) else { return is_first };
+        let is_quote = self.source.quote(next).is_some_and(|_| byte != b'`');
+        if self.source.bytes[place] == b'{' {
+            return is_quote
+                || self.is_named_member(next)
+                || (is_first && matches!(byte, b'}' | b'{' | b'.' | b'0'..=b'9'));
+        }
+        match byte {
+            b'{' | b'[' => true,
+            _ if is_quote => true,
+            b']' | b'-' | b',' | b'.' => is_first,
+            b'0'..=b'9' => is_first && !self.is_citation(next),
+            _ => {
+                let end = self.words_end(next);
+                is_first && literal(self.source.text[next..end].trim()).is_some()
+            }
+        }
+    }
+
+    /// Whether `at` stands in a `[1]` that refers to something, with text after it.
+    fn is_citation(&self, at: usize) -> bool {
+        let digits = self.source.bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let after = self.source.gap(at + digits + 1);
+        self.source.byte(at + digits) == Some(b']')
+            && !after.has_newline
+            && self
+                .source
+                .char(after.next)
+                .is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | ',' | ';'))
+    }
+
+    /// Makes one document of all that were found.
+    fn gather(&mut self, items: Vec<Item>) {
+        let has_filled = items.iter().any(|item| !item.is_empty);
+        let is_placeholder = |at: usize, item: &Item| {
+            let is_glued = item.is_glued || items.get(at + 1).is_some_and(|next| next.is_glued);
+            item.is_empty && is_glued && (has_filled || at > 0)
+        };
+        let (dropped, kept): (Vec<_>, Vec<_>) =
+            items.iter().enumerate().partition(|(at, item)| is_placeholder(*at, item));
+        for (_, item) in dropped {
+            let range = item.start..item.end;
+            self.changes.retain(|change| !range.contains(&change.at));
+            self.change(item.start, item.end, "", ChangeKind::List);
+        }
+        let [(_, first), .., (_, last)] = kept[..] else { return };
+        for (_, item) in &kept[..kept.len() - 1] {
+            self.change(item.end, item.end, ",", ChangeKind::List);
+        }
+        self.open_before(first.start, "[", ChangeKind::List);
+        self.change(last.end, last.end, "]", ChangeKind::List);
+    }
+}

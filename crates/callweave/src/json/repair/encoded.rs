@@ -1,0 +1,78 @@
+//! Documents that went through one escaping too many: `{\"a\": \"b\"}`.
+
+use super::{Change, ChangeKind};
+
+/// How many levels of escaping are taken off at most.
+pub(super) const MAX_LEVELS: u8 = 4;
+
+/// A text with one level of escaping taken off, and how that was done.
+pub(super) struct Decoded {
+    pub(super) text: String,
+    changes: Vec<Change>,
+    /// For each change, where the decoded text stands after it.
+    places: Vec<usize>,
+}
+
+/// Takes one level of escaping off. Escapes of characters (`\u…`) stay: they mean the same one
+/// level further in.
+pub(super) fn decode(text: &str) -> Decoded {
+    let bytes = text.as_bytes();
+    let mut decoded =
+        Decoded { text: String::with_capacity(text.len()), changes: Vec::new(), places: Vec::new() };
+    let mut done = 0;
+    let mut from = 0;
+    while let Some(run) = memchr::memchr(b'\\', &bytes[from..]) {
+        let at = from + run;
+        let (end, replacement) = match bytes.get(at + 1) {
+            Some(b'n') => (at + 2, "\n"),
+            Some(b'r') => (at + 2, "\r"),
+            Some(b't') => (at + 2, "\t"),
+            Some(b'\\') => (at + 2, "\\"),
+            Some(b'"' | b'\'' | b'/') | None => (at + 1, ""),
+            Some(_) => {
+                from = at + 1;
+                continue;
+            }
+        };
+        decoded.text.push_str(&text[done..at]);
+        decoded.text.push_str(replacement);
+        decoded.changes.push(Change { at, end, replacement, kind: ChangeKind::Encoding });
+        decoded.places.push(decoded.text.len());
+        done = end;
+        from = end;
+    }
+    decoded.text.push_str(&text[done..]);
+    decoded
+}
+
+impl Decoded {
+    /// The place in the source for a place in the decoded text.
+    pub(super) fn source(&self, place: usize) -> usize {
+        let after = self.places.partition_point(|&end| end <= place);
+        match after.checked_sub(1) {
+            Some(last) => self.changes[last].end + (place - self.places[last]),
+            None => place,
+        }
+    }
+
+    /// The changes of the source that give what `inner` makes of the decoded text.
+    pub(super) fn compose(self, inner: Vec<Change>) -> Vec<Change> {
+        let mut all = Vec::with_capacity(self.changes.len() + inner.len());
+        let mut next = 0;
+        for change in inner {
+            // What was decoded before the change stays; what lies inside it is replaced by it.
+            while next < self.changes.len() && self.places[next] <= change.at {
+                all.push(self.changes[next]);
+                next += 1;
+            }
+            let at = self.source(change.at);
+            while next < self.changes.len() && self.places[next] <= change.end {
+                next += 1;
+            }
+            let end = if change.end > change.at { self.source(change.end) } else { at };
+            all.push(Change { at, end, ..change });
+        }
+        all.extend_from_slice(&self.changes[next..]);
+        all
+    }
+}

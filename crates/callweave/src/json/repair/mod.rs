@@ -1,0 +1,368 @@
+//! Repair of JSON as models break it.
+//!
+//! In goes text that should be one JSON document; out comes a [`Repair`]: a [`Verdict`], valid JSON
+//! text, and every [`Change`] with its place in the input, so that replaying the changes over the
+//! input gives the text. Valid JSON is told by one scan and comes back untouched, byte for byte. A
+//! document that was cut off is closed only on request and is never passed off as whole. Numbers are
+//! passed on as written and members stay in their order.
+//!
+//! ```
+//! use callweave::json::repair::{Verdict, repair};
+//!
+//! let repaired = repair("{city: 'Oslo', days: 3,}");
+//! assert_eq!(repaired.verdict, Verdict::Repaired);
+//! assert_eq!(repaired.text, r#"{"city": "Oslo", "days": 3}"#);
+//!
+//! let cut = repair(r#"{"city": "Os"#);
+//! assert_eq!(cut.verdict, Verdict::Incomplete);
+//! assert_eq!(cut.text, "");
+//! assert_eq!(cut.closed(), Some(r#"{"city": "Os"}"#));
+//! ```
+//!
+//! # What is decided where sources disagree
+//!
+//! - A member without a value becomes `null`; at the end of a text that is only a
+//!   [prefix](Options::prefix) it is left out, because its value is still to come.
+//! - Text without any quotes, brackets or further lines is a string (a [`Class::Guess`]); text of
+//!   several lines without JSON in it is [`Why::NoJson`]. Nothing but white space is [`Why::Empty`].
+//! - Prose around a document is dropped. Where fenced blocks hold JSON, only those count.
+//! - Several documents become an array. An empty `{}` or `[]` glued to another document is dropped:
+//!   it is the placeholder that some providers send before the arguments.
+//! - A backslash before a letter that makes no escape stays, since patterns, paths and formulas are what
+//!   models forget to escape; before a quote or Markdown punctuation it goes. A damaged `\u` escape
+//!   cannot be guessed and is [`Why::DamagedEscape`].
+//! - A quote inside a string ends it only if what follows can follow a string there.
+
+mod bare;
+mod document;
+mod encoded;
+mod noise;
+mod parser;
+mod strict;
+mod string;
+
+use std::borrow::Cow;
+
+use parser::{Parser, Stop};
+
+/// Repairs `text` with the default [`Options`].
+pub fn repair(text: &str) -> Repair<'_> {
+    Options::new().repair(text)
+}
+
+/// What a repair may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    is_prefix: bool,
+    closes: bool,
+    searches_prose: bool,
+    drops_unfinished: bool,
+    allowed: Class,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// Everything is allowed, and a document that was cut off is not closed.
+    pub fn new() -> Self {
+        Self {
+            is_prefix: false,
+            closes: false,
+            searches_prose: true,
+            drops_unfinished: false,
+            allowed: Class::Guess,
+        }
+    }
+
+    /// The text is the beginning of a longer one. An open string is then one that still grows, never
+    /// one whose quote was forgotten, a member whose value has not begun is left out, and a literal
+    /// that has begun is completed.
+    pub fn prefix(self) -> Self {
+        Self { is_prefix: true, ..self }
+    }
+
+    /// Puts the closed text of a document that was cut off into [`Repair::text`]. Its verdict stays
+    /// [`Verdict::Incomplete`].
+    pub fn close_truncated(self) -> Self {
+        Self { closes: true, ..self }
+    }
+
+    /// Leaves out a string at the end of the text that has no end, instead of keeping what is there.
+    pub fn drop_unfinished_strings(self) -> Self {
+        Self { drops_unfinished: true, ..self }
+    }
+
+    /// Takes the text for JSON from its start to its end: prose or fences around it are refused.
+    pub fn without_prose(self) -> Self {
+        Self { searches_prose: false, ..self }
+    }
+
+    /// Allows changes up to `class` only; a text that needs more is [`Verdict::Hopeless`].
+    pub fn allow(self, class: Class) -> Self {
+        Self { allowed: class, ..self }
+    }
+
+    /// Repairs `text`.
+    pub fn repair<'a>(&self, text: &'a str) -> Repair<'a> {
+        if strict::is_valid(text) {
+            return Repair {
+                verdict: Verdict::Valid,
+                text: Cow::Borrowed(text),
+                changes: Vec::new(),
+                closed: None,
+            };
+        }
+        let (changes, is_cut) = match self.parse(text, 0) {
+            Ok(found) => found,
+            Err((why, at)) => return Repair::hopeless(why, at),
+        };
+        if let Some(change) = changes.iter().find(|change| change.kind.class() > self.allowed) {
+            return Repair::hopeless(Why::Forbidden(change.kind), change.at);
+        }
+        let mended = apply(text, &changes);
+        if !strict::is_valid(&mended) {
+            debug_assert!(false, "the changes do not give JSON: {text:?} became {mended:?}");
+            return Repair::hopeless(Why::NoJson, 0);
+        }
+        let (verdict, text, closed) = match (is_cut, self.closes) {
+            (false, _) => (Verdict::Repaired, mended, None),
+            (true, true) => (Verdict::Incomplete, mended, None),
+            (true, false) => (Verdict::Incomplete, String::new(), Some(mended)),
+        };
+        Repair { verdict, text: Cow::Owned(text), changes, closed }
+    }
+
+    /// The changes that mend `text`, and whether it was cut off.
+    fn parse(&self, text: &str, level: u8) -> Result<(Vec<Change>, bool), (Why, usize)> {
+        match Parser::new(text, *self, level).document() {
+            Ok(found) => Ok(found),
+            Err(Stop::Hopeless(why, at)) => Err((why, at)),
+            Err(Stop::Encoded) => {
+                let decoded = encoded::decode(text);
+                let found = self.parse(&decoded.text, level + 1);
+                let (changes, is_cut) = found.map_err(|(why, at)| (why, decoded.source(at)))?;
+                Ok((decoded.compose(changes), is_cut))
+            }
+        }
+    }
+}
+
+/// What became of a text. See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair<'a> {
+    /// What can be said about the document.
+    pub verdict: Verdict,
+    /// Valid JSON: the input itself if it was valid, else the mended text. Empty if the verdict is
+    /// [`Verdict::Hopeless`], or [`Verdict::Incomplete`] and closing was not asked for.
+    pub text: Cow<'a, str>,
+    /// What was changed, in the order of the input. [`apply`] replays it.
+    pub changes: Vec<Change>,
+    closed: Option<String>,
+}
+
+impl Repair<'_> {
+    /// The JSON text, with a document that was cut off closed where it ends. `None` if hopeless.
+    pub fn closed(&self) -> Option<&str> {
+        match self.verdict {
+            Verdict::Valid | Verdict::Repaired => Some(&self.text),
+            Verdict::Incomplete => Some(self.closed.as_deref().unwrap_or(&self.text)),
+            Verdict::Hopeless { .. } => None,
+        }
+    }
+
+    /// The boldest class of all changes, if there are any.
+    pub fn class(&self) -> Option<Class> {
+        self.changes.iter().map(|change| change.kind.class()).max()
+    }
+
+    fn hopeless(why: Why, at: usize) -> Self {
+        Self {
+            verdict: Verdict::Hopeless { why, at },
+            text: Cow::Borrowed(""),
+            changes: Vec::new(),
+            closed: None,
+        }
+    }
+}
+
+/// What can be said about a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It is valid and untouched.
+    Valid,
+    /// It was whole, but had to be changed.
+    Repaired,
+    /// It was cut off: it may be closed on request, but something is missing.
+    Incomplete,
+    /// There is no document to be had.
+    Hopeless {
+        /// Why not.
+        why: Why,
+        /// The byte of the input at which that was noticed.
+        at: usize,
+    },
+}
+
+/// Why a text is hopeless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Why {
+    /// There is nothing but white space.
+    Empty,
+    /// There is text, but nothing that could be meant as JSON.
+    NoJson,
+    /// A `\u` escape does not say which character it means.
+    DamagedEscape,
+    /// A value stands in an object without a key.
+    NoKey,
+    /// The document is nested too deeply to be repaired.
+    TooDeep,
+    /// The repair needs a change of a class that the options forbid.
+    Forbidden(ChangeKind),
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the text is empty"),
+            Self::NoJson => f.write_str("the text has no JSON in it"),
+            Self::DamagedEscape => f.write_str("a unicode escape is damaged"),
+            Self::NoKey => f.write_str("a value in an object has no key"),
+            Self::TooDeep => f.write_str("the document is nested too deeply"),
+            Self::Forbidden(kind) => write!(f, "it takes a forbidden change: {}", kind.label()),
+        }
+    }
+}
+
+/// One place where the text differs from the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Change {
+    /// The byte of the input at which it begins.
+    pub at: usize,
+    /// The byte of the input before which it ends; equal to `at` where something was only added.
+    pub end: usize,
+    /// What stands there instead.
+    pub replacement: &'static str,
+    /// What was done.
+    pub kind: ChangeKind,
+}
+
+/// How bold a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// The same data in another notation: quotes, commas, comments, fences, literals.
+    Lossless,
+    /// The structure was completed or mended: brackets, colons, several documents.
+    Structural,
+    /// Something had to be guessed: quotes inside strings, forgotten quotes, left-out junk.
+    Guess,
+}
+
+macro_rules! change_kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident $class:ident $label:literal,)+) => {
+        /// What a [`Change`] did.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ChangeKind {
+            $($(#[doc = $doc])+ $kind,)+
+        }
+
+        impl ChangeKind {
+            /// How bold it is.
+            pub fn class(self) -> Class {
+                match self {
+                    $(Self::$kind => Class::$class,)+
+                }
+            }
+
+            /// Its name in words.
+            pub fn label(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $label,)+
+                }
+            }
+        }
+    };
+}
+
+change_kinds! {
+    /// A quote of another kind was replaced, or quotes were put around a key.
+    Quote Lossless "quote",
+    /// A character in a string was escaped, or an escape that JSON does not have was rewritten.
+    Escape Lossless "escape",
+    /// A comma was added or removed.
+    Comma Lossless "comma",
+    /// A comment was removed.
+    Comment Lossless "comment",
+    /// White space that JSON does not know was replaced.
+    Space Lossless "white space",
+    /// A literal of another language was replaced (`True`, `None`, `undefined`, `NaN`).
+    Literal Lossless "literal",
+    /// A number was rewritten as JSON writes it (`+1`, `.5`, `1_000`, `2.`).
+    Number Lossless "number",
+    /// A mark of a fenced block was removed.
+    Fence Lossless "fence",
+    /// A special token of the model, such as `<|call|>`, was removed.
+    Token Lossless "special token",
+    /// A function call around a value was removed (JSONP, `ObjectId("…")`).
+    Call Lossless "call",
+    /// Pieces of a string were joined.
+    Concatenation Lossless "concatenation",
+    /// One level of escaping of the whole document was taken off.
+    Encoding Lossless "encoding",
+    /// An ellipsis that stands for left-out items was removed.
+    Ellipsis Lossless "ellipsis",
+    /// A missing colon was added, or another separator became one.
+    Colon Structural "colon",
+    /// A missing bracket was added.
+    Closer Structural "missing bracket",
+    /// A bracket too many was removed, or a wrong one replaced.
+    Stray Structural "stray bracket",
+    /// Parentheses or the braces of a set became an array.
+    Sequence Structural "sequence",
+    /// Several documents became an array.
+    List Structural "several documents",
+    /// Doubled braces became single ones.
+    Braces Structural "doubled braces",
+    /// An object or array that had ended too early goes on.
+    Reopened Structural "ended too early",
+    /// Braces were put around members that stood without.
+    Object Structural "missing braces",
+    /// Text around the document was removed.
+    Prose Structural "prose",
+    /// A quote inside a string was escaped.
+    InnerQuote Guess "inner quote",
+    /// A missing quote was added at the end of a string.
+    EndQuote Guess "missing quote",
+    /// Doubled quotes became single ones.
+    DoubledQuote Guess "doubled quotes",
+    /// Text without quotes became a string.
+    Text Guess "unquoted text",
+    /// A missing value became `null`.
+    Missing Guess "missing value",
+    /// Something that belongs to no value was removed.
+    Junk Guess "junk",
+    /// Half a surrogate pair was replaced.
+    Surrogate Guess "lone surrogate",
+    /// What was cut off in the middle was completed or left out.
+    Cut Guess "cut off",
+}
+
+/// Replays `changes`, which are in the order of the input, over `input`.
+pub fn apply(input: &str, changes: &[Change]) -> String {
+    let mut out = String::with_capacity(input.len() + changes.len());
+    let mut done = 0;
+    for change in changes {
+        if change.at > done {
+            out.push_str(&input[done..change.at]);
+        }
+        out.push_str(change.replacement);
+        done = done.max(change.end);
+    }
+    out.push_str(&input[done..]);
+    out
+}

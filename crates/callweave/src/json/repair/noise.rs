@@ -1,0 +1,196 @@
+//! What stands between the tokens: white space of all sorts, comments, special tokens of models.
+
+use std::cell::Cell;
+
+use super::ChangeKind;
+
+/// The text with its places of noise. Searches for the end of a comment are remembered, so that
+/// looking ahead again and again over the same comment costs nothing.
+pub(super) struct Source<'t> {
+    pub(super) text: &'t str,
+    pub(super) bytes: &'t [u8],
+    block_end: Cell<(usize, usize)>,
+    markup_end: Cell<(usize, usize)>,
+    line_end: Cell<(usize, usize)>,
+}
+
+/// What follows after white space and comments.
+#[derive(Clone, Copy)]
+pub(super) struct Gap {
+    pub(super) next: usize,
+    pub(super) has_newline: bool,
+}
+
+/// The longest special token that is recognised.
+const LONGEST_TOKEN: usize = 64;
+
+/// The special token that stands for a quote.
+const QUOTE_TOKEN: &str = "<|\"|>";
+
+/// A kind of quote, as an opening one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quote {
+    Double,
+    Single,
+    DoubleLike,
+    SingleLike,
+    Token,
+}
+
+impl Quote {
+    /// Whether `other` can end what this one began.
+    pub(super) fn is_closed_by(self, other: Self) -> bool {
+        match self {
+            Self::Double => other == Self::Double,
+            Self::Single => other == Self::Single,
+            Self::DoubleLike => matches!(other, Self::Double | Self::DoubleLike),
+            Self::SingleLike => matches!(other, Self::Single | Self::SingleLike),
+            Self::Token => other == Self::Token,
+        }
+    }
+}
+
+impl<'t> Source<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        // An empty range remembers nothing.
+        let nothing = || Cell::new((usize::MAX, 0));
+        Self {
+            text,
+            bytes: text.as_bytes(),
+            block_end: nothing(),
+            markup_end: nothing(),
+            line_end: nothing(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(super) fn byte(&self, at: usize) -> Option<u8> {
+        self.bytes.get(at).copied()
+    }
+
+    pub(super) fn starts_with(&self, at: usize, what: &str) -> bool {
+        self.bytes[at.min(self.len())..].starts_with(what.as_bytes())
+    }
+
+    /// The character at `at`, which is a character boundary.
+    pub(super) fn char(&self, at: usize) -> Option<char> {
+        self.text.get(at..)?.chars().next()
+    }
+
+    /// The quote at `at` and its length. Three backticks are a fence, not quotes.
+    pub(super) fn quote(&self, at: usize) -> Option<(Quote, usize)> {
+        Some(match self.byte(at)? {
+            b'"' => (Quote::Double, 1),
+            b'\'' => (Quote::Single, 1),
+            b'`' if !self.is_fence(at) => (Quote::SingleLike, 1),
+            b'<' if self.starts_with(at, QUOTE_TOKEN) => (Quote::Token, QUOTE_TOKEN.len()),
+            0x80.. => match self.char(at)? {
+                quote @ ('\u{2018}'..='\u{201B}' | '´') => (Quote::SingleLike, quote.len_utf8()),
+                quote @ ('\u{201C}'..='\u{201F}' | '«' | '»' | '＂') => {
+                    (Quote::DoubleLike, quote.len_utf8())
+                }
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    /// Whether a mark of a fenced block stands at `at`.
+    pub(super) fn is_fence(&self, at: usize) -> bool {
+        self.starts_with(at, "```")
+    }
+
+    /// The noise at `at`: its end, and what removing it would be called (white space that JSON knows
+    /// is not removed and has no name).
+    pub(super) fn noise(&self, at: usize) -> Option<(usize, Option<ChangeKind>)> {
+        Some(match self.byte(at)? {
+            b' ' | b'\n' | b'\r' | b'\t' => (at + 1, None),
+            b'/' => match self.byte(at + 1)? {
+                b'*' => (self.find(&self.block_end, at + 2, "*/"), Some(ChangeKind::Comment)),
+                b'/' => (self.line_end(at), Some(ChangeKind::Comment)),
+                _ => return None,
+            },
+            b'#' => (self.line_end(at), Some(ChangeKind::Comment)),
+            b'<' if self.starts_with(at, "<!--") => {
+                (self.find(&self.markup_end, at + 4, "-->"), Some(ChangeKind::Comment))
+            }
+            b'<' => (self.token(at)?, Some(ChangeKind::Token)),
+            0..0x20 | 0x7f => (at + 1, Some(ChangeKind::Space)),
+            0x80.. => match self.char(at)? {
+                space @ ('\u{200B}'..='\u{200F}' | '\u{2060}' | '\u{FEFF}' | '\u{180E}') => {
+                    (at + space.len_utf8(), Some(ChangeKind::Space))
+                }
+                space if space.is_whitespace() => (at + space.len_utf8(), Some(ChangeKind::Space)),
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+
+    /// The end of the special token that begins at `at`.
+    pub(super) fn token(&self, at: usize) -> Option<usize> {
+        if self.starts_with(at, QUOTE_TOKEN) {
+            return None;
+        }
+        let (open, close) = if self.starts_with(at, "<|") {
+            ("<|", "|>")
+        } else if self.starts_with(at, "<｜") {
+            ("<｜", "｜>")
+        } else {
+            return None;
+        };
+        let from = at + open.len();
+        let until = (from + LONGEST_TOKEN).min(self.len());
+        let inside = &self.bytes[from..until];
+        let length = memchr::memmem::find(inside, close.as_bytes())?;
+        let is_name = !inside[..length].iter().any(|byte| matches!(byte, b'\n' | b'"' | b'{' | b'}' | b'<'));
+        is_name.then_some(from + length + close.len())
+    }
+
+    /// Skips noise from `at`.
+    pub(super) fn gap(&self, mut at: usize) -> Gap {
+        let mut has_newline = false;
+        while let Some((end, _)) = self.noise(at) {
+            has_newline |= self.bytes[at] == b'\n';
+            at = end;
+        }
+        Gap { next: at, has_newline }
+    }
+
+    /// The last place before `at` that is no white space, and whether a line ends in between.
+    pub(super) fn before(&self, at: usize, floor: usize) -> Option<(usize, bool)> {
+        let mut has_newline = false;
+        let mut place = at;
+        while place > floor {
+            place -= 1;
+            match self.bytes[place] {
+                b'\n' => has_newline = true,
+                b' ' | b'\t' | b'\r' => {}
+                _ => return Some((place, has_newline)),
+            }
+        }
+        None
+    }
+
+    /// The end of the line that `at` is in, before its line break.
+    pub(super) fn line_end(&self, at: usize) -> usize {
+        let end = self.find(&self.line_end, at, "\n");
+        if self.byte(end.saturating_sub(1)) == Some(b'\n') && end > at { end - 1 } else { end }
+    }
+
+    /// The end of the next `needle` from `at`, or of the text.
+    fn find(&self, memory: &Cell<(usize, usize)>, at: usize, needle: &str) -> usize {
+        let (from, end) = memory.get();
+        if (from..end).contains(&at) && end - at >= needle.len() {
+            return end;
+        }
+        let rest = &self.bytes[at.min(self.len())..];
+        let end =
+            memchr::memmem::find(rest, needle.as_bytes()).map_or(self.len(), |run| at + run + needle.len());
+        memory.set((at, end));
+        end
+    }
+}

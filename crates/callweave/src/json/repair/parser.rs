@@ -1,0 +1,690 @@
+//! The tolerant parser: containers, and what may stand between their items.
+//!
+//! The parser never writes text. It walks over the input with an explicit stack and notes changes;
+//! whatever it does not mention stays as it was written.
+
+use super::noise::Source;
+use super::{Change, ChangeKind, Options, Why, encoded};
+
+/// The deepest nesting that is repaired: what `serde_json` reads by default.
+const MAX_DEPTH: usize = 127;
+
+/// Why the parser gave up.
+pub(super) enum Stop {
+    Hopeless(Why, usize),
+    /// The document has one level of escaping too many.
+    Encoded,
+}
+
+pub(super) type Step<T = ()> = Result<T, Stop>;
+
+pub(super) struct Parser<'t> {
+    pub(super) source: Source<'t>,
+    pub(super) at: usize,
+    pub(super) options: Options,
+    pub(super) changes: Vec<Change>,
+    pub(super) stack: Vec<Frame>,
+    /// Where the last token that stays ended: the place for what is missing after it.
+    pub(super) settled: usize,
+    pub(super) last: Last,
+    /// Whether the text ended before the document did.
+    pub(super) is_cut: bool,
+    /// How often an open string may still be followed to the end of the text.
+    pub(super) searches_left: u8,
+    level: u8,
+    expect: Expect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expect {
+    Value,
+    AfterValue,
+    Key,
+    Colon,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Container {
+    Object,
+    Array,
+    /// Parentheses: a tuple, or nothing but brackets around one value.
+    Group {
+        is_call: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) container: Container,
+    /// Where its opening bracket stands.
+    start: usize,
+    /// Which change opened it, if any.
+    opener: usize,
+    /// The comma that waits for an item.
+    comma: Option<usize>,
+    /// How many items it has begun.
+    items: usize,
+    /// Where the current item began, the comma before it, and how many changes there were by then.
+    item_start: usize,
+    item_comma: Option<usize>,
+    item_changes: usize,
+    /// How many more braces were opened around it, to be closed with it.
+    extra_braces: usize,
+    /// Whether its braces are ours.
+    is_implied: bool,
+    /// Whether one of its items was a member with a colon.
+    has_members: bool,
+}
+
+/// The value that was read last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Last {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) is_string: bool,
+    /// The frame, if it was a container that ended with a bracket of its own.
+    closed: Option<Frame>,
+}
+
+impl Last {
+    pub(super) fn is_container(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    pub(super) fn is_empty_container(&self) -> bool {
+        self.closed.is_some_and(|frame| frame.items == 0)
+    }
+
+    fn is_closed(&self, container: Container) -> Option<Frame> {
+        self.closed.filter(|frame| frame.container == container)
+    }
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t str, options: Options, level: u8) -> Self {
+        Self {
+            source: Source::new(text),
+            at: 0,
+            options,
+            changes: Vec::new(),
+            stack: Vec::new(),
+            settled: 0,
+            last: Last { start: 0, end: 0, is_string: false, closed: None },
+            is_cut: false,
+            searches_left: 8,
+            level,
+            expect: Expect::Value,
+        }
+    }
+
+    /// Notes a change at the place that was reached.
+    pub(super) fn change(&mut self, at: usize, end: usize, replacement: &'static str, kind: ChangeKind) {
+        let change = Change { at, end, replacement, kind };
+        if self.changes.last().is_none_or(|last| last.at <= at) {
+            self.changes.push(change);
+        } else {
+            let place = self.changes.partition_point(|earlier| earlier.at <= at);
+            self.changes.insert(place, change);
+        }
+    }
+
+    /// Notes an addition before everything else that was noted for its place.
+    pub(super) fn open_before(&mut self, at: usize, bracket: &'static str, kind: ChangeKind) {
+        let place = self.changes.partition_point(|earlier| earlier.at < at);
+        self.changes.insert(place, Change { at, end: at, replacement: bracket, kind });
+    }
+
+    /// Forgets the changes from `place` of the text on.
+    pub(super) fn forget_from(&mut self, place: usize) {
+        while self.changes.last().is_some_and(|change| change.at >= place) {
+            self.changes.pop();
+        }
+    }
+
+    /// Removes a range with everything that was noted inside it.
+    pub(super) fn remove(&mut self, start: usize, end: usize, kind: ChangeKind) {
+        if end > start {
+            self.forget_from(start);
+            self.change(start, end, "", kind);
+        }
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.source.byte(self.at)
+    }
+
+    /// Skips white space, comments and special tokens. Whether a line ended there.
+    pub(super) fn skip_noise(&mut self) -> bool {
+        let mut has_newline = false;
+        while let Some((end, kind)) = self.source.noise(self.at) {
+            has_newline |= self.source.bytes[self.at] == b'\n';
+            match kind {
+                None => {}
+                Some(ChangeKind::Space) => self.change(self.at, end, " ", ChangeKind::Space),
+                Some(kind) => self.change(self.at, end, "", kind),
+            }
+            self.at = end;
+        }
+        has_newline
+    }
+
+    /// Reads one value from here to its end, or to the end of the text.
+    pub(super) fn value(&mut self) -> Step {
+        self.expect = Expect::Value;
+        self.run()
+    }
+
+    /// Reads on until no container is open.
+    pub(super) fn run(&mut self) -> Step {
+        loop {
+            let has_newline = self.skip_noise();
+            if self.at >= self.source.len() || self.source.is_fence(self.at) {
+                self.is_cut |= self.at >= self.source.len();
+                self.close_all();
+                return Ok(());
+            }
+            match self.expect {
+                Expect::Value => self.step_value()?,
+                Expect::AfterValue => self.step_after_value(has_newline)?,
+                Expect::Key => self.step_key()?,
+                Expect::Colon => self.step_colon(),
+            }
+            if self.expect == Expect::AfterValue && self.stack.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn innermost(&self) -> Option<Container> {
+        self.stack.last().map(|frame| frame.container)
+    }
+
+    fn frame(&mut self) -> &mut Frame {
+        self.stack.last_mut().expect("only called with a container open")
+    }
+
+    /// Notes that an item begins here.
+    fn begin_item(&mut self) {
+        let (at, changes) = (self.at, self.changes.len());
+        if let Some(frame) = self.stack.last_mut() {
+            frame.item_comma = frame.comma.take();
+            frame.items += 1;
+            frame.item_start = at;
+            frame.item_changes = changes;
+        }
+    }
+
+    /// Notes that a value without a bracket of its own ended here.
+    pub(super) fn end_value(&mut self, start: usize, is_string: bool) {
+        self.last = Last { start, end: self.at, is_string, closed: None };
+        self.settled = self.at;
+        self.expect = Expect::AfterValue;
+    }
+
+    fn step_value(&mut self) -> Step {
+        let byte = self.source.bytes[self.at];
+        let is_member = self.innermost() == Some(Container::Object);
+        match byte {
+            b',' | b'}' | b']' if is_member => {
+                self.change(self.settled, self.settled, "null", ChangeKind::Missing);
+                self.expect = Expect::AfterValue;
+                self.last.closed = None;
+            }
+            b',' if !self.stack.is_empty() => self.drop_byte(ChangeKind::Comma),
+            b'}' | b']' | b')' if !self.stack.is_empty() => return self.close(byte),
+            b':' if is_member => self.drop_byte(ChangeKind::Colon),
+            b':' | b'=' if !self.stack.is_empty() => self.drop_byte(ChangeKind::Junk),
+            b'.' if self.source.starts_with(self.at, "...") && !self.stack.is_empty() => self.ellipsis(),
+            b'\\' if self.level < encoded::MAX_LEVELS => return Err(Stop::Encoded),
+            _ => {
+                if !is_member {
+                    self.begin_item();
+                }
+                return match byte {
+                    b'{' => self.open_object(),
+                    b'[' => self.open(Container::Array, self.at, self.at + 1),
+                    b'(' => self.open_group(self.at, self.at + 1, false),
+                    _ if self.source.quote(self.at).is_some() => self.string_value(),
+                    b'/' => self.pattern(),
+                    _ => self.bare_value(),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn step_after_value(&mut self, has_newline: bool) -> Step {
+        let byte = self.source.bytes[self.at];
+        let Some(container) = self.innermost() else { return Ok(()) };
+        match byte {
+            b',' | b';' => {
+                let at = self.at;
+                self.at += 1;
+                if byte == b';' {
+                    self.change(at, at + 1, ",", ChangeKind::Comma);
+                }
+                if container != Container::Object && self.reopen_object(at) {
+                    return Ok(());
+                }
+                self.frame().comma = Some(at);
+                self.expect = if container == Container::Object { Expect::Key } else { Expect::Value };
+                Ok(())
+            }
+            b'}' | b']' | b')' => self.close(byte),
+            _ if container == Container::Object => {
+                self.after_member(byte, has_newline);
+                Ok(())
+            }
+            b':' if self.last.is_string => {
+                self.imply_object();
+                Ok(())
+            }
+            b':' => {
+                self.drop_byte(ChangeKind::Junk);
+                Ok(())
+            }
+            _ => {
+                self.change(self.settled, self.settled, ",", ChangeKind::Comma);
+                self.expect = Expect::Value;
+                Ok(())
+            }
+        }
+    }
+
+    /// After a member, with neither a comma nor a bracket there.
+    fn after_member(&mut self, byte: u8, has_newline: bool) {
+        if byte == b'{' {
+            self.close_implicitly();
+            return;
+        }
+        let is_key = self.source.quote(self.at).is_some() || has_newline || self.is_member(self.at);
+        if is_key && !matches!(byte, b'[' | b'(' | b':') {
+            self.change(self.settled, self.settled, ",", ChangeKind::Comma);
+            self.expect = Expect::Key;
+            return;
+        }
+        let start = self.at;
+        self.at = self.words_end(start + self.source.char(start).map_or(1, char::len_utf8));
+        self.remove(start, self.at, ChangeKind::Junk);
+    }
+
+    fn step_key(&mut self) -> Step {
+        let byte = self.source.bytes[self.at];
+        match byte {
+            b'}' | b']' | b')' => return self.close(byte),
+            b',' => self.drop_byte(ChangeKind::Comma),
+            b':' => return Err(Stop::Hopeless(Why::NoKey, self.at)),
+            b'.' if self.source.starts_with(self.at, "...") => self.ellipsis(),
+            b'\\' if self.level < encoded::MAX_LEVELS => return Err(Stop::Encoded),
+            b'{' => self.close_implicitly(),
+            b'[' if self.merge_array() => {}
+            b'[' | b'(' if self.frame().items == 0 => self.turn_into_set(),
+            b'[' | b'(' => self.drop_byte(ChangeKind::Junk),
+            _ if self.frame().is_implied && !self.is_member(self.at) => self.close_implicitly(),
+            _ => {
+                self.begin_item();
+                let start = self.at;
+                if self.source.quote(self.at).is_some() {
+                    if self.string(super::string::Context::Key)? {
+                        self.end_key(start);
+                    }
+                } else {
+                    self.bare_key();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a key ended here.
+    pub(super) fn end_key(&mut self, start: usize) {
+        self.last = Last { start, end: self.at, is_string: true, closed: None };
+        self.settled = self.at;
+        self.expect = Expect::Colon;
+    }
+
+    fn step_colon(&mut self) {
+        let byte = self.source.bytes[self.at];
+        match byte {
+            b':' => self.at += 1,
+            b'=' => {
+                let end = self.at + if self.source.byte(self.at + 1) == Some(b'>') { 2 } else { 1 };
+                self.change(self.at, end, ":", ChangeKind::Colon);
+                self.at = end;
+            }
+            b',' | b'}' if !self.frame().has_members => {
+                // Only a string so far, and a comma or the end after it: a set.
+                self.turn_into_set();
+                self.expect = Expect::AfterValue;
+                return;
+            }
+            _ => self.change(self.settled, self.settled, ":", ChangeKind::Colon),
+        }
+        if matches!(byte, b':' | b'=') {
+            self.settled = self.at;
+        }
+        self.frame().has_members = true;
+        self.expect = Expect::Value;
+    }
+
+    fn drop_byte(&mut self, kind: ChangeKind) {
+        self.change(self.at, self.at + 1, "", kind);
+        self.at += 1;
+    }
+
+    fn ellipsis(&mut self) {
+        let start = self.at;
+        while self.peek() == Some(b'.') {
+            self.at += 1;
+        }
+        self.change(start, self.at, "", ChangeKind::Ellipsis);
+    }
+
+    fn push_frame(&mut self, container: Container, start: usize) -> Step {
+        if self.stack.len() >= MAX_DEPTH {
+            return Err(Stop::Hopeless(Why::TooDeep, start));
+        }
+        self.stack.push(Frame {
+            container,
+            start,
+            opener: self.changes.len(),
+            comma: None,
+            items: 0,
+            item_start: self.at,
+            item_comma: None,
+            item_changes: self.changes.len(),
+            extra_braces: 0,
+            is_implied: false,
+            has_members: false,
+        });
+        Ok(())
+    }
+
+    fn open(&mut self, container: Container, start: usize, end: usize) -> Step {
+        self.push_frame(container, start)?;
+        self.at = end;
+        self.settled = end;
+        self.expect = if container == Container::Object { Expect::Key } else { Expect::Value };
+        Ok(())
+    }
+
+    /// Opens an object. Braces that a template doubled (`{{"a": 1}}`) are one brace.
+    fn open_object(&mut self) -> Step {
+        let start = self.at;
+        let mut extra = 0;
+        let mut inner = start;
+        loop {
+            let next = self.source.gap(inner + 1).next;
+            if self.source.byte(next) != Some(b'{') {
+                break;
+            }
+            extra += 1;
+            inner = next;
+        }
+        if extra > 0 {
+            let next = self.source.gap(inner + 1).next;
+            let is_doubled = self.source.byte(next).is_some_and(|byte| byte != b']');
+            if is_doubled {
+                self.remove(start, inner, ChangeKind::Braces);
+            } else {
+                extra = 0;
+                inner = start;
+            }
+        }
+        self.open(Container::Object, inner, inner + 1)?;
+        self.frame().extra_braces = extra;
+        Ok(())
+    }
+
+    /// Opens parentheses, with the name of a called function if they have one.
+    pub(super) fn open_group(&mut self, start: usize, end: usize, is_call: bool) -> Step {
+        let opener = self.changes.len();
+        let kind = if is_call { ChangeKind::Call } else { ChangeKind::Sequence };
+        self.change(start, end, "[", kind);
+        self.open(Container::Group { is_call }, start, end)?;
+        self.frame().opener = opener;
+        Ok(())
+    }
+
+    fn turn_into_set(&mut self) {
+        let start = self.frame().start;
+        self.change(start, start + 1, "[", ChangeKind::Sequence);
+        self.frame().container = Container::Array;
+        self.expect = Expect::Value;
+    }
+
+    /// If the object that has begun may be a set, makes it one, to read its first item as a value.
+    pub(super) fn begin_set(&mut self) -> bool {
+        if self.frame().has_members {
+            return false;
+        }
+        self.undo_item();
+        self.turn_into_set();
+        true
+    }
+
+    /// Takes back that an item began.
+    pub(super) fn undo_item(&mut self) {
+        if let Some(frame) = self.stack.last_mut() {
+            frame.items -= 1;
+            frame.comma = frame.item_comma;
+        }
+    }
+
+    /// A string in an array is followed by a colon: puts braces around the members that begin there.
+    pub(super) fn imply_object(&mut self) {
+        let start = self.last.start;
+        self.open_before(start, "{", ChangeKind::Object);
+        let at = self.at;
+        self.at = start;
+        // Depth was checked for the container around; one more cannot pass unnoticed by `close`.
+        if self.push_frame(Container::Object, start).is_err() {
+            self.changes.retain(|change| change.kind != ChangeKind::Object || change.at != start);
+            self.at = at;
+            self.drop_byte(ChangeKind::Junk);
+            return;
+        }
+        let frame = self.frame();
+        frame.is_implied = true;
+        frame.items = 1;
+        frame.has_members = true;
+        self.at = at + 1;
+        self.settled = self.at;
+        self.expect = Expect::Value;
+    }
+
+    /// After an object and a comma: if a member follows, the object had ended too early.
+    pub(super) fn reopen_object(&mut self, comma: usize) -> bool {
+        let Some(frame) = self.last.is_closed(Container::Object) else { return false };
+        let next = self.source.gap(self.at).next;
+        let is_member = self.source.byte(next).is_some_and(|byte| byte != b'}' && byte != b']')
+            && (self.is_named_member(next) || self.is_pair(next));
+        if !is_member || self.stack.len() >= MAX_DEPTH {
+            return false;
+        }
+        let brace = self.last.end - 1;
+        self.change(brace, brace + 1, "", ChangeKind::Reopened);
+        self.stack.push(Frame { comma: (frame.items > 0).then_some(comma), ..frame });
+        if frame.items == 0 {
+            self.change(comma, comma + 1, "", ChangeKind::Comma);
+        }
+        self.expect = Expect::Key;
+        true
+    }
+
+    /// After a member that was an array, and a comma: another array goes on with the first.
+    fn merge_array(&mut self) -> bool {
+        let Some(closed) = self.last.is_closed(Container::Array) else { return false };
+        let Some(comma) = self.frame().comma else { return false };
+        if self.stack.len() >= MAX_DEPTH {
+            return false;
+        }
+        let bracket = self.last.end - 1;
+        self.change(bracket, bracket + 1, "", ChangeKind::Reopened);
+        self.change(self.at, self.at + 1, "", ChangeKind::Reopened);
+        self.at += 1;
+        self.frame().comma = None;
+        self.stack.push(Frame { comma: (closed.items > 0).then_some(comma), ..closed });
+        if closed.items == 0 {
+            self.change(comma, comma + 1, "", ChangeKind::Comma);
+        }
+        self.expect = Expect::Value;
+        true
+    }
+
+    /// Deals with a closing bracket.
+    fn close(&mut self, bracket: u8) -> Step {
+        let wanted = |container: Container| match bracket {
+            b'}' => container == Container::Object,
+            b']' => container == Container::Array,
+            _ => matches!(container, Container::Group { .. }),
+        };
+        let innermost = self.innermost().expect("only called with a container open");
+        if wanted(innermost) && !self.frame().is_implied {
+            self.close_frame(bracket);
+            return Ok(());
+        }
+        let after = self.source.gap(self.at + 1).next;
+        let follows = self.source.byte(after);
+        let is_doubled = bracket == b'}'
+            && innermost == Container::Array
+            && self.last.is_closed(Container::Object).is_some()
+            && self.frame().comma.is_none();
+        if is_doubled && (follows == Some(b']') || self.is_element_after_comma(after)) {
+            self.drop_byte(ChangeKind::Stray);
+            return Ok(());
+        }
+        if self.stack.iter().any(|frame| wanted(frame.container) && !frame.is_implied) {
+            self.close_implicitly();
+            return Ok(());
+        }
+        if matches!(innermost, Container::Group { .. })
+            || matches!(follows, Some(b',' | b'"'))
+            || bracket == b')'
+        {
+            self.drop_byte(ChangeKind::Stray);
+            return Ok(());
+        }
+        // Nothing that it could close: it stands for the bracket that is due.
+        self.close_frame(bracket);
+        Ok(())
+    }
+
+    /// Whether a comma stands at `at` and an object or array after it.
+    fn is_element_after_comma(&self, at: usize) -> bool {
+        self.source.byte(at) == Some(b',')
+            && matches!(self.source.byte(self.source.gap(at + 1).next), Some(b'{' | b'['))
+    }
+
+    /// Ends the innermost container with the bracket at this place.
+    fn close_frame(&mut self, bracket: u8) {
+        let frame = self.stack.pop().expect("only called with a container open");
+        self.end_items(&frame);
+        let at = self.at;
+        self.at += 1;
+        match frame.container {
+            Container::Group { is_call } => self.close_group(&frame, is_call, at, at + 1),
+            Container::Object if bracket != b'}' => self.change(at, at + 1, "}", ChangeKind::Stray),
+            Container::Array if bracket != b']' => {
+                let kind = if self.source.byte(frame.start) == Some(b'{') {
+                    ChangeKind::Sequence
+                } else {
+                    ChangeKind::Stray
+                };
+                self.change(at, at + 1, "]", kind);
+            }
+            Container::Object | Container::Array => {}
+        }
+        self.end_container(frame);
+        for _ in 0..frame.extra_braces {
+            let next = self.source.gap(self.at).next;
+            if self.source.byte(next) != Some(b'}') {
+                break;
+            }
+            self.skip_noise();
+            self.drop_byte(ChangeKind::Braces);
+        }
+    }
+
+    /// Ends the innermost container where its bracket is missing.
+    fn close_implicitly(&mut self) {
+        let frame = self.stack.pop().expect("only called with a container open");
+        self.end_items(&frame);
+        match frame.container {
+            Container::Object => {
+                let kind = if frame.is_implied { ChangeKind::Object } else { ChangeKind::Closer };
+                self.change(self.settled, self.settled, "}", kind);
+            }
+            Container::Array => self.change(self.settled, self.settled, "]", ChangeKind::Closer),
+            Container::Group { is_call } => self.close_group(&frame, is_call, self.settled, self.settled),
+        }
+        let settled = self.settled;
+        self.last = Last { start: frame.start, end: settled, is_string: false, closed: None };
+        self.expect = Expect::AfterValue;
+    }
+
+    fn close_group(&mut self, frame: &Frame, is_call: bool, at: usize, end: usize) {
+        let kind = self.changes[frame.opener].kind;
+        if frame.items == 0 && is_call {
+            self.changes[frame.opener].replacement = "null";
+            self.change(at, end, "", kind);
+        } else if frame.items == 1 && frame.comma.is_none() {
+            self.changes[frame.opener].replacement = "";
+            self.change(at, end, "", kind);
+        } else {
+            self.change(at, end, "]", kind);
+        }
+    }
+
+    /// Removes the comma that waited for an item.
+    fn end_items(&mut self, frame: &Frame) {
+        if let Some(comma) = frame.comma {
+            let place = self.changes.partition_point(|change| change.at < comma);
+            match self.changes.get_mut(place) {
+                // It had been a semicolon.
+                Some(change) if change.at == comma && change.replacement == "," => change.replacement = "",
+                _ => self.change(comma, comma + 1, "", ChangeKind::Comma),
+            }
+        }
+    }
+
+    fn end_container(&mut self, frame: Frame) {
+        self.last = Last { start: frame.start, end: self.at, is_string: false, closed: Some(frame) };
+        self.settled = self.at;
+        self.expect = Expect::AfterValue;
+    }
+
+    /// The text has ended, or a fence ends the document: closes everything.
+    fn close_all(&mut self) {
+        if self.innermost() == Some(Container::Object) {
+            self.end_last_member();
+        }
+        while !self.stack.is_empty() {
+            self.close_implicitly();
+        }
+    }
+
+    /// Completes or leaves out the member that has no value yet.
+    fn end_last_member(&mut self) {
+        match self.expect {
+            Expect::Colon | Expect::Value if self.options.is_prefix => self.drop_item(),
+            Expect::Colon => self.change(self.settled, self.settled, ":null", ChangeKind::Missing),
+            Expect::Value => self.change(self.settled, self.settled, "null", ChangeKind::Missing),
+            Expect::Key | Expect::AfterValue => {}
+        }
+    }
+
+    /// Leaves out the item that has begun, with the comma before it.
+    pub(super) fn drop_item(&mut self) {
+        let frame = *self.frame();
+        self.changes.truncate(frame.item_changes);
+        if self.changes.last().is_some_and(|last| last.replacement == "," && last.at == last.end) {
+            self.changes.pop();
+        }
+        let start = frame.item_comma.unwrap_or(frame.item_start);
+        self.remove(start, self.at, ChangeKind::Cut);
+        self.frame().items -= 1;
+        self.settled = start;
+        self.expect = Expect::AfterValue;
+    }
+}

@@ -1,0 +1,224 @@
+//! Is this text JSON already?
+//!
+//! The same grammar as [`Tape`](crate::json::Tape) without the notes, and stricter in one point:
+//! half a surrogate pair is refused, because most readers of the result would refuse it.
+
+/// Whether `text` is one JSON value with nothing but white space around it.
+pub(super) fn is_valid(text: &str) -> bool {
+    Reader { bytes: text.as_bytes(), at: 0 }.document().is_some()
+}
+
+struct Reader<'t> {
+    bytes: &'t [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn document(&mut self) -> Option<()> {
+        let mut open: Vec<u8> = Vec::new();
+        loop {
+            // A value is due.
+            match self.token()? {
+                b'{' => {
+                    if self.token_is(b'}') {
+                        // An empty object is a whole value.
+                    } else {
+                        open.push(b'}');
+                        self.key()?;
+                        continue;
+                    }
+                }
+                b'[' => {
+                    if !self.token_is(b']') {
+                        open.push(b']');
+                        continue;
+                    }
+                }
+                b'"' => self.string()?,
+                b't' => self.rest(b"rue")?,
+                b'f' => self.rest(b"alse")?,
+                b'n' => self.rest(b"ull")?,
+                first @ (b'-' | b'0'..=b'9') => self.number(first)?,
+                _ => return None,
+            }
+            // A value has ended.
+            loop {
+                let Some(&closer) = open.last() else {
+                    self.skip_space();
+                    return (self.at == self.bytes.len()).then_some(());
+                };
+                match self.token()? {
+                    b',' => {
+                        if closer == b'}' {
+                            self.key()?;
+                        }
+                        break;
+                    }
+                    byte if byte == closer => {
+                        open.pop();
+                    }
+                    _ => return None,
+                }
+            }
+        }
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    /// The next byte that is no white space, taken.
+    fn token(&mut self) -> Option<u8> {
+        self.skip_space();
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// Takes the next byte that is no white space if it is `wanted`.
+    fn token_is(&mut self, wanted: u8) -> bool {
+        self.skip_space();
+        let is_wanted = self.bytes.get(self.at) == Some(&wanted);
+        self.at += usize::from(is_wanted);
+        is_wanted
+    }
+
+    fn key(&mut self) -> Option<()> {
+        if !self.token_is(b'"') {
+            return None;
+        }
+        self.string()?;
+        self.token_is(b':').then_some(())
+    }
+
+    fn rest(&mut self, letters: &[u8]) -> Option<()> {
+        self.bytes[self.at..].starts_with(letters).then(|| self.at += letters.len())
+    }
+
+    fn string(&mut self) -> Option<()> {
+        loop {
+            match *self.bytes.get(self.at)? {
+                b'"' => {
+                    self.at += 1;
+                    return Some(());
+                }
+                b'\\' => match *self.bytes.get(self.at + 1)? {
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
+                    b'u' => self.at += unicode_escape(&self.bytes[self.at..])?,
+                    _ => return None,
+                },
+                0..0x20 => return None,
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        let from = self.at;
+        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        (self.at > from).then_some(())
+    }
+
+    fn number(&mut self, first: u8) -> Option<()> {
+        let first = if first == b'-' {
+            self.at += 1;
+            *self.bytes.get(self.at - 1)?
+        } else {
+            first
+        };
+        match first {
+            b'0' => {}
+            b'1'..=b'9' => _ = self.digits(),
+            _ => return None,
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Some(())
+    }
+}
+
+/// The length of the `\u` escape (or pair of them) at the start of `bytes`, if it means a character.
+pub(super) fn unicode_escape(bytes: &[u8]) -> Option<usize> {
+    match unit(bytes)? {
+        0xD800..=0xDBFF => match unit(bytes.get(6..)?)? {
+            0xDC00..=0xDFFF => Some(12),
+            _ => None,
+        },
+        0xDC00..=0xDFFF => None,
+        _ => Some(6),
+    }
+}
+
+/// The code unit of the `\u` escape at the start of `bytes`.
+pub(super) fn unit(bytes: &[u8]) -> Option<u16> {
+    let hex = bytes.get(..6)?.strip_prefix(b"\\u")?;
+    hex.iter().try_fold(0u16, |unit, &byte| Some(unit << 4 | (byte as char).to_digit(16)? as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_valid;
+
+    #[test]
+    fn accepts_exactly_what_serde_json_accepts() {
+        for text in [
+            "",
+            " ",
+            "{}",
+            " [ ] ",
+            "[[]]",
+            "[{}]",
+            "{\"a\":{}}",
+            "0",
+            "-0.5e-7",
+            "-",
+            "1.",
+            "1e",
+            "01",
+            "-01",
+            "1e+",
+            "[1,2]",
+            "[1,]",
+            "[,1]",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{\"a\":1 \"b\":2}",
+            "nul",
+            "null",
+            "true x",
+            "\"\\x\"",
+            "\"\\ud83d\\ude00\"",
+            "\"\\ud83d\"",
+            "\"\\ude00\"",
+            "\"\\ud83d\\n\"",
+            "\"\\u12g4\"",
+            "\"\t\"",
+            "[",
+            "{",
+            "]",
+            "[}",
+            "{]",
+            "[1}",
+            "\u{feff}1",
+            "\"\u{7f}\"",
+            "[1] 2",
+            "tru",
+            "{\"a\":[1,{\"b\":null}],\"c\":\"d\"} ",
+        ] {
+            assert_eq!(is_valid(text), serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! How callweave does on the test data of others.
+
+pub(crate) mod repair;
