@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[path = "../../../crates/callweave/tests/json_repair/rows.rs"]
-#[expect(unreachable_pub, reason = "the tests of the library use it too")]
 mod rows;
 
 use rows::Outcome;

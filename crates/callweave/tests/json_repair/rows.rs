@@ -7,21 +7,21 @@ use callweave::json::repair::{Class, Options, Verdict};
 use serde_json::Value;
 
 /// One case of another project's test suite.
-pub struct Row {
+pub(crate) struct Row {
     /// The project and file it comes from.
-    pub source: String,
+    pub(crate) source: String,
     /// `valid`, `repair`, `partial`, `extract`, `error`, `none`, or a kind that needs a schema.
-    pub kind: String,
+    pub(crate) kind: String,
     /// The text to repair.
-    pub input: String,
+    pub(crate) input: String,
     /// The value that should come out.
-    pub expected: Value,
+    pub(crate) expected: Value,
     /// The name of the test and the options it was run with.
-    pub notes: String,
+    pub(crate) notes: String,
 }
 
 /// How a row came out.
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// As its source expects.
     Pass,
     /// Otherwise: what came out.
@@ -31,7 +31,7 @@ pub enum Outcome {
 }
 
 /// Where the vectors are, if they are there.
-pub fn path() -> Option<PathBuf> {
+pub(crate) fn path() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .map(|folder| folder.join("../shared/vectors/json_repair.jsonl"))
@@ -40,7 +40,7 @@ pub fn path() -> Option<PathBuf> {
 }
 
 /// Reads the rows of a file of vectors.
-pub fn read(path: &Path) -> std::io::Result<Vec<Row>> {
+pub(crate) fn read(path: &Path) -> std::io::Result<Vec<Row>> {
     let text = std::fs::read_to_string(path)?;
     let rows = text.lines().map(|line| {
         let row: Value = serde_json::from_str(line)?;
@@ -58,7 +58,7 @@ pub fn read(path: &Path) -> std::io::Result<Vec<Row>> {
 
 impl Row {
     /// A name for the row that does not depend on its place in the file.
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         let expected = self.expected.to_string();
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for part in [&self.source, &self.kind, &self.input, &expected, &self.notes] {
@@ -70,7 +70,7 @@ impl Row {
     }
 
     /// Runs the row with the options that its source's contract amounts to.
-    pub fn judge(&self) -> Outcome {
+    pub(crate) fn judge(&self) -> Outcome {
         if let Some(why) = self.set_aside() {
             return Outcome::SetAside(why);
         }

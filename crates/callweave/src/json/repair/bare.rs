@@ -4,6 +4,9 @@ use super::parser::{Container, Parser, Step};
 use super::string::{Context, is_key_byte};
 use super::{ChangeKind, strict};
 
+/// The longest number that is looked back at from a comma, so that looking back stays cheap.
+const LONGEST_TOKEN: usize = 64;
+
 impl Parser<'_> {
     /// Reads a value without quotes and brackets.
     pub(super) fn bare_value(&mut self) -> Step {
@@ -20,9 +23,9 @@ impl Parser<'_> {
         if let Some(first) = self.first_token(context, start, end) {
             (end, close) = (first, first);
         }
-        self.write_bare(context, start, end);
+        let is_text = self.write_bare(context, start, end);
         self.end_bare(end, close);
-        self.end_value(start, self.source.quote(end).is_some());
+        self.end_value(start, is_text);
         Ok(())
     }
 
@@ -48,25 +51,25 @@ impl Parser<'_> {
         (is_token && is_alone && literal(text).is_none()).then_some(space)
     }
 
-    /// Notes what makes the text from `start` to `end` a JSON value.
-    pub(super) fn write_bare(&mut self, context: Context, start: usize, end: usize) {
+    /// Notes what makes the text from `start` to `end` a JSON value, and tells whether that is a string.
+    pub(super) fn write_bare(&mut self, context: Context, start: usize, end: usize) -> bool {
         let text = &self.source.text[start..end];
         let is_at_end = end == self.source.len();
         if is_number(text) {
-            return;
+            return false;
         }
         if let Some(literal) = literal(text) {
             if literal != text {
                 self.change(start, end, literal, ChangeKind::Literal);
             }
-            return;
+            return false;
         }
         if let Some(edits) = number(text) {
             self.is_cut |= is_at_end && !text.ends_with(|c: char| c.is_ascii_digit());
             for (at, length, replacement) in edits {
                 self.change(start + at, start + at + length, replacement, ChangeKind::Number);
             }
-            return;
+            return false;
         }
         if is_at_end
             && (self.options.is_prefix || context != Context::Root)
@@ -74,9 +77,10 @@ impl Parser<'_> {
         {
             self.is_cut = true;
             self.change(start, end, literal, ChangeKind::Cut);
-            return;
+            return false;
         }
         self.write_text(start, end, ChangeKind::Text);
+        true
     }
 
     /// Puts quotes around the text from `start` to `end`.
@@ -132,6 +136,7 @@ impl Parser<'_> {
                 b'\n' => break,
                 b',' if matches!(context, Context::Key | Context::Element) => break,
                 b',' if context == Context::Member && self.is_member(at + 1) => break,
+                b',' if context == Context::Member && self.is_token_before_quote(start, at) => break,
                 b':' | b'=' if context == Context::Key => break,
                 b')' if is_in_group => break,
                 b';' if self.is_after_value(at + 1) => break,
@@ -167,6 +172,16 @@ impl Parser<'_> {
         }
         let end = self.trimmed(start, at);
         (end, end)
+    }
+
+    /// Whether a number or literal ends at `comma` and a quote follows.
+    fn is_token_before_quote(&self, start: usize, comma: usize) -> bool {
+        let is_short = comma - start <= LONGEST_TOKEN;
+        let is_quote = || self.source.quote(self.source.gap(comma + 1).next).is_some();
+        is_short && is_quote() && {
+            let text = self.source.text[start..comma].trim_end();
+            literal(text).is_some() || number(text).is_some()
+        }
     }
 
     fn is_end_after_quote(&self, at: usize) -> bool {

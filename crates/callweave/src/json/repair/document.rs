@@ -1,15 +1,18 @@
 //! The outermost level: prose, fences, and several documents in one text.
 
+use std::ops::Range;
+
 use super::bare::{literal, number};
 use super::parser::{Parser, Step, Stop};
 use super::string::Context;
 use super::{Change, ChangeKind, Why};
 
 /// One document of the text.
-#[derive(Clone, Copy)]
 struct Item {
     start: usize,
     end: usize,
+    /// The changes that were noted for it.
+    changes: Range<usize>,
     is_container: bool,
     is_empty: bool,
     /// Whether nothing at all separates it from the one before.
@@ -32,7 +35,7 @@ impl Parser<'_> {
         let mut plain = None;
         let mut items: Vec<Item> = Vec::new();
         let mut is_separated = false;
-        let mut is_fenced_out = false;
+        let mut has_no_fences = false;
         loop {
             is_separated |= self.skip_noise();
             let Some(byte) = self.peek() else { break };
@@ -59,16 +62,17 @@ impl Parser<'_> {
                     is_separated = true;
                 }
                 b'}' | b']' | b')' | b';' => {
-                    self.change(self.at, self.at + 1, "", ChangeKind::Stray);
+                    let kind = if byte == b';' { ChangeKind::Comma } else { ChangeKind::Stray };
+                    self.change(self.at, self.at + 1, "", kind);
                     self.at += 1;
                 }
                 b':' if self.last.is_string && items.len() == 1 => {
-                    self.imply_object();
+                    self.imply_object()?;
                     self.run()?;
                     self.extend(&mut items);
                 }
                 _ => {
-                    if self.next(&mut plain, &mut items, is_separated, &mut is_fenced_out)? {
+                    if self.next(&mut plain, &mut items, is_separated, &mut has_no_fences)? {
                         is_separated = false;
                     } else {
                         break;
@@ -117,16 +121,18 @@ impl Parser<'_> {
 
     /// Reads a value and adds it to the documents.
     fn item(&mut self, items: &mut Vec<Item>, is_glued: bool) -> Step {
-        let start = self.at;
+        let (start, changes) = (self.at, self.changes.len());
         self.value()?;
-        self.push_item(items, start, is_glued);
+        self.push_item(items, start, changes, is_glued);
         Ok(())
     }
 
-    fn push_item(&mut self, items: &mut Vec<Item>, start: usize, is_glued: bool) {
+    /// Adds the value that began at `start`, when there were so many `changes`, to the documents.
+    fn push_item(&mut self, items: &mut Vec<Item>, start: usize, changes: usize, is_glued: bool) {
         items.push(Item {
             start,
             end: self.settled,
+            changes: changes..self.changes.len(),
             is_container: self.last.is_container() || matches!(self.source.byte(start), Some(b'{' | b'[')),
             is_empty: self.last.is_empty_container(),
             is_glued,
@@ -137,6 +143,7 @@ impl Parser<'_> {
     fn extend(&mut self, items: &mut [Item]) {
         if let Some(item) = items.last_mut() {
             item.end = self.settled;
+            item.changes.end = self.changes.len();
             item.is_container = true;
             item.is_empty = false;
         }
@@ -211,17 +218,22 @@ impl Parser<'_> {
 
     /// Reads plain text outside of all containers.
     fn plain_item(&mut self, plain: &mut Option<Plain>, items: &mut Vec<Item>) -> Step {
-        let start = self.at;
+        let (start, changes) = (self.at, self.changes.len());
         let kind = match *plain {
             Some(kind) => kind,
             None => *plain.insert(self.plain_kind(start)?),
         };
-        let (mut end, _) = self.bare_end(Context::Root, start);
-        if kind == Plain::List
-            && let Some(comma) = self.source.text[start..end].find(',')
-        {
-            end = start + self.source.text[start..start + comma].trim_end().len();
-        }
+        let mut end = match kind {
+            Plain::List => {
+                let rest = &self.source.bytes[start..];
+                let word =
+                    rest.iter().position(|byte| matches!(byte, b',' | b';') || byte.is_ascii_whitespace());
+                let length = word.unwrap_or(rest.len()).max(1);
+                memchr::memmem::find(&rest[..length], b"```")
+                    .map_or(start + length, |fence| start + fence.max(1))
+            }
+            Plain::Line => self.bare_end(Context::Root, start).0,
+        };
         let text = &self.source.text[start..end];
         let close = end;
         if text.len() > 1 && text.find('"') == Some(text.len() - 1) {
@@ -233,7 +245,7 @@ impl Parser<'_> {
         }
         self.at = close;
         self.end_value(start, false);
-        self.push_item(items, start, false);
+        self.push_item(items, start, changes, false);
         Ok(())
     }
 
@@ -328,18 +340,34 @@ impl Parser<'_> {
             let is_glued = item.is_glued || items.get(at + 1).is_some_and(|next| next.is_glued);
             item.is_empty && is_glued && (has_filled || at > 0)
         };
-        let (dropped, kept): (Vec<_>, Vec<_>) =
-            items.iter().enumerate().partition(|(at, item)| is_placeholder(*at, item));
-        for (_, item) in dropped {
-            let range = item.start..item.end;
-            self.changes.retain(|change| !range.contains(&change.at));
-            self.change(item.start, item.end, "", ChangeKind::List);
+        let is_kept = |&(place, item): &(usize, &Item)| !is_placeholder(place, item);
+        let mut kept = items.iter().enumerate().filter(is_kept).map(|(place, _)| place);
+        let first = kept.next();
+        let last = kept.clone().next_back();
+        let kept = 1 + kept.count();
+        let changes = std::mem::take(&mut self.changes);
+        let mut done = 0;
+        let list = |at, end, replacement| Change { at, end, replacement, kind: ChangeKind::List };
+        for (place, item) in items.iter().enumerate() {
+            self.changes.extend_from_slice(&changes[done..item.changes.start]);
+            done = item.changes.end;
+            let inside = &changes[item.changes.clone()];
+            if is_placeholder(place, item) {
+                self.changes.push(list(item.start, item.end, ""));
+                let end = inside.partition_point(|change| change.at < item.end);
+                self.changes.extend_from_slice(&inside[end..]);
+                continue;
+            }
+            if kept > 1 && Some(place) == first {
+                self.changes.push(list(item.start, item.start, "["));
+            }
+            let end = inside.partition_point(|change| change.at <= item.end);
+            self.changes.extend_from_slice(&inside[..end]);
+            if kept > 1 {
+                self.changes.push(list(item.end, item.end, if Some(place) == last { "]" } else { "," }));
+            }
+            self.changes.extend_from_slice(&inside[end..]);
         }
-        let [(_, first), .., (_, last)] = kept[..] else { return };
-        for (_, item) in &kept[..kept.len() - 1] {
-            self.change(item.end, item.end, ",", ChangeKind::List);
-        }
-        self.open_before(first.start, "[", ChangeKind::List);
-        self.change(last.end, last.end, "]", ChangeKind::List);
+        self.changes.extend_from_slice(&changes[done..]);
     }
 }

@@ -120,7 +120,7 @@ impl Options {
             Ok(found) => found,
             Err((why, at)) => return Repair::hopeless(why, at),
         };
-        if let Some(change) = changes.iter().find(|change| change.kind.class() > self.allowed) {
+        if let Some(change) = changes.iter().find(|change| !self.allows(change.kind)) {
             return Repair::hopeless(Why::Forbidden(change.kind), change.at);
         }
         let mended = apply(text, &changes);
@@ -134,6 +134,11 @@ impl Options {
             (true, false) => (Verdict::Incomplete, String::new(), Some(mended)),
         };
         Repair { verdict, text: Cow::Owned(text), changes, closed }
+    }
+
+    fn allows(&self, kind: ChangeKind) -> bool {
+        let is_around = matches!(kind, ChangeKind::Prose | ChangeKind::Fence);
+        kind.class() <= self.allowed && (self.searches_prose || !is_around)
     }
 
     /// The changes that mend `text`, and whether it was cut off.
@@ -294,7 +299,7 @@ change_kinds! {
     Quote Lossless "quote",
     /// A character in a string was escaped, or an escape that JSON does not have was rewritten.
     Escape Lossless "escape",
-    /// A comma was added or removed.
+    /// A comma, or a semicolon in its place, was added or removed.
     Comma Lossless "comma",
     /// A comment was removed.
     Comment Lossless "comment",

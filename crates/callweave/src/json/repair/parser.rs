@@ -9,6 +9,9 @@ use super::{Change, ChangeKind, Options, Why, encoded};
 /// The deepest nesting that is repaired: what `serde_json` reads by default.
 const MAX_DEPTH: usize = 127;
 
+/// How many braces around the first are taken for doubled ones.
+const MAX_EXTRA_BRACES: usize = 8;
+
 /// Why the parser gave up.
 pub(super) enum Stop {
     Hopeless(Why, usize),
@@ -61,12 +64,12 @@ pub(super) struct Frame {
     /// Which change opened it, if any.
     opener: usize,
     /// The comma that waits for an item.
-    comma: Option<usize>,
+    comma: Option<Comma>,
     /// How many items it has begun.
     items: usize,
     /// Where the current item began, the comma before it, and how many changes there were by then.
     item_start: usize,
-    item_comma: Option<usize>,
+    item_comma: Option<Comma>,
     item_changes: usize,
     /// How many more braces were opened around it, to be closed with it.
     extra_braces: usize,
@@ -74,6 +77,15 @@ pub(super) struct Frame {
     is_implied: bool,
     /// Whether one of its items was a member with a colon.
     has_members: bool,
+}
+
+/// A comma between two items.
+#[derive(Clone, Copy, Debug)]
+enum Comma {
+    /// It stands at this place of the text.
+    Written(usize),
+    /// It was added by the change of this number.
+    Added(usize),
 }
 
 /// The value that was read last.
@@ -128,12 +140,6 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Notes an addition before everything else that was noted for its place.
-    pub(super) fn open_before(&mut self, at: usize, bracket: &'static str, kind: ChangeKind) {
-        let place = self.changes.partition_point(|earlier| earlier.at < at);
-        self.changes.insert(place, Change { at, end: at, replacement: bracket, kind });
-    }
-
     /// Forgets the changes from `place` of the text on.
     pub(super) fn forget_from(&mut self, place: usize) {
         while self.changes.last().is_some_and(|change| change.at >= place) {
@@ -141,10 +147,14 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Removes a range with everything that was noted inside it.
+    /// Removes a range with everything that was noted inside it. What was added right before it
+    /// belongs to what stands there.
     pub(super) fn remove(&mut self, start: usize, end: usize, kind: ChangeKind) {
         if end > start {
-            self.forget_from(start);
+            let is_inside = |change: &Change| change.at > start || (change.at == start && change.end > start);
+            while self.changes.last().is_some_and(is_inside) {
+                self.changes.pop();
+            }
             self.change(start, end, "", kind);
         }
     }
@@ -160,7 +170,10 @@ impl<'t> Parser<'t> {
             has_newline |= self.source.bytes[self.at] == b'\n';
             match kind {
                 None => {}
-                Some(ChangeKind::Space) => self.change(self.at, end, " ", ChangeKind::Space),
+                Some(ChangeKind::Space) => {
+                    let is_wide = self.source.char(self.at).is_some_and(char::is_whitespace);
+                    self.change(self.at, end, if is_wide { " " } else { "" }, ChangeKind::Space);
+                }
                 Some(kind) => self.change(self.at, end, "", kind),
             }
             self.at = end;
@@ -179,7 +192,10 @@ impl<'t> Parser<'t> {
         loop {
             let has_newline = self.skip_noise();
             if self.at >= self.source.len() || self.source.is_fence(self.at) {
-                self.is_cut |= self.at >= self.source.len();
+                // Braces that were never there are not missing at the end.
+                let is_whole =
+                    self.expect == Expect::AfterValue && self.stack.iter().all(|frame| frame.is_implied);
+                self.is_cut |= self.at >= self.source.len() && !is_whole;
                 self.close_all();
                 return Ok(());
             }
@@ -225,7 +241,7 @@ impl<'t> Parser<'t> {
         let byte = self.source.bytes[self.at];
         let is_member = self.innermost() == Some(Container::Object);
         match byte {
-            b',' | b'}' | b']' if is_member => {
+            b',' | b'}' | b']' | b')' if is_member => {
                 self.change(self.settled, self.settled, "null", ChangeKind::Missing);
                 self.expect = Expect::AfterValue;
                 self.last.closed = None;
@@ -266,7 +282,7 @@ impl<'t> Parser<'t> {
                 if container != Container::Object && self.reopen_object(at) {
                     return Ok(());
                 }
-                self.frame().comma = Some(at);
+                self.frame().comma = Some(Comma::Written(at));
                 self.expect = if container == Container::Object { Expect::Key } else { Expect::Value };
                 Ok(())
             }
@@ -275,20 +291,42 @@ impl<'t> Parser<'t> {
                 self.after_member(byte, has_newline);
                 Ok(())
             }
-            b':' if self.last.is_string => {
-                self.imply_object();
-                Ok(())
-            }
+            b':' if self.last.is_string => self.imply_object(),
             b':' => {
                 self.drop_byte(ChangeKind::Junk);
                 Ok(())
             }
+            _ if self.last.is_container() && !has_newline && self.is_word(byte) => {
+                self.drop_words();
+                Ok(())
+            }
             _ => {
-                self.change(self.settled, self.settled, ",", ChangeKind::Comma);
+                self.add_comma();
                 self.expect = Expect::Value;
                 Ok(())
             }
         }
+    }
+
+    /// Adds a comma after the last item.
+    fn add_comma(&mut self) {
+        let settled = self.settled;
+        self.change(settled, settled, ",", ChangeKind::Comma);
+        let place = self.changes.partition_point(|change| change.at <= settled) - 1;
+        self.frame().comma = Some(Comma::Added(place));
+    }
+
+    /// Whether a word begins here, and neither a value in brackets or quotes nor a number.
+    fn is_word(&self, byte: u8) -> bool {
+        let is_value = matches!(byte, b'{' | b'[' | b'(' | b'-' | b'0'..=b'9');
+        !is_value && self.source.quote(self.at).is_none()
+    }
+
+    /// Removes the words here, which belong to no value.
+    fn drop_words(&mut self) {
+        let start = self.at;
+        self.at = self.words_end(start + self.source.char(start).map_or(1, char::len_utf8));
+        self.remove(start, self.at, ChangeKind::Junk);
     }
 
     /// After a member, with neither a comma nor a bracket there.
@@ -299,13 +337,11 @@ impl<'t> Parser<'t> {
         }
         let is_key = self.source.quote(self.at).is_some() || has_newline || self.is_member(self.at);
         if is_key && !matches!(byte, b'[' | b'(' | b':') {
-            self.change(self.settled, self.settled, ",", ChangeKind::Comma);
+            self.add_comma();
             self.expect = Expect::Key;
             return;
         }
-        let start = self.at;
-        self.at = self.words_end(start + self.source.char(start).map_or(1, char::len_utf8));
-        self.remove(start, self.at, ChangeKind::Junk);
+        self.drop_words();
     }
 
     fn step_key(&mut self) -> Step {
@@ -415,7 +451,7 @@ impl<'t> Parser<'t> {
         let mut inner = start;
         loop {
             let next = self.source.gap(inner + 1).next;
-            if self.source.byte(next) != Some(b'{') {
+            if self.source.byte(next) != Some(b'{') || extra == MAX_EXTRA_BRACES {
                 break;
             }
             extra += 1;
@@ -472,25 +508,26 @@ impl<'t> Parser<'t> {
     }
 
     /// A string in an array is followed by a colon: puts braces around the members that begin there.
-    pub(super) fn imply_object(&mut self) {
+    pub(super) fn imply_object(&mut self) -> Step {
         let start = self.last.start;
-        self.open_before(start, "{", ChangeKind::Object);
+        let place = match self.stack.last() {
+            Some(frame) => frame.item_changes,
+            None => self.changes.partition_point(|change| change.at < start),
+        };
+        let brace = Change { at: start, end: start, replacement: "{", kind: ChangeKind::Object };
+        self.changes.insert(place, brace);
         let at = self.at;
-        self.at = start;
-        // Depth was checked for the container around; one more cannot pass unnoticed by `close`.
-        if self.push_frame(Container::Object, start).is_err() {
-            self.changes.retain(|change| change.kind != ChangeKind::Object || change.at != start);
-            self.at = at;
-            self.drop_byte(ChangeKind::Junk);
-            return;
-        }
+        self.push_frame(Container::Object, start)?;
         let frame = self.frame();
         frame.is_implied = true;
         frame.items = 1;
+        frame.item_start = start;
+        frame.item_changes = place + 1;
         frame.has_members = true;
         self.at = at + 1;
         self.settled = self.at;
         self.expect = Expect::Value;
+        Ok(())
     }
 
     /// After an object and a comma: if a member follows, the object had ended too early.
@@ -502,11 +539,10 @@ impl<'t> Parser<'t> {
         if !is_member || self.stack.len() >= MAX_DEPTH {
             return false;
         }
-        let brace = self.last.end - 1;
-        self.change(brace, brace + 1, "", ChangeKind::Reopened);
-        self.stack.push(Frame { comma: (frame.items > 0).then_some(comma), ..frame });
+        self.remove_byte(self.last.end - 1, ChangeKind::Reopened);
+        self.stack.push(Frame { comma: (frame.items > 0).then_some(Comma::Written(comma)), ..frame });
         if frame.items == 0 {
-            self.change(comma, comma + 1, "", ChangeKind::Comma);
+            self.remove_byte(comma, ChangeKind::Comma);
         }
         self.expect = Expect::Key;
         true
@@ -515,18 +551,17 @@ impl<'t> Parser<'t> {
     /// After a member that was an array, and a comma: another array goes on with the first.
     fn merge_array(&mut self) -> bool {
         let Some(closed) = self.last.is_closed(Container::Array) else { return false };
-        let Some(comma) = self.frame().comma else { return false };
+        let Some(Comma::Written(comma)) = self.frame().comma else { return false };
         if self.stack.len() >= MAX_DEPTH {
             return false;
         }
-        let bracket = self.last.end - 1;
-        self.change(bracket, bracket + 1, "", ChangeKind::Reopened);
+        self.remove_byte(self.last.end - 1, ChangeKind::Reopened);
         self.change(self.at, self.at + 1, "", ChangeKind::Reopened);
         self.at += 1;
         self.frame().comma = None;
-        self.stack.push(Frame { comma: (closed.items > 0).then_some(comma), ..closed });
+        self.stack.push(Frame { comma: (closed.items > 0).then_some(Comma::Written(comma)), ..closed });
         if closed.items == 0 {
-            self.change(comma, comma + 1, "", ChangeKind::Comma);
+            self.remove_byte(comma, ChangeKind::Comma);
         }
         self.expect = Expect::Value;
         true
@@ -638,13 +673,23 @@ impl<'t> Parser<'t> {
 
     /// Removes the comma that waited for an item.
     fn end_items(&mut self, frame: &Frame) {
-        if let Some(comma) = frame.comma {
-            let place = self.changes.partition_point(|change| change.at < comma);
-            match self.changes.get_mut(place) {
-                // It had been a semicolon.
-                Some(change) if change.at == comma && change.replacement == "," => change.replacement = "",
-                _ => self.change(comma, comma + 1, "", ChangeKind::Comma),
-            }
+        match frame.comma {
+            None => {}
+            Some(Comma::Added(change)) => _ = self.changes.remove(change),
+            Some(Comma::Written(comma)) => self.remove_byte(comma, ChangeKind::Comma),
+        }
+    }
+
+    /// Removes the byte at `place`, which may have been replaced before.
+    fn remove_byte(&mut self, place: usize, kind: ChangeKind) {
+        let from = self.changes.partition_point(|change| change.at < place);
+        match self.changes[from..]
+            .iter_mut()
+            .take_while(|change| change.at == place)
+            .find(|change| change.end > place)
+        {
+            Some(change) => change.replacement = "",
+            None => self.change(place, place + 1, "", kind),
         }
     }
 
@@ -678,11 +723,14 @@ impl<'t> Parser<'t> {
     pub(super) fn drop_item(&mut self) {
         let frame = *self.frame();
         self.changes.truncate(frame.item_changes);
-        if self.changes.last().is_some_and(|last| last.replacement == "," && last.at == last.end) {
-            self.changes.pop();
-        }
-        let start = frame.item_comma.unwrap_or(frame.item_start);
+        let start = match frame.item_comma {
+            Some(Comma::Written(comma)) => comma,
+            Some(Comma::Added(_)) | None => frame.item_start,
+        };
         self.remove(start, self.at, ChangeKind::Cut);
+        if let Some(Comma::Added(change)) = frame.item_comma {
+            self.changes.remove(change);
+        }
         self.frame().items -= 1;
         self.settled = start;
         self.expect = Expect::AfterValue;

@@ -23,11 +23,18 @@ pub(super) enum Context {
 /// What a quote inside a string is.
 enum Role {
     End,
-    /// The end, together with the quote right after it.
-    DoubledEnd,
+    /// The end, together with the quote right after it, up to this place.
+    DoubledEnd(usize),
     Inner,
     /// The string should have ended before this place: its quote is missing.
     EndedAt(usize),
+}
+
+/// Whether a key may be one that the end of the text cuts off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    Whole,
+    MayBeCut,
 }
 
 /// What is known about the string so far.
@@ -84,7 +91,8 @@ impl Parser<'_> {
                 return Ok(true);
             };
             // The closing quote, the plus and the opening quote go; the string goes on.
-            self.remove(quote, next + length, ChangeKind::Concatenation);
+            self.forget_from(quote);
+            self.change(quote, next + length, "", ChangeKind::Concatenation);
             close = self.body(context, open, next, next + length, false)?;
         }
         Ok(false)
@@ -103,9 +111,11 @@ impl Parser<'_> {
             2 if self.is_doubled_opening(context, open, after) => (after, true),
             3 | 5 if context != Context::Key => return Ok(Some(self.triple_quoted(start, open, length))),
             4 | 6 => {
-                self.change(start, after, "\"\"", ChangeKind::DoubledQuote);
+                let middle = start + run / 2 * length;
+                self.change(start, middle, "\"", ChangeKind::DoubledQuote);
+                self.change(middle, after, "\"", ChangeKind::DoubledQuote);
                 self.at = after;
-                return Ok(Some(after));
+                return Ok(Some(middle));
             }
             _ => (start + length, false),
         };
@@ -219,9 +229,9 @@ impl Parser<'_> {
                                 Role::End => {
                                     return Ok(Some(self.end_string(context, quote, at, at + length)));
                                 }
-                                Role::DoubledEnd => {
-                                    self.change(at, at + 2 * length, "\"", ChangeKind::DoubledQuote);
-                                    self.at = at + 2 * length;
+                                Role::DoubledEnd(end) => {
+                                    self.change(at, end, "\"", ChangeKind::DoubledQuote);
+                                    self.at = end;
                                     return Ok(Some(at));
                                 }
                                 Role::EndedAt(place) => return Ok(Some(self.end_string_at(place, inside))),
@@ -229,11 +239,11 @@ impl Parser<'_> {
                             }
                             reading.is_quoting = self.opens_quotation(&reading, at);
                             reading.last_quote = at + length;
-                            if quote == Quote::Double {
-                                self.change(at, at, "\\", ChangeKind::InnerQuote);
+                            if let Some(run) = self.source.text[at..at + length].find('"') {
+                                self.change(at + run, at + run, "\\", ChangeKind::InnerQuote);
                             }
-                        } else if quote == Quote::Double {
-                            self.change(at, at, "\\", ChangeKind::Escape);
+                        } else if let Some(run) = self.source.text[at..at + length].find('"') {
+                            self.change(at + run, at + run, "\\", ChangeKind::Escape);
                         }
                         at += length;
                         continue;
@@ -347,7 +357,10 @@ impl Parser<'_> {
             }
             if let Some(place) = self.missing_quote(context, reading.start) {
                 self.searches_left = self.searches_left.saturating_sub(1);
-                return Some(self.end_string_at(place, reading.start));
+                // A plus before the bracket was to join something that did not come.
+                let text = self.source.text[reading.start..place].trim_end();
+                let text = text.strip_suffix('+').unwrap_or(text);
+                return Some(self.end_string_at(reading.start + text.len(), reading.start));
             }
         }
         let end = self.source.len();
@@ -368,7 +381,9 @@ impl Parser<'_> {
             self.change(end, end, "\"", ChangeKind::Cut);
             return Some(end);
         }
-        let text = self.source.text[reading.start..].trim_end_matches([' ', '\t', '\n', '\r', '+']);
+        let cut = self.changes.last().filter(|last| last.kind == ChangeKind::Cut && last.end == end);
+        let written = cut.map_or(end, |cut| cut.at);
+        let text = self.source.text[reading.start..written].trim_end_matches([' ', '\t', '\n', '\r', '+']);
         let close = reading.start + text.len();
         let token = text.rfind('<').map(|run| reading.start + run);
         match token.filter(|&token| self.source.token(token) == Some(close)) {
@@ -440,9 +455,10 @@ impl Parser<'_> {
     /// What the quote from `at` to `end` is for the string that is being read.
     fn role(&mut self, context: Context, reading: &Reading, at: usize, end: usize) -> Role {
         if reading.is_doubled
-            && self.source.quote(end).is_some_and(|(quote, _)| reading.open.is_closed_by(quote))
+            && let Some((quote, length)) = self.source.quote(end)
+            && reading.open.is_closed_by(quote)
         {
-            return Role::DoubledEnd;
+            return Role::DoubledEnd(end + length);
         }
         let (next, has_newline) = self.space_after(end);
         let Some(byte) = self.source.byte(next) else { return Role::End };
@@ -655,23 +671,26 @@ impl Parser<'_> {
     /// Whether a key and a colon stand at `at`, perhaps after words that do not belong there.
     pub(super) fn is_named_member(&self, at: usize) -> bool {
         if self.source.quote(at).is_some() {
-            return self.is_quoted_key(at);
+            return self.is_quoted_key(at, Strictness::MayBeCut);
         }
         if self.is_bare_member(at) {
             return true;
         }
         let words = self.words_end(at);
-        words > at && self.source.quote(words).is_some() && self.is_quoted_key(words)
+        words > at && self.source.quote(words).is_some() && self.is_quoted_key(words, Strictness::Whole)
     }
 
     /// Whether a quoted key stands at `at`: one with a colon after it, or in it because its quote is
-    /// missing, or one that the end of the text cuts off.
-    fn is_quoted_key(&self, at: usize) -> bool {
-        let Some(close) = self.closing_quote(at) else { return true };
+    /// missing.
+    fn is_quoted_key(&self, at: usize, strictness: Strictness) -> bool {
+        let may_be_cut = strictness == Strictness::MayBeCut;
+        let Some(close) = self.closing_quote(at) else {
+            return may_be_cut && self.words_end(at + 1) == self.source.len();
+        };
         let Some((_, length)) = self.source.quote(close) else { return false };
         match self.source.byte(self.source.gap(close + length).next) {
-            Some(b':') => true,
-            None => true,
+            Some(b':' | b'=') => true,
+            None => may_be_cut,
             Some(_) => {
                 let name_start = self.source.quote(at).map_or(at, |(_, length)| at + length);
                 let colon = self.source.before(close, name_start);
@@ -682,7 +701,7 @@ impl Parser<'_> {
 
     /// Whether a quoted name stands at `at` with nothing but the end of the object after it.
     fn is_last_name(&self, at: usize) -> bool {
-        let Some(close) = self.closing_quote(at) else { return true };
+        let Some(close) = self.closing_quote(at) else { return false };
         let Some((_, length)) = self.source.quote(close) else { return false };
         self.source.byte(self.source.gap(close + length).next) == Some(b'}')
     }
