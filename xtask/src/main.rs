@@ -1,5 +1,6 @@
 //! Checks and reports of the workspace: `cargo xtask <command>`.
 
+mod check;
 mod scoreboard;
 
 use std::process::ExitCode;
@@ -8,8 +9,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
+        ["check", ref rest @ ..] => check::run(rest),
         ["scoreboard", "repair", ref rest @ ..] => scoreboard::repair::run(rest),
-        _ => Err("usage: cargo xtask scoreboard repair [--differences] [FILE]".into()),
+        _ => Err("usage: cargo xtask check [--quick] | scoreboard repair [--differences] [FILE]".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,49 @@
 //! callweave turns whatever a language model answers, in any provider's protocol and in any textual
 //! dialect, streamed or whole, into one clean sequence of events and one finished message with valid
 //! tool calls.
+//!
+//! # The flow
+//!
+//! ```text
+//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ Event ─▶ dialect extractor ─▶ Event ─▶ Accumulator ─▶ Message
+//! ```
+//!
+//! Every stage is `push(input, &mut sink)` and `finish(&mut sink)`. Whole input is one push, so the
+//! streamed and the whole answer cannot disagree. Nothing here waits, reads a file or a clock: you bring
+//! the bytes, callweave says what they mean.
+//!
+//! ```
+//! use callweave::accumulator::Accumulator;
+//! use callweave::pipeline::Decoder;
+//!
+//! let reads = ["data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel", "lo\"}}]}\n\ndata: [DONE]\n\n"];
+//! let mut decoder = Decoder::detect();
+//! let mut answer = Accumulator::new();
+//! for bytes in reads {
+//!     decoder.push(bytes.as_bytes(), &mut answer)?;
+//! }
+//! decoder.finish(&mut answer)?;
+//! assert_eq!(answer.message().text(), "Hello");
+//! # Ok::<(), callweave::Error>(())
+//! ```
+//!
+//! # The stages
+//!
+//! - [`framing`]: bytes in any cut → frames (SSE, JSON lines, JSON values, AWS event streams).
+//! - [`protocol`]: one frame → [`fragment`]s, pure; the [`protocol::TABLE`] lists what is spoken.
+//! - [`weave`]: fragments → [`event`]s, the one stateful fold; [`grammar`] states what comes out.
+//! - [`dialect`]: text → events, for models that write calls and thoughts into their text.
+//! - [`accumulator`]: events → [`message`].
+//! - [`json`]: scanning, partial values, repair and schemas of what models write.
+//!
+//! # The doors
+//!
+//! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
+//! - [`loose`]: fragments as other accumulators hand them on.
+//!
+//! # Features
+//!
+//! `async` adds adapters for `futures::Stream`. A feature never changes results.
 
 pub mod accumulator;
 pub mod dialect;
