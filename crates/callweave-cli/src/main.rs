@@ -5,6 +5,7 @@
 //! command over JSON lines.
 
 mod commands;
+mod explain;
 mod input;
 mod pretty;
 mod progress;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
-use commands::{completions, decode, demo, dialects, extract, man, protocols};
+use commands::{completions, decode, demo, dialects, extract, man, protocols, repair};
 
 const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -35,6 +36,7 @@ Examples:
   curl -sN … | callweave decode             watch an answer as it streams
   callweave decode answer.sse | jq .        one finished message as JSON
   callweave extract reply.txt               the calls that a model wrote into its text
+  callweave repair --explain broken.json    what it takes to make it JSON
 
 On a terminal answers are shown in colour as they grow; piped, they are plain JSON.")]
 struct Cli {
@@ -50,6 +52,7 @@ struct Cli {
 enum Command {
     Decode(decode::Decode),
     Extract(extract::Extract),
+    Repair(repair::Repair),
     Demo(demo::Demo),
     Protocols(protocols::Protocols),
     Dialects(dialects::Dialects),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Decode(decode) => decode.run(),
         Command::Extract(extract) => extract.run(),
+        Command::Repair(repair) => repair.run(),
         Command::Demo(demo) => demo.run(),
         Command::Protocols(protocols) => protocols.run(),
         Command::Dialects(dialects) => dialects.run(),

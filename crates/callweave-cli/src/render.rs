@@ -3,7 +3,9 @@
 //! A renderer writes to memory, which cannot fail; whoever drives it prints what has come together after
 //! each piece of input. So events are seen as they happen, and a renderer holds only what is not printed.
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
+use std::rc::Rc;
 
 use anyhow::Result;
 use callweave::accumulator::Accumulator;
@@ -47,7 +49,7 @@ pub(crate) trait Render: for<'e> Sink<Event<'e>> {
 
 /// A renderer and where it prints to.
 pub(crate) struct Printer {
-    render: Box<dyn Render>,
+    render: Rc<RefCell<dyn Render>>,
     output: Box<dyn Write>,
     buffer: Vec<u8>,
 }
@@ -56,11 +58,11 @@ impl Printer {
     /// A printer to standard output.
     pub(crate) fn new<C: Collect + Default + 'static>(form: Form) -> Self {
         let is_terminal = io::stdout().is_terminal();
-        let render: Box<dyn Render> = match form {
-            Form::Message => Box::<Whole<C>>::default(),
-            Form::Events => Box::<Lines>::default(),
-            Form::Text => Box::new(Text { is_terminal, ..Text::default() }),
-            Form::View => Box::<View>::default(),
+        let render: Rc<RefCell<dyn Render>> = match form {
+            Form::Message => Rc::<RefCell<Whole<C>>>::default(),
+            Form::Events => Rc::<RefCell<Lines>>::default(),
+            Form::Text => Rc::new(RefCell::new(Text { is_terminal, ..Text::default() })),
+            Form::View => Rc::<RefCell<View>>::default(),
         };
         // Text and JSON go out byte for byte; only what we coloured ourselves may be stripped of it.
         let is_styled = form == Form::View || (form == Form::Message && is_terminal);
@@ -69,14 +71,14 @@ impl Printer {
         Self { render, output, buffer: Vec::new() }
     }
 
-    /// Where the events go.
-    pub(crate) fn sink(&mut self) -> &mut dyn Render {
-        &mut *self.render
+    /// Where the events go: a stage before it may keep it while the printer prints.
+    pub(crate) fn sink(&self) -> impl for<'e> Sink<Event<'e>> + use<> {
+        Rendered(Rc::clone(&self.render))
     }
 
     /// Prints what has come together.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.render.print(&mut self.buffer);
+        self.render.borrow_mut().print(&mut self.buffer);
         if !self.buffer.is_empty() {
             self.output.write_all(&self.buffer)?;
             self.output.flush()?;
@@ -87,8 +89,16 @@ impl Printer {
 
     /// Prints what is left once everything has been said.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        self.render.finish();
+        self.render.borrow_mut().finish();
         self.flush()
+    }
+}
+
+struct Rendered(Rc<RefCell<dyn Render>>);
+
+impl<'e> Sink<Event<'e>> for Rendered {
+    fn put(&mut self, event: Event<'e>) {
+        self.0.borrow_mut().put(event);
     }
 }
 
@@ -204,7 +214,7 @@ impl<C: Collect> Render for Whole<C> {
 }
 
 /// A line of JSON; on a terminal several, indented and coloured.
-fn shown(mut json: String) -> String {
+pub(crate) fn shown(mut json: String) -> String {
     if io::stdout().is_terminal() {
         let compact = std::mem::take(&mut json);
         Pretty::new(0).push(&compact, &mut json);

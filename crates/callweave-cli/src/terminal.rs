@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use callweave::accumulator::Accumulator;
 use callweave::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, Sink};
+use callweave::json::repair::{Verdict, repair};
 use callweave::message::{Message, ToolCall};
 
 use crate::pretty::{Pretty, visible};
@@ -247,14 +248,18 @@ impl Block {
         self.pretty.finish(&mut page.out);
         page.end_line();
         if let Some(text) = self.correction.take() {
-            page.line(WARNING, "corrected by the provider to", "");
+            let label = if text.is_empty() { "taken back" } else { "corrected to" };
+            page.line(WARNING, label, "");
             self.text.clear();
             self.show(&text, page);
             self.pretty.finish(&mut page.out);
             page.end_line();
         }
-        if let Some(invalid) = self.into_call().and_then(|call| call.invalid()) {
+        if let Some(call) = self.into_call()
+            && let Some(invalid) = call.invalid()
+        {
             page.line(BAD, "  ✗", &invalid.detail);
+            show_repaired(&call.raw_arguments, page);
         }
     }
 
@@ -270,6 +275,23 @@ impl Block {
         accumulator.put(Event::new(0, Body::BlockEnd { block, completion }));
         accumulator.message().tool_calls().next().cloned()
     }
+}
+
+/// What the arguments would be if they were repaired.
+fn show_repaired(arguments: &str, page: &mut Page) {
+    let repaired = repair(arguments);
+    if repaired.verdict != Verdict::Repaired {
+        return;
+    }
+    let count = repaired.changes.len();
+    let noun = if count == 1 { "change" } else { "changes" };
+    page.line(GOOD, "  ✓", &format!("repaired with {count} {noun}"));
+    page.out.push_str(&" ".repeat(MARGIN));
+    let mut pretty = Pretty::new(MARGIN);
+    pretty.push(&repaired.text, &mut page.out);
+    pretty.finish(&mut page.out);
+    (page.is_line_empty, page.is_gap) = (false, false);
+    page.end_line();
 }
 
 /// What is to be printed, and where on the page we are.

@@ -69,7 +69,15 @@ impl Decode {
         }
         let mut input = Input::open(&self.file)?;
         let mut printer = Printer::new::<Accumulator>(self.form.unwrap_or_else(Form::suited));
-        decode(&mut input, self.decoder(self.protocol), &mut printer)
+        let mut output = printer.sink();
+        let mut watch = Watch { next: &mut output, upstream: None };
+        let read = pump(&mut input, self.decoder(self.protocol), &mut watch, &mut printer);
+        printer.finish()?;
+        read?;
+        match watch.upstream {
+            None => Ok(()),
+            Some(message) => bail!("the upstream answered with an error: {message}"),
+        }
     }
 
     fn decoder(&self, Chosen(protocol): Chosen) -> Decoder {
@@ -78,28 +86,26 @@ impl Decode {
     }
 }
 
-/// Decodes the input and prints as it goes. What was recovered is printed before an error is told.
-fn decode(input: &mut Input, mut decoder: Decoder, printer: &mut Printer) -> Result<()> {
-    let mut upstream = None;
+/// Decodes the input to its end and prints as it goes. What was recovered before an error is in the sink.
+fn pump(
+    input: &mut Input,
+    mut decoder: Decoder,
+    sink: &mut EventSink<'_>,
+    printer: &mut Printer,
+) -> Result<()> {
     let read = input.for_each(|bytes| {
-        let pushed = decoder.push(bytes, &mut Watch { next: printer.sink(), upstream: &mut upstream });
+        let pushed = decoder.push(bytes, sink);
         printer.flush()?;
         pushed.map_err(explain)
     });
-    let finished = decoder.finish(&mut Watch { next: printer.sink(), upstream: &mut upstream });
-    printer.finish()?;
-    read?;
-    finished.map_err(explain)?;
-    match upstream {
-        None => Ok(()),
-        Some(message) => bail!("the upstream answered with an error: {message}"),
-    }
+    let finished = decoder.finish(sink).map_err(explain);
+    read.and(finished)
 }
 
 /// Passes events on and keeps the first error that the upstream reports.
 struct Watch<'a> {
     next: &'a mut EventSink<'a>,
-    upstream: &'a mut Option<String>,
+    upstream: Option<String>,
 }
 
 impl<'e> Sink<Event<'e>> for Watch<'_> {

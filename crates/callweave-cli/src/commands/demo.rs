@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::thread::sleep;
 use std::time::Duration;
 
+use anstyle::Style;
 use anyhow::Result;
 use callweave::accumulator::Accumulator;
 use callweave::pipeline::Decoder;
@@ -40,15 +41,21 @@ impl Demo {
         }
         let is_live = io::stdout().is_terminal() && !self.fast;
         let mut printer = Printer::new::<Accumulator>(Form::View);
-        let mut decoder = Decoder::detect();
+        let (mut decoder, mut sink) = (Decoder::detect(), printer.sink());
         for frame in SAMPLE.split_inclusive(|byte| *byte == b'\n') {
-            decoder.push(frame, printer.sink())?;
+            decoder.push(frame, &mut sink)?;
             printer.flush()?;
             if is_live && frame.len() > 1 {
                 sleep(PAUSE);
             }
         }
-        decoder.finish(printer.sink())?;
-        printer.finish()
+        decoder.finish(&mut sink)?;
+        printer.finish()?;
+        if io::stdout().is_terminal() {
+            let dim = Style::new().dimmed();
+            let hint = "the same as JSON: callweave demo --raw | callweave decode --as message";
+            anstream::println!("\n{dim}{hint}{dim:#}");
+        }
+        Ok(())
     }
 }

@@ -71,7 +71,8 @@ fn dialect_names() -> PossibleValuesParser {
 }
 
 impl Reading {
-    pub(crate) fn options(&self) -> Result<Options> {
+    /// How the text is to be read; nothing if neither a dialect nor a model was named.
+    pub(crate) fn options(&self) -> Result<Option<Options>> {
         let options = match (&self.dialect, &self.model) {
             (Some(name), _) => named(name)?,
             (None, Some(model)) => {
@@ -80,8 +81,12 @@ impl Reading {
                     || anyhow!("no dialect is known for the model {model}; name one with --dialect");
                 Options::with_dialects(vec![dialect.with_context(unknown)?.clone()])
             }
-            (None, None) => named("auto")?,
+            (None, None) => return Ok(None),
         };
+        self.with_tools(options).map(Some)
+    }
+
+    fn with_tools(&self, options: Options) -> Result<Options> {
         match &self.tools {
             Some(path) => Ok(options.tools(read_tools(path)?)),
             None => Ok(options),
@@ -107,7 +112,10 @@ fn read_tools(path: &Path) -> Result<Tools> {
 
 impl Extract {
     pub(crate) fn run(&self) -> Result<()> {
-        let options = self.reading.options()?;
+        let options = match self.reading.options()? {
+            Some(options) => options,
+            None => self.reading.with_tools(named("auto")?)?,
+        };
         if self.jsonl {
             return rows::run(&self.file, |row: Row| row.extract(&options));
         }
@@ -118,12 +126,12 @@ impl Extract {
         };
         let mut input = Input::open(&self.file)?;
         let mut printer = Printer::new::<Extraction>(self.form.unwrap_or_else(Form::suited));
-        let mut extractor = Extractor::new(&options);
+        let (mut extractor, mut sink) = (Extractor::new(&options), printer.sink());
         let read = input.for_each_text(|text| {
-            extractor.push(text, printer.sink());
+            extractor.push(text, &mut sink);
             printer.flush()
         });
-        extractor.finish(printer.sink());
+        extractor.finish(&mut sink);
         printer.finish()?;
         read
     }

@@ -7,3 +7,4 @@ pub(crate) mod dialects;
 pub(crate) mod extract;
 pub(crate) mod man;
 pub(crate) mod protocols;
+pub(crate) mod repair;

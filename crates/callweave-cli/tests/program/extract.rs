@@ -1,11 +1,8 @@
 //! `callweave extract` and `callweave dialects`.
 
-use std::io::{Read, Write};
-use std::process::Stdio;
-
 use serde_json::{Value, json};
 
-use crate::{file, path, program, run};
+use crate::{Running, file, path, run};
 
 const REPLY: &str = "Let me look.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Tromsø\"}}\n</tool_call>";
 
@@ -81,27 +78,13 @@ fn rows_name_their_own_dialect_tools_and_pieces() {
 
 #[test]
 fn arguments_are_seen_while_the_text_still_grows() {
-    let mut child = program(&["extract", "--as", "events", "--dialect", "hermes"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut stdin = child.stdin.take().expect("piped");
-    let mut stdout = child.stdout.take().expect("piped");
+    let mut running = Running::start(&["extract", "--as", "events", "--dialect", "hermes"]);
     let (half, rest) = REPLY.as_bytes().split_at(REPLY.find('ø').expect("ø") + 1);
-    stdin.write_all(half).expect("the program reads");
-    let mut seen = String::new();
-    while !seen.contains("Troms") {
-        let mut piece = [0; 4096];
-        let length = stdout.read(&mut piece).expect("the program writes");
-        assert!(length > 0, "nothing came before the end: {seen}");
-        seen += std::str::from_utf8(&piece[..length]).expect("UTF-8");
-    }
-    stdin.write_all(rest).expect("the program reads");
-    drop(stdin);
-    stdout.read_to_string(&mut seen).expect("the program writes");
+    running.write(half);
+    running.wait_for("Troms");
+    running.write(rest);
+    let seen = running.finish();
     assert!(seen.contains('ø') && !seen.contains('\u{fffd}'), "{seen}");
-    assert!(child.wait().expect("the program ends").success());
 }
 
 #[test]
@@ -114,16 +97,4 @@ fn dialects_are_listed_with_models_and_example() {
     }
     assert_eq!(run(&["dialects", "Qwen/Qwen3-Coder-30B"], "").good().json()["name"], "qwen3_coder");
     run(&["dialects", "nothing"], "").bad("no dialect and no model is called nothing");
-}
-
-/// The example that each dialect shows is read by that dialect as a call or a thought.
-#[test]
-fn every_example_is_read_by_its_own_dialect() {
-    for row in run(&["dialects"], "").lines() {
-        let request = json!({"text": row["example"], "dialect": row["name"]});
-        let found = run(&["extract", "--jsonl"], request.to_string()).good().json();
-        let is_read = found["calls"].as_array().is_some_and(|calls| !calls.is_empty())
-            || found["reasoning"].as_str().is_some_and(|thought| !thought.is_empty());
-        assert!(is_read, "{}: {found}", row["name"]);
-    }
 }

@@ -1,16 +1,20 @@
 //! Runs the real program and looks at what it prints.
 
 mod decode;
+mod docs;
 mod extract;
 mod meta;
+mod repair;
 mod rows;
 mod schemas;
 mod streaming;
 mod terminal;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -82,6 +86,62 @@ impl Ran {
         assert!(self.stderr().starts_with("error: "), "{}", self.stderr());
         assert!(self.stderr().contains(part), "{}", self.stderr());
         self
+    }
+}
+
+/// A program that runs while the test talks to it.
+struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    pieces: Receiver<Vec<u8>>,
+    seen: Vec<u8>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = program(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stdout = child.stdout.take().expect("standard output is piped");
+        let (sender, pieces) = channel();
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(length @ 1..) = stdout.read(&mut piece) {
+                if sender.send(piece[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { stdin: child.stdin.take(), child, pieces, seen: Vec::new() }
+    }
+
+    fn write(&mut self, input: impl AsRef<[u8]>) {
+        let stdin = self.stdin.as_mut().expect("standard input is open");
+        stdin.write_all(input.as_ref()).expect("the program reads");
+    }
+
+    /// Waits until the output has `part`, but not for ever.
+    #[track_caller]
+    fn wait_for(&mut self, part: &str) {
+        while !String::from_utf8_lossy(&self.seen).contains(part) {
+            match self.pieces.recv_timeout(Duration::from_secs(20)) {
+                Ok(piece) => self.seen.extend(piece),
+                Err(error) => {
+                    self.child.kill().expect("the program can be stopped");
+                    panic!("{part:?} did not come ({error}): {}", String::from_utf8_lossy(&self.seen));
+                }
+            }
+        }
+    }
+
+    /// Closes the input and gives all output.
+    fn finish(mut self) -> String {
+        drop(self.stdin.take());
+        self.seen.extend(self.pieces.iter().flatten());
+        assert!(self.child.wait().expect("the program ends").success());
+        String::from_utf8(self.seen).expect("the output is UTF-8")
     }
 }
 

@@ -89,6 +89,21 @@ fn extractions_conform() {
     }
 }
 
+#[test]
+fn reports_of_repairs_conform() {
+    let validator = schema("repair");
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["b"]});
+    for input in ["{}", "{a: '1'}", "{\"a\": [1, 2", "", "\u{feff}[1,]", "```json\n{\"a\": \"1\"}\n```"] {
+        for row in [
+            json!({"input": input}),
+            json!({"input": input, "partial": true}),
+            json!({"input": input, "schema": schema}),
+        ] {
+            check(&validator, &run(&["repair", "--jsonl"], row.to_string()).good().json(), input);
+        }
+    }
+}
+
 /// A schema that takes anything would prove nothing.
 #[test]
 fn the_schemas_refuse_what_is_not_promised() {

@@ -1,0 +1,275 @@
+//! `callweave repair`: JSON as models write it → JSON.
+
+use std::fs;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use callweave::json::repair::{self, Repair as Repaired, Verdict};
+use callweave::json::schema::{self, Extent, Missing, Schema};
+use callweave::json::{compact_into, repair::Options};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::explain::explain;
+use crate::input::Input;
+use crate::render::shown;
+use crate::rows::{self, Failure};
+
+/// Repair JSON that a model wrote, and fit it to a schema
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  echo \"{city: 'Oslo', days: 3,}\" | callweave repair      {\"city\": \"Oslo\", \"days\": 3}
+  callweave repair --explain arguments.txt                see every change
+  callweave repair --schema tool.json arguments.txt       \"5\" becomes 5 where a number is wanted
+  callweave repair --partial growing.txt                  close what is still growing
+  callweave repair --jsonl requests.jsonl                 many texts: {\"input\": …} per line
+
+Valid JSON comes back untouched. A text that was cut off is an error unless --partial is given.")]
+pub(crate) struct Repair {
+    /// Fit the value to this JSON Schema
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// The text is the beginning of a longer one: close what is open
+    #[arg(long)]
+    partial: bool,
+    /// What becomes of members that the schema wants and the text does not have
+    #[arg(long, value_name = "HOW", requires = "schema")]
+    missing: Option<Filling>,
+    /// Show the text with every change marked
+    #[arg(long, conflicts_with_all = ["report", "jsonl"])]
+    explain: bool,
+    /// Print the verdict, the value, the text and the changes as one JSON object
+    #[arg(long, conflicts_with = "jsonl")]
+    report: bool,
+    /// Read one JSON request per line ({"input", "schema"?, "partial"?, "missing"?}), print one report per line
+    #[arg(long)]
+    jsonl: bool,
+    /// The file to read, or - for standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+}
+
+/// What becomes of members that are not there.
+#[derive(Clone, Copy, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+enum Filling {
+    /// They stay away; a required one is a problem
+    Keep,
+    /// They become null where that is allowed
+    Null,
+    /// They become null, or empty where only an array or a map is allowed
+    Blank,
+    /// Required ones become what the schema offers: its default, its first choice, an empty container
+    Infer,
+}
+
+impl From<Filling> for Missing {
+    fn from(filling: Filling) -> Self {
+        match filling {
+            Filling::Keep => Self::Keep,
+            Filling::Null => Self::Null,
+            Filling::Blank => Self::Blank,
+            Filling::Infer => Self::Infer,
+        }
+    }
+}
+
+impl Repair {
+    pub(crate) fn run(&self) -> Result<()> {
+        let schema = self.schema.as_deref().map(read_schema).transpose()?;
+        let defaults = Wish { schema: schema.as_ref(), is_partial: self.partial, missing: self.missing };
+        if self.jsonl {
+            return rows::run(&self.file, |row: Row| row.repair(&defaults));
+        }
+        let mut bytes = Vec::new();
+        Input::open(&self.file)?.read_to_end(&mut bytes).context("cannot read the input")?;
+        let input = String::from_utf8_lossy(&bytes);
+        let report = defaults.repair(&input)?;
+        if self.explain {
+            anstream::stdout().write_all(explain(&input, &report).as_bytes())?;
+        } else if self.report {
+            anstream::stdout().write_all(shown(serde_json::to_string(&report)?).as_bytes())?;
+        } else {
+            report.print()?;
+        }
+        report.check()
+    }
+}
+
+fn read_schema(path: &Path) -> Result<Schema> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let schema = serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    Ok(Schema::new(&schema))
+}
+
+/// How a text is to be repaired.
+struct Wish<'s> {
+    schema: Option<&'s Schema>,
+    is_partial: bool,
+    missing: Option<Filling>,
+}
+
+/// What became of a text.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    /// `valid`, `repaired`, `incomplete` or `hopeless`.
+    pub(crate) verdict: &'static str,
+    /// The value; of a text that was cut off what there is of it, of a hopeless one nothing.
+    value: Option<Box<RawValue>>,
+    /// The JSON text; empty if the text is hopeless, or was cut off and is not to be closed.
+    text: String,
+    pub(crate) changes: Vec<Change>,
+    /// What does not fit the schema.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) problems: Vec<Problem>,
+    /// Why the text is hopeless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Change {
+    /// A change of the text: bytes of the input and what stands there instead.
+    Text { kind: &'static str, at: usize, end: usize, replacement: String },
+    /// A change of the value, to fit the schema.
+    Value { kind: &'static str, path: String, from: Value, to: Value },
+}
+
+#[derive(Serialize)]
+pub(crate) struct Problem {
+    path: String,
+    detail: String,
+}
+
+impl Wish<'_> {
+    fn repair(&self, input: &str) -> Result<Report> {
+        let options =
+            if self.is_partial { Options::new().prefix().close_truncated() } else { Options::new() };
+        let repaired = options.repair(input);
+        let mut report = Report::of(&repaired)?;
+        if let Some(schema) = self.schema {
+            self.fit(schema, input, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn fit(&self, schema: &Schema, input: &str, report: &mut Report) -> Result<()> {
+        let (extent, missing) = match self.is_partial {
+            true => (Extent::Prefix, Missing::Blank),
+            false => (Extent::Whole, Missing::Keep),
+        };
+        let missing = self.missing.map_or(missing, Missing::from);
+        let fit = schema.read_with(input, schema::Options { missing, extent });
+        let problem = |problem: schema::Problem| Problem { path: problem.path, detail: problem.detail };
+        report.problems = fit.problems.into_iter().map(problem).collect();
+        if report.problems.is_empty() && !self.is_partial {
+            report.problems = schema.validate(&fit.value)?.into_iter().map(problem).collect();
+        }
+        if report.verdict == "hopeless" && !report.problems.is_empty() {
+            return Ok(());
+        }
+        let value = fit.value.to_string();
+        if report.value.as_ref().is_some_and(|known| known.get() == value) {
+            return Ok(());
+        }
+        if report.verdict != "incomplete" {
+            report.verdict = "repaired";
+            report.why = None;
+        }
+        if report.verdict != "incomplete" || self.is_partial {
+            report.text.clone_from(&value);
+        }
+        report.value = Some(RawValue::from_string(value)?);
+        report.changes.extend(fit.changes.into_iter().map(|change| Change::Value {
+            kind: change.kind.label(),
+            path: change.path,
+            from: change.from,
+            to: change.to,
+        }));
+        Ok(())
+    }
+}
+
+impl Report {
+    fn of(repaired: &Repaired<'_>) -> Result<Self> {
+        let (verdict, why) = match repaired.verdict {
+            Verdict::Valid => ("valid", None),
+            Verdict::Repaired => ("repaired", None),
+            Verdict::Incomplete => ("incomplete", None),
+            Verdict::Hopeless { why, at } => ("hopeless", Some(format!("{why} (at byte {at})"))),
+        };
+        let change = |change: &repair::Change| Change::Text {
+            kind: change.kind.label(),
+            at: change.at,
+            end: change.end,
+            replacement: change.replacement.to_string(),
+        };
+        Ok(Self {
+            verdict,
+            value: repaired.closed().map(one_line).transpose()?,
+            text: repaired.text.to_string(),
+            changes: repaired.changes.iter().map(change).collect(),
+            problems: Vec::new(),
+            why,
+        })
+    }
+
+    /// Prints the text alone: as it is, or indented and coloured on a terminal.
+    fn print(&self) -> Result<()> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        if io::stdout().is_terminal() {
+            return Ok(anstream::stdout().write_all(shown(self.text.clone()).as_bytes())?);
+        }
+        let end = if self.text.ends_with('\n') { "" } else { "\n" };
+        Ok(write!(io::stdout(), "{}{end}", self.text)?)
+    }
+
+    /// An error if the text is not whole and as it should be.
+    fn check(&self) -> Result<()> {
+        if let Some(why) = &self.why {
+            bail!("cannot be repaired: {why}");
+        }
+        if self.verdict == "incomplete" && self.text.is_empty() {
+            bail!("the text was cut off; --partial closes what is there");
+        }
+        match self.problems.first() {
+            None => Ok(()),
+            Some(Problem { path, detail }) => bail!("the value does not fit the schema: {path}: {detail}"),
+        }
+    }
+}
+
+/// JSON text in one line, otherwise as it is: numbers and doubled keys stay.
+fn one_line(text: &str) -> Result<Box<RawValue>> {
+    let mut compact = String::with_capacity(text.len());
+    compact_into(text, &mut compact);
+    Ok(RawValue::from_string(compact)?)
+}
+
+/// A request to repair one text. Members it does not know are the caller's own.
+#[derive(Deserialize)]
+struct Row {
+    input: String,
+    schema: Option<Value>,
+    partial: Option<bool>,
+    missing: Option<Filling>,
+}
+
+impl Row {
+    fn repair(self, defaults: &Wish<'_>) -> Result<Report, Failure> {
+        let schema = self.schema.as_ref().map(Schema::new);
+        let wish = Wish {
+            schema: schema.as_ref().or(defaults.schema),
+            is_partial: self.partial.unwrap_or(defaults.is_partial),
+            missing: self.missing.or(defaults.missing),
+        };
+        Ok(wish.repair(&self.input)?)
+    }
+}

@@ -1,0 +1,131 @@
+//! A repaired text with its changes marked.
+//!
+//! In colour what was taken out is red and struck through and what was put in is green; without colour
+//! they stand in `[-…-]` and `{+…+}`.
+
+use std::fmt::Write as _;
+use std::io;
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+
+use crate::commands::repair::{Change, Report};
+use crate::pretty::visible;
+
+const REMOVED: Style = AnsiColor::Red.on_default().strikethrough();
+const ADDED: Style = AnsiColor::Green.on_default().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// Characters of a value that are shown in the list.
+const EXCERPT: usize = 40;
+
+/// The text, marked, and the list of changes.
+pub(crate) fn explain(input: &str, report: &Report) -> String {
+    let is_coloured = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+    let mut page = Page { out: String::new(), is_coloured };
+    page.mark(input, &report.changes);
+    page.list(input, report);
+    page.out
+}
+
+struct Page {
+    out: String,
+    is_coloured: bool,
+}
+
+impl Page {
+    fn mark(&mut self, input: &str, changes: &[Change]) {
+        let mut done = 0;
+        for change in changes {
+            let Change::Text { at, end, replacement, .. } = change else { continue };
+            let at = (*at).max(done);
+            self.plain(input.get(done..at).unwrap_or_default());
+            self.removed(input.get(at..*end).unwrap_or_default());
+            self.added(replacement);
+            done = at.max(*end);
+        }
+        self.plain(input.get(done..).unwrap_or_default());
+        if !self.out.ends_with('\n') {
+            self.out.push('\n');
+        }
+        self.out.push('\n');
+    }
+
+    fn list(&mut self, input: &str, report: &Report) {
+        let count = report.changes.len();
+        let noun = if count == 1 { "change" } else { "changes" };
+        let style = match report.verdict {
+            "valid" | "repaired" => ADDED,
+            _ => AnsiColor::Yellow.on_default().bold(),
+        };
+        let _ = writeln!(self.out, "{style}{}{style:#}{DIM}, {count} {noun}{DIM:#}", report.verdict);
+        for (kind, count, at) in kinds(&report.changes) {
+            let _ = writeln!(self.out, "  {count:4} × {kind}  {DIM}first at {}{DIM:#}", place(input, at));
+        }
+        for change in &report.changes {
+            let Change::Value { kind, path, from, to } = change else { continue };
+            let _ = write!(self.out, "  {path}  {DIM}{kind}{DIM:#}  ");
+            self.removed(&excerpt(&from.to_string()));
+            self.added(&excerpt(&to.to_string()));
+            self.out.push('\n');
+        }
+    }
+
+    fn plain(&mut self, text: &str) {
+        self.out.extend(text.chars().map(visible));
+    }
+
+    fn removed(&mut self, text: &str) {
+        self.marked(text, REMOVED, ["[-", "-]"]);
+    }
+
+    fn added(&mut self, text: &str) {
+        self.marked(text, ADDED, ["{+", "+}"]);
+    }
+
+    fn marked(&mut self, text: &str, style: Style, [open, close]: [&str; 2]) {
+        if text.is_empty() {
+            return;
+        }
+        if !self.is_coloured {
+            self.out.push_str(open);
+            self.plain(text);
+            return self.out.push_str(close);
+        }
+        // A style that spans lines is lost in pagers.
+        for line in text.split_inclusive('\n') {
+            let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+            let _ = write!(self.out, "{style}");
+            self.plain(line);
+            let _ = write!(self.out, "{style:#}{end}");
+        }
+    }
+}
+
+/// How often each kind of change was made to the text, and where first.
+fn kinds(changes: &[Change]) -> Vec<(&'static str, usize, usize)> {
+    let mut kinds: Vec<(&str, usize, usize)> = Vec::new();
+    for change in changes {
+        let Change::Text { kind, at, .. } = change else { continue };
+        match kinds.iter_mut().find(|(known, ..)| known == kind) {
+            Some((_, count, _)) => *count += 1,
+            None => kinds.push((kind, 1, *at)),
+        }
+    }
+    kinds
+}
+
+/// The line and column of a byte, as editors count them.
+fn place(input: &str, at: usize) -> String {
+    let before = input.get(..at).unwrap_or(input);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    format!("{}:{}", before.matches('\n').count() + 1, line.chars().count() + 1)
+}
+
+fn excerpt(text: &str) -> String {
+    let line = text.replace('\n', "⏎");
+    match line.char_indices().nth(EXCERPT) {
+        None => line,
+        Some((end, _)) => format!("{}…", &line[..end]),
+    }
+}
