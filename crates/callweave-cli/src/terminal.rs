@@ -46,6 +46,8 @@ struct Block {
     kind: BlockKind<'static>,
     /// For a call its whole argument text, else only what is not shown yet.
     text: String,
+    /// Whether any of a thought was shown.
+    is_shown: bool,
     correction: Option<String>,
     completion: Option<Completion>,
     pretty: Pretty,
@@ -70,7 +72,7 @@ impl<'e> Sink<Event<'e>> for View {
             Body::BlockEnd { block, completion } => self.end(block, completion),
             Body::ToolResult { value, .. } => {
                 self.header();
-                self.page.line(DIM, "result", &excerpt(&value));
+                self.page.line(DIM, "  result", &excerpt(&value));
             }
             Body::Error { ref message, .. } => {
                 self.header();
@@ -112,7 +114,8 @@ impl View {
     fn start(&mut self, id: BlockId, choice: u32, kind: BlockKind<'static>) {
         self.header();
         let (text, pretty) = (String::new(), Pretty::new(MARGIN));
-        let block = Block { id, choice, kind, text, correction: None, completion: None, pretty };
+        let block =
+            Block { id, choice, kind, text, is_shown: false, correction: None, completion: None, pretty };
         if self.live.is_some() {
             return self.waiting.push_back(block);
         }
@@ -141,7 +144,9 @@ impl View {
             if let Some(next) = &mut self.live {
                 next.show_head(&mut self.page);
                 let text = std::mem::take(&mut next.text);
-                next.show(&text, &mut self.page);
+                if !text.is_empty() {
+                    next.show(&text, &mut self.page);
+                }
             }
         }
     }
@@ -205,8 +210,8 @@ impl Block {
             page.line(DIM, "choice", &self.choice.to_string());
         }
         match &self.kind {
-            BlockKind::Text => {}
-            BlockKind::Reasoning => page.line(DIM, "thinking", ""),
+            // A thought may stay hidden; its head waits for its text.
+            BlockKind::Text | BlockKind::Reasoning => {}
             BlockKind::Refusal => page.line(BAD, "refusal", ""),
             BlockKind::ToolCall { id, name, call, .. } => {
                 page.styled(NAME, "▸ ");
@@ -227,12 +232,16 @@ impl Block {
     fn show(&mut self, text: &str, page: &mut Page) {
         match &self.kind {
             BlockKind::Text | BlockKind::Refusal => page.flowing(TEXT, text),
-            BlockKind::Reasoning => page.flowing(THOUGHT, text),
+            BlockKind::Reasoning => {
+                if !std::mem::replace(&mut self.is_shown, true) {
+                    page.line(DIM, "thinking", "");
+                }
+                page.flowing(THOUGHT, text);
+            }
             BlockKind::ToolCall { call: CallKind::Custom, .. } => {
                 self.text.push_str(text);
                 page.flowing(TEXT, text);
             }
-            BlockKind::ToolCall { .. } if text.is_empty() => {}
             BlockKind::ToolCall { .. } => {
                 if self.text.is_empty() {
                     page.out.push_str(&" ".repeat(MARGIN));
@@ -246,12 +255,17 @@ impl Block {
 
     fn show_tail(mut self, page: &mut Page) {
         self.pretty.finish(&mut page.out);
+        if self.kind == BlockKind::Reasoning && !self.is_shown {
+            page.line(DIM, "thinking", "(hidden)");
+        }
         page.end_line();
         if let Some(text) = self.correction.take() {
             let label = if text.is_empty() { "taken back" } else { "corrected to" };
             page.line(WARNING, label, "");
             self.text.clear();
-            self.show(&text, page);
+            if !text.is_empty() {
+                self.show(&text, page);
+            }
             self.pretty.finish(&mut page.out);
             page.end_line();
         }
@@ -405,4 +419,93 @@ fn usage_facts(message: &Message) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(block: u32, kind: BlockKind<'static>) -> Body<'static> {
+        Body::BlockStart { block: BlockId(block), kind }
+    }
+
+    fn call(name: &'static str) -> BlockKind<'static> {
+        BlockKind::ToolCall { id: None, name: name.into(), index: None, call: CallKind::Function }
+    }
+
+    fn delta(block: u32, text: &'static str) -> Body<'static> {
+        Body::Delta { block: BlockId(block), text: text.into() }
+    }
+
+    fn end(block: u32) -> Body<'static> {
+        Body::BlockEnd { block: BlockId(block), completion: Completion::Whole }
+    }
+
+    fn shown(bodies: impl IntoIterator<Item = Body<'static>>) -> String {
+        let mut view = View::default();
+        bodies.into_iter().for_each(|body| view.put(Event::new(0, body)));
+        view.finish();
+        anstream::adapter::strip_str(&view.page.out).to_string()
+    }
+
+    #[test]
+    fn blocks_that_grow_side_by_side_are_shown_one_after_the_other() {
+        let bodies = [
+            start(0, call("a")),
+            start(1, call("b")),
+            delta(1, "{\"n\""),
+            delta(0, "[1,"),
+            start(2, BlockKind::Text),
+            delta(2, "text"),
+            end(2),
+            delta(0, "2]"),
+            end(0),
+            delta(1, ":1}"),
+            end(1),
+        ];
+        let expected = "▸ a\n  [\n    1,\n    2\n  ]\n  ✗ the arguments of a are not a JSON object\n\n\
+                        ▸ b\n  {\n    \"n\": 1\n  }\n\ntext\n";
+        assert_eq!(shown(bodies), expected);
+    }
+
+    #[test]
+    fn line_ends_around_text_are_left_out() {
+        let bodies =
+            [start(0, BlockKind::Text), delta(0, "\n\na\r\n"), delta(0, "\nb\n"), delta(0, "\n"), end(0)];
+        assert_eq!(shown(bodies), "a\n\nb\n");
+    }
+
+    #[test]
+    fn corrections_and_hidden_thoughts_are_told() {
+        let correction = Body::Correction { block: BlockId(1), text: "whole".into() };
+        let withdrawal = Body::Correction { block: BlockId(2), text: "".into() };
+        let bodies = [
+            start(0, BlockKind::Reasoning),
+            end(0),
+            start(1, BlockKind::Text),
+            delta(1, "half"),
+            correction,
+            end(1),
+            start(2, BlockKind::Text),
+            delta(2, "a thought"),
+            withdrawal,
+            end(2),
+        ];
+        assert_eq!(
+            shown(bodies),
+            "thinking (hidden)\n\nhalf\ncorrected to\nwhole\n\na thought\ntaken back\n"
+        );
+    }
+
+    #[test]
+    fn what_the_stream_left_open_is_shown_as_cut() {
+        let page = shown([
+            start(0, call("a")),
+            start(1, BlockKind::Text),
+            delta(0, "{\"n\": \""),
+            delta(1, "later"),
+        ]);
+        assert!(page.contains("✗ the arguments of a were cut off after 7 bytes"), "{page}");
+        assert!(page.ends_with("\n\nlater\n"), "{page}");
+    }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use callweave::dialect::{Extraction, Extractor, Options, Registry, Start, Tools};
+use callweave::dialect::{Dialect, Extraction, Extractor, Options, Registry, Start, Tools};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -56,6 +56,9 @@ pub(crate) struct Reading {
     /// Use the dialect that this model speaks
     #[arg(long, value_name = "MODEL", conflicts_with = "dialect")]
     model: Option<String>,
+    /// Read the text in a dialect of your own, described in a TOML file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dialect", "model"])]
+    dialect_file: Option<PathBuf>,
     /// The tools that the model was told of: a JSON list, in the shape of OpenAI or of Anthropic
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
@@ -71,17 +74,18 @@ fn dialect_names() -> PossibleValuesParser {
 }
 
 impl Reading {
-    /// How the text is to be read; nothing if neither a dialect nor a model was named.
+    /// How the text is to be read; nothing if no dialect was named in any way.
     pub(crate) fn options(&self) -> Result<Option<Options>> {
-        let options = match (&self.dialect, &self.model) {
-            (Some(name), _) => named(name)?,
-            (None, Some(model)) => {
+        let options = match (&self.dialect, &self.model, &self.dialect_file) {
+            (Some(name), ..) => named(name)?,
+            (_, Some(model), _) => {
                 let dialect = Registry::builtin().for_model(model);
                 let unknown =
                     || anyhow!("no dialect is known for the model {model}; name one with --dialect");
                 Options::with_dialects(vec![dialect.with_context(unknown)?.clone()])
             }
-            (None, None) => return Ok(None),
+            (.., Some(path)) => Options::with_dialects(vec![read_dialect(path)?]),
+            (None, None, None) => return Ok(None),
         };
         self.with_tools(options).map(Some)
     }
@@ -96,6 +100,11 @@ impl Reading {
 
 fn named(name: &str) -> Result<Options> {
     Options::new(name).map_err(|_| anyhow!("unknown dialect {name:?}; see callweave dialects"))
+}
+
+fn read_dialect(path: &Path) -> Result<Dialect> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("{} does not describe a dialect", path.display()))
 }
 
 /// Reads a list of tools, or a request that has one.

@@ -36,6 +36,18 @@ fn a_model_has_its_dialect() {
 }
 
 #[test]
+fn a_dialect_of_ones_own_is_read_from_a_file() {
+    let dialect = "name = 'tilde'\n[[forms]]\nopen = '~~call'\nclose = '~~'\nbody = { json = {} }\n";
+    let named = file("tilde.toml", dialect);
+    let text = "Now: ~~call{\"name\": \"look\", \"arguments\": {}}~~";
+    let found = run(&["extract", "--dialect-file", path(&named)], text).good().json();
+    assert_eq!((&found["content"], &found["calls"][0]["name"]), (&json!("Now: "), &json!("look")));
+    let named = file("broken.toml", "name = 'x'\nfroms = []\n");
+    let ran = run(&["extract", "--dialect-file", path(&named)], text).bad("does not describe a dialect");
+    assert!(ran.stderr().contains("froms"), "{}", ran.stderr());
+}
+
+#[test]
 fn tools_give_types_and_flag_strangers() {
     let text = "<tool_call>\n<function=look>\n<parameter=times>\n5\n</parameter>\n</function>\n</tool_call>";
     let tool = json!({"name": "look", "parameters": {"type": "object", "properties": {"times": {"type": "string"}}}});
