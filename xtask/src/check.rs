@@ -29,6 +29,7 @@ const STEPS: &[Step] = &[
         &["test", "--workspace", "--all-features", "--lib", "--bins", "--tests", "--examples"],
     ),
     Step::new("documentation tests", &["test", "--workspace", "--all-features", "--doc"]),
+    Step::new("official clients", &["xtask", "clients"]).slow(),
     Step::new("the demo", &["run", "--quiet", "--release", "--", "demo"]).slow(),
     Step::new("package", &["publish", "--dry-run", "--allow-dirty", "--quiet", "-p", "callweave"]).slow(),
 ];

@@ -1,6 +1,7 @@
 //! Checks and reports of the workspace: `cargo xtask <command>`.
 
 mod check;
+mod clients;
 mod scoreboard;
 
 use std::process::ExitCode;
@@ -10,8 +11,12 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["check", ref rest @ ..] => check::run(rest),
+        ["clients"] => clients::run(),
         ["scoreboard", "repair", ref rest @ ..] => scoreboard::repair::run(rest),
-        _ => Err("usage: cargo xtask check [--quick] | scoreboard repair [--differences] [FILE]".into()),
+        _ => {
+            Err("usage: cargo xtask check [--quick] | clients | scoreboard repair [--differences] [FILE]"
+                .into())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
