@@ -24,7 +24,7 @@ use crate::fragment::{Fragment, FragmentSink, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
 use crate::json::{Str, Tape, escape_into};
 use crate::message::Message;
-use crate::protocol::{Input, Protocol};
+use crate::protocol::{Input, Protocol, TABLE};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
@@ -62,6 +62,11 @@ impl Decoder {
         Self::with(None, Framer::detect(Limits::default()))
     }
 
+    /// A decoder that finds out which of these protocols it is. See [`FrameDecoder::among`].
+    pub fn among(candidates: Vec<&'static Protocol>) -> Self {
+        Self { frames: FrameDecoder::among(candidates), ..Self::detect() }
+    }
+
     /// A decoder with everything chosen: a protocol or none, a framer with its limits.
     pub fn with(protocol: Option<&'static Protocol>, framer: Framer) -> Self {
         Self { framer, frames: FrameDecoder { protocol, ..FrameDecoder::detect() } }
@@ -97,6 +102,8 @@ impl Decoder {
 #[derive(Default)]
 pub struct FrameDecoder {
     protocol: Option<&'static Protocol>,
+    /// The protocols it may be; any, where none is named.
+    candidates: Vec<&'static Protocol>,
     weave: Weave,
     tape: Tape,
     /// Frames from before the protocol was known.
@@ -124,6 +131,12 @@ impl FrameDecoder {
         Self::default()
     }
 
+    /// A decoder that finds out which of these protocols it is. An error that none of them claims is
+    /// reported all the same.
+    pub fn among(candidates: Vec<&'static Protocol>) -> Self {
+        Self { candidates, ..Self::default() }
+    }
+
     /// The protocol, once it is known.
     pub fn protocol(&self) -> Option<&'static Protocol> {
         self.protocol
@@ -147,7 +160,7 @@ impl FrameDecoder {
         if data == "[DONE]" {
             return self.weave.push(frame.offset, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
         }
-        let Self { protocol, weave, tape, held, .. } = self;
+        let Self { protocol, candidates, weave, tape, held, .. } = self;
         let Ok(value) = tape.parse(data) else {
             return self.malformed(frame, sink);
         };
@@ -155,8 +168,15 @@ impl FrameDecoder {
         let known = match *protocol {
             Some(known) => known,
             None => {
-                let Some(found) = Protocol::detect(&input) else {
-                    if held.len() < MAX_HELD {
+                let candidates = if candidates.is_empty() { TABLE } else { candidates };
+                let Some(found) = Protocol::detect_among(candidates, &input) else {
+                    let error = value.get("error");
+                    let mut is_error = false;
+                    let mut report = |fragments: &mut FragmentSink<'_>| {
+                        is_error = error.is_some_and(|error| crate::protocol::error(error, fragments));
+                    };
+                    weave.push(frame.offset, &mut report, sink);
+                    if !is_error && held.len() < MAX_HELD {
                         let (event, data) = (frame.event.map(Into::into), data.to_owned());
                         held.push(Held { event, data, offset: frame.offset });
                     }

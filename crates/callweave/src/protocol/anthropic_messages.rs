@@ -79,13 +79,17 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     match word(input) {
         Some(word) if EVENTS.contains(&word) => event(word, body, sink),
-        _ if is_whole(body) => {
-            message(body, sink);
-            put(None, Part::Done, sink);
-        }
+        _ if is_whole(body) => whole(body, sink),
         None if body.get("error").is_some() => event("error", body, sink),
+        // Too little to be recognised by, but enough for who knows what it is.
+        None if body.get("content").is_some_and(|content| content.kind() == Kind::Array) => whole(body, sink),
         word => foreign(0, None, "", word.unwrap_or_default(), body, sink),
     }
+}
+
+fn whole(body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    message(body, sink);
+    put(None, Part::Done, sink);
 }
 
 fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {

@@ -73,7 +73,12 @@ impl Protocol {
 
     /// The protocol of a frame or whole body, if it can be told from this one.
     pub fn detect(input: &Input<'_>) -> Option<&'static Protocol> {
-        TABLE.iter().copied().find(|protocol| (protocol.recognise)(input))
+        Self::detect_among(TABLE, input)
+    }
+
+    /// The one of `candidates` that the frame or body is of, if it can be told from this one.
+    pub fn detect_among(candidates: &[&'static Protocol], input: &Input<'_>) -> Option<&'static Protocol> {
+        candidates.iter().copied().find(|protocol| (protocol.recognise)(input))
     }
 
     /// Says what the frame or body contains.
@@ -110,7 +115,7 @@ fn foreign<'a>(
 
 /// Reports an upstream error told by `error` (an object, a text, or a list of one). Null, `""`, `false`
 /// and `{}` are no error.
-fn error<'a>(error: Value<'a>, sink: &mut FragmentSink<'_>) -> bool {
+pub(crate) fn error<'a>(error: Value<'a>, sink: &mut FragmentSink<'_>) -> bool {
     let message = match error.kind() {
         Kind::Null | Kind::Bool | Kind::Number => return false,
         Kind::String => match error.filled() {

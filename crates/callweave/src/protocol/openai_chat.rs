@@ -87,8 +87,8 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     if id.is_some() || model.is_some() {
         sink.put(Fragment::new(Part::Start { id, model }));
     }
-    for choice in choices.iter().flat_map(|choices| choices.elements()) {
-        decode_choice(choice, sink);
+    for (position, choice) in choices.iter().flat_map(|choices| choices.elements()).enumerate() {
+        decode_choice(position, choice, sink);
     }
     if let Some(usage) = usage {
         decode_usage(usage, sink);
@@ -108,8 +108,8 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn decode_choice(choice: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let number = number(choice);
+fn decode_choice(position: usize, choice: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let number = number(position, choice);
     let (mut delta, mut message, mut finish, mut failure) = (None, None, None, None);
     for (key, value) in choice.members() {
         match key {
@@ -139,10 +139,10 @@ fn decode_choice(choice: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// The number of a choice. Most choices begin with it.
-fn number(choice: Value<'_>) -> u32 {
+/// The number of a choice. Most choices begin with it; those without one stand in order.
+fn number(position: usize, choice: Value<'_>) -> u32 {
     let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
-    index.and_then(Value::count).and_then(|index| u32::try_from(index).ok()).unwrap_or(0)
+    u32::try_from(index.and_then(Value::count).unwrap_or(position as u64)).unwrap_or(0)
 }
 
 fn text(choice: u32, channel: Channel, value: Value<'_>, sink: &mut FragmentSink<'_>) {
