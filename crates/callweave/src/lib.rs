@@ -56,6 +56,7 @@ pub mod json;
 pub mod loose;
 pub mod message;
 pub mod pipeline;
+pub mod process;
 pub mod protocol;
 pub mod read;
 #[cfg(feature = "async")]

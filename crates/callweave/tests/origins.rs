@@ -8,8 +8,13 @@
 mod matching;
 #[path = "origins/nous.rs"]
 mod nous;
+#[path = "origins/prompty.rs"]
+mod prompty;
 #[path = "origins/reqllm.rs"]
 mod reqllm;
+#[cfg(feature = "tracing")]
+#[path = "support/spans.rs"]
+mod spans;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,6 +40,7 @@ const DECISIONS: &[(&str, &str, &str)] = &[
 fn answer(row: &Value) -> Option<Value> {
     match row["system"].as_str()? {
         "nous" => Some(nous::answer(row)),
+        "prompty" => prompty::answer(row),
         "reqllm" => Some(reqllm::answer(row)),
         _ => None,
     }

@@ -1,0 +1,429 @@
+//! The final result of an answer: text, tool calls, a structured value, vectors or images.
+//!
+//! [`process`] takes the whole answer of a provider and gives what a caller wants of it; [`process_stream`]
+//! does so while the answer comes. The provider and the shape of the answer decide how it is read; whatever
+//! is a chat goes through the one engine of this library, so streamed and whole answers of all providers
+//! follow the same rules.
+//!
+//! - Tool calls beat text: where there are any that the caller is to run, they are the result.
+//! - Argument text is passed on unchanged; arguments that are an object on the wire are written compactly.
+//! - No text is `""`. A refusal is the text where there is no other.
+//! - Where outputs are declared, text that is JSON is parsed; text that is not stays text.
+//! - Only the first choice counts.
+//!
+//! ```
+//! use callweave::process::{Agent, Processed, process};
+//! use serde_json::json;
+//!
+//! let response = json!({"choices": [{"message": {"content": null, "tool_calls": [
+//!     {"id": "call_1", "function": {"name": "weather", "arguments": "{\"city\": \"Oslo\"}"}}]}}]});
+//! let Processed::ToolCalls(calls) = process(&Agent::new("openai"), &response)? else { panic!() };
+//! assert_eq!(calls[0].arguments, r#"{"city": "Oslo"}"#);
+//! # Ok::<(), callweave::Error>(())
+//! ```
+//!
+//! # Traces
+//!
+//! With the feature `tracing` every [`process`] writes a span `process`, and every stream that came to its
+//! end a span `PromptyStream`. They carry the attributes of the OpenTelemetry conventions for generative AI;
+//! content only where the agent asks for it with [`Agent::capturing_content`].
+
+mod provider;
+#[cfg(feature = "tracing")]
+mod redact;
+mod stream;
+#[cfg(feature = "tracing")]
+mod trace;
+#[cfg(not(feature = "tracing"))]
+#[path = "untraced.rs"]
+mod trace;
+mod value;
+
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use self::provider::Provider;
+use crate::accumulator::Accumulator;
+use crate::event::CallKind;
+use crate::json::escape_into;
+use crate::message::{self, Message};
+use crate::pipeline::FrameDecoder;
+use crate::protocol::Protocol;
+use crate::{Error, ErrorKind, Result};
+
+pub use self::stream::{Failure, Item, ProcessStream, Source, process_bytes, process_stream};
+#[cfg(feature = "async")]
+pub use self::stream::{process_bytes_async, process_stream_async};
+
+/// Who was asked, and for what.
+///
+/// ```
+/// use callweave::process::{Agent, Api};
+///
+/// let agent = Agent::new("openai").named("classifier").model("gpt-5").api(Api::Chat).with_outputs();
+/// assert_eq!(agent.provider(), "openai");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agent {
+    provider: String,
+    model: Option<String>,
+    name: Option<String>,
+    api: Option<Api>,
+    has_outputs: bool,
+    captures_content: bool,
+}
+
+/// What was asked for. The shape of an answer usually tells; an empty list does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// Chat completions, messages and their like.
+    Chat,
+    /// OpenAI's Responses.
+    Responses,
+    /// Embeddings.
+    Embeddings,
+    /// Images.
+    Images,
+}
+
+/// The result of an answer. Serialises to the bare result: a text, a list of calls, a value, a list of numbers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Processed {
+    /// Text; `""` where there is none.
+    Text(String),
+    /// The calls that the caller is to run; never empty.
+    ToolCalls(Vec<ToolCall>),
+    /// The value of a text that is JSON, where outputs were declared.
+    Structured(Structured),
+    /// One embedding.
+    Vector(Vec<f64>),
+    /// Several embeddings.
+    Vectors(Vec<Vec<f64>>),
+    /// One image: its address, or its data in base64.
+    Image(String),
+    /// Several images.
+    Images(Vec<String>),
+}
+
+/// A tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ToolCall {
+    /// The provider's id; a made one (`tool_<choice>_<ordinal>`) where it gave none.
+    pub id: String,
+    /// The tool's name; never empty.
+    pub name: String,
+    /// JSON text. What the model wrote is passed on as it is, so it may be empty or damaged. The free text of
+    /// a custom tool is a JSON string.
+    pub arguments: String,
+}
+
+/// A text that is JSON, and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Structured {
+    /// The value.
+    pub value: Value,
+    /// The text, as the model wrote it.
+    pub raw: String,
+}
+
+/// Gives the result of a provider's whole answer.
+///
+/// Errors have names: `unknown provider`, `Unexpected response format`, `Empty embedding response`,
+/// `Empty image response`, or the message of the upstream's own error ([`ErrorKind::Upstream`]).
+///
+/// ```
+/// use callweave::process::{Agent, Processed, process};
+/// use serde_json::json;
+///
+/// let message = json!({"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello"}]});
+/// assert_eq!(process(&Agent::new("anthropic"), &message)?, Processed::Text("Hello".into()));
+///
+/// let failed = json!({"object": "response", "error": {"code": "server_error", "message": "overloaded"}});
+/// let error = process(&Agent::new("openai"), &failed).unwrap_err();
+/// assert_eq!(error.detail(), "overloaded");
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub fn process(agent: &Agent, response: &Value) -> Result<Processed> {
+    let span = trace::Process::begin(agent);
+    let outcome = Outcome::of(agent, response);
+    span.end(agent, response, &outcome.result, &outcome.learned());
+    outcome.result
+}
+
+/// Does what [`process`] does, for callers that wait. It never waits itself.
+///
+/// ```
+/// use callweave::process::{Agent, Processed, process_async};
+/// use serde_json::json;
+///
+/// let response = json!({"data": [{"url": "https://example.com/1.png", "b64_json": "AAA="}]});
+/// let image = futures::executor::block_on(process_async(&Agent::new("openai"), &response))?;
+/// assert_eq!(image, Processed::Image("https://example.com/1.png".into()));
+/// # Ok::<(), callweave::Error>(())
+/// ```
+pub async fn process_async(agent: &Agent, response: &Value) -> Result<Processed> {
+    process(agent, response)
+}
+
+/// What came of an answer, and what was learned on the way.
+struct Outcome {
+    result: Result<Processed>,
+    message: Message,
+    protocol: Option<&'static Protocol>,
+    value: Option<Api>,
+}
+
+/// What an answer says of itself, for spans.
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans tell it"))]
+struct Learned<'a> {
+    message: &'a Message,
+    protocol: Option<&'static Protocol>,
+    /// The kind of whole value it is, if it is one.
+    value: Option<Api>,
+}
+
+impl Outcome {
+    fn of(agent: &Agent, response: &Value) -> Self {
+        let failed =
+            |error| Self { result: Err(error), message: Message::default(), protocol: None, value: None };
+        let provider = match Provider::named(&agent.provider) {
+            Ok(provider) => provider,
+            Err(error) => return failed(error),
+        };
+        if let Some(api) = value::recognise(agent.api, response).filter(|_| provider.has_values) {
+            let result = match api {
+                Api::Embeddings => value::embeddings(response),
+                Api::Images | Api::Chat | Api::Responses => value::images(response),
+            };
+            return Self { result, message: value::envelope(response), protocol: None, value: Some(api) };
+        }
+        let Some((protocol, message)) = decode(&provider.protocols(), response) else {
+            return failed(unexpected());
+        };
+        Self { result: conclude(agent, protocol, &message), message, protocol, value: None }
+    }
+
+    fn learned(&self) -> Learned<'_> {
+        Learned { message: &self.message, protocol: self.protocol, value: self.value }
+    }
+}
+
+fn unexpected() -> Error {
+    Error::new(ErrorKind::Unknown, 0, "Unexpected response format")
+}
+
+/// Decodes a whole answer by the protocol that claims it; else by the first that finds content in it.
+fn decode(
+    candidates: &[&'static Protocol],
+    response: &Value,
+) -> Option<(Option<&'static Protocol>, Message)> {
+    let collect = |mut decoder: FrameDecoder| {
+        let mut accumulator = Accumulator::new();
+        decoder.push_value(response, &mut accumulator);
+        decoder.finish(&mut accumulator).ok()?;
+        Some((decoder.protocol(), accumulator.take()))
+    };
+    let has_content = |message: &Message| message.choices.iter().any(|choice| !choice.blocks.is_empty());
+    let labelled = collect(FrameDecoder::among(candidates.to_vec()));
+    let bare = || candidates.iter().map(|protocol| FrameDecoder::new(protocol)).filter_map(collect);
+    labelled.or_else(|| bare().find(|(_, message)| has_content(message)))
+}
+
+/// The result of a chat.
+fn conclude(agent: &Agent, protocol: Option<&Protocol>, message: &Message) -> Result<Processed> {
+    if let Some(error) = message.errors.first() {
+        return Err(Error::new(ErrorKind::Upstream, 0, error.message.clone()));
+    }
+    let calls: Vec<_> = message.tool_calls().filter_map(|call| ToolCall::of(protocol, call)).collect();
+    if !calls.is_empty() {
+        return Ok(Processed::ToolCalls(calls));
+    }
+    let text = text(message);
+    if agent.has_outputs
+        && !text.is_empty()
+        && let Ok(value) = serde_json::from_str(&text)
+    {
+        return Ok(Processed::Structured(Structured { value, raw: text }));
+    }
+    Ok(Processed::Text(text))
+}
+
+fn text(message: &Message) -> String {
+    let text = message.text().into_owned();
+    if !text.is_empty() {
+        return text;
+    }
+    // SDKs put the joined text beside the items; some callers pass on nothing else.
+    match message.foreign.get("response.output_text") {
+        Some(Value::String(text)) => text.clone(),
+        _ => message.first().map(|choice| choice.refusal().into_owned()).unwrap_or_default(),
+    }
+}
+
+impl ToolCall {
+    /// The call as a caller sees it; none if it is not the caller's to run, or has no name.
+    fn of(protocol: Option<&Protocol>, call: &message::ToolCall) -> Option<Self> {
+        if call.name.is_empty() {
+            return None;
+        }
+        let arguments = match call.kind {
+            CallKind::Builtin => return None,
+            CallKind::Custom => {
+                let mut text = String::from("\"");
+                escape_into(&call.raw_arguments, &mut text);
+                text.push('"');
+                text
+            }
+            CallKind::Function if protocol.is_some_and(|protocol| UNCHANGED.contains(&protocol.name)) => {
+                call.raw_arguments.clone()
+            }
+            CallKind::Function => call.arguments().to_owned(),
+        };
+        Some(Self { id: call.id.clone(), name: call.name.clone(), arguments })
+    }
+
+    /// The arguments as a value of your own type; no text at all counts as `{}`.
+    ///
+    /// ```
+    /// use callweave::process::ToolCall;
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Weather { city: String }
+    /// let call = ToolCall { id: "1".into(), name: "weather".into(), arguments: r#"{"city":"Oslo"}"#.into() };
+    /// assert_eq!(call.parse::<Weather>()?.city, "Oslo");
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        let text = match self.arguments.trim_ascii() {
+            "" => "{}",
+            text => text,
+        };
+        parse(text, || format!("the arguments of {}", self.name))
+    }
+}
+
+/// Protocols whose calls may have no argument text at all; the others' calls then have `{}`, which is what
+/// their wire means by leaving the object out.
+const UNCHANGED: [&str; 3] = ["openai-chat", "openai-responses", "anthropic-messages"];
+
+impl Structured {
+    /// The text as a value of your own type, read straight from the raw text.
+    ///
+    /// ```
+    /// use callweave::process::{Agent, Processed, process};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct City { name: String }
+    /// let response = serde_json::json!({"choices": [{"message": {"content": "{\"name\": \"Oslo\"}"}}]});
+    /// let Processed::Structured(found) = process(&Agent::new("openai").with_outputs(), &response)? else { panic!() };
+    /// assert_eq!(found.cast::<City>()?.name, "Oslo");
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn cast<T: DeserializeOwned>(&self) -> Result<T> {
+        parse(&self.raw, || "the structured output".to_owned())
+    }
+}
+
+fn parse<T: DeserializeOwned>(text: &str, what: impl FnOnce() -> String) -> Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        let kind = if error.is_data() { ErrorKind::Invalid } else { ErrorKind::Json };
+        Error::new(kind, error.column() as u64, format!("{}: {error}", what()))
+    })
+}
+
+impl Processed {
+    /// The text, or the raw text of a structured output.
+    ///
+    /// ```
+    /// use callweave::process::Processed;
+    ///
+    /// assert_eq!(Processed::Text("Hello".into()).text(), Some("Hello"));
+    /// assert_eq!(Processed::Vector(vec![0.5]).text(), None);
+    /// ```
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Structured(structured) => Some(&structured.raw),
+            Self::ToolCalls(_) | Self::Vector(_) | Self::Vectors(_) | Self::Image(_) | Self::Images(_) => {
+                None
+            }
+        }
+    }
+
+    /// The tool calls; none where the result is something else.
+    ///
+    /// ```
+    /// use callweave::process::Processed;
+    ///
+    /// assert!(Processed::Text("Hello".into()).tool_calls().is_empty());
+    /// ```
+    pub fn tool_calls(&self) -> &[ToolCall] {
+        match self {
+            Self::ToolCalls(calls) => calls,
+            _ => &[],
+        }
+    }
+}
+
+impl Serialize for Processed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) | Self::Image(text) => text.serialize(serializer),
+            Self::ToolCalls(calls) => calls.serialize(serializer),
+            Self::Structured(structured) => structured.value.serialize(serializer),
+            Self::Vector(vector) => vector.serialize(serializer),
+            Self::Vectors(vectors) => vectors.serialize(serializer),
+            Self::Images(images) => images.serialize(serializer),
+        }
+    }
+}
+
+impl Agent {
+    /// An agent that asks `provider`: `openai`, `azure`, `foundry`, `anthropic`, `gemini`, `vertex`, `ollama`,
+    /// `cohere`, `bedrock`, `mistral`, …
+    pub fn new(provider: impl Into<String>) -> Self {
+        Self { provider: provider.into(), ..Self::default() }
+    }
+
+    /// The model it asks for. Only told in spans.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>) -> Self {
+        Self { model: Some(model.into()), ..self }
+    }
+
+    /// Its own name. Only told in spans.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
+    /// What it asks for, where the shape of an answer may leave that open.
+    #[must_use]
+    pub fn api(self, api: Api) -> Self {
+        Self { api: Some(api), ..self }
+    }
+
+    /// Declares outputs: text that is JSON will be parsed.
+    #[must_use]
+    pub fn with_outputs(self) -> Self {
+        Self { has_outputs: true, ..self }
+    }
+
+    /// Lets spans carry content: the answer and the result, with secrets redacted by key. Off by default.
+    ///
+    /// What is under a key that contains `secret`, `password`, `api_key`, `apikey`, `token`, `auth`,
+    /// `credential` or `cookie` is replaced, at any depth and also inside texts that are JSON themselves.
+    /// Counts of tokens stay. The chunks of a stream are recorded as they came, so a secret that the model
+    /// writes piece by piece is not recognised there.
+    #[must_use]
+    pub fn capturing_content(self) -> Self {
+        Self { captures_content: true, ..self }
+    }
+
+    /// Whom it asks.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+}

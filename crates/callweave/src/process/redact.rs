@@ -1,0 +1,126 @@
+//! Secrets are left out of what spans carry.
+
+use serde_json::Value;
+
+const REDACTED: &str = "[redacted]";
+
+/// What a key must contain, in any case, for its value to be a secret.
+const SECRETS: [&str; 7] = ["secret", "password", "api_key", "apikey", "auth", "credential", "cookie"];
+
+/// How much of a value must go.
+#[derive(Clone, Copy, PartialEq)]
+enum Secrecy {
+    /// All of it.
+    Whole,
+    /// Its texts: numbers only count something.
+    Texts,
+    /// What its own keys say.
+    ByKey,
+}
+
+/// Replaces every secret in `value`: what stands under a key that names one, at any depth, and also inside
+/// texts that are JSON themselves, such as the arguments of a call.
+pub(super) fn redact(value: &mut Value) {
+    clean(value, Secrecy::ByKey);
+}
+
+fn clean(value: &mut Value, secrecy: Secrecy) {
+    match value {
+        Value::Null => {}
+        _ if secrecy == Secrecy::Whole => *value = REDACTED.into(),
+        Value::Bool(_) | Value::Number(_) => {}
+        Value::String(_) if secrecy == Secrecy::Texts => *value = REDACTED.into(),
+        Value::String(text) => clean_text(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| clean(item, secrecy)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                clean(value, if secrecy == Secrecy::ByKey { secrecy_of(key) } else { secrecy });
+            }
+        }
+    }
+}
+
+fn clean_text(text: &mut String) {
+    if !text.trim_ascii_start().starts_with(['{', '[']) {
+        return;
+    }
+    let Ok(mut inner) = serde_json::from_str::<Value>(text) else { return };
+    let before = inner.clone();
+    redact(&mut inner);
+    if inner != before {
+        *text = inner.to_string();
+    }
+}
+
+/// A `token` is a secret; `tokens` and a `token_count` are how much was said, which is what traces are for, so
+/// numbers stay there. A list of access tokens has the same kind of name, but holds texts.
+fn secrecy_of(key: &str) -> Secrecy {
+    let key = key.to_ascii_lowercase().replace('-', "_");
+    if SECRETS.iter().any(|secret| key.contains(secret)) {
+        return Secrecy::Whole;
+    }
+    match key.contains("token") {
+        false => Secrecy::ByKey,
+        true if ["tokens", "token_count", "tokencount"].iter().any(|count| key.contains(count)) => {
+            Secrecy::Texts
+        }
+        true => Secrecy::Whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn redacted(mut value: Value) -> Value {
+        redact(&mut value);
+        value
+    }
+
+    #[test]
+    fn secrets_go_at_any_depth() {
+        for key in [
+            "secret",
+            "clientSecret",
+            "PASSWORD",
+            "api_key",
+            "x-api-key",
+            "apiKey",
+            "access_token",
+            "Authorization",
+            "credentials",
+            "Set-Cookie",
+        ] {
+            let value = json!({"a": [{key: {"deep": "x", "n": 1}}], "b": {key: 5}});
+            assert_eq!(redacted(value), json!({"a": [{key: REDACTED}], "b": {key: REDACTED}}), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_key_alone_is_no_secret() {
+        let value = json!({"key": "a", "keys": ["b"], "text": "password: x", "token": null});
+        assert_eq!(redacted(value.clone()), value);
+    }
+
+    #[test]
+    fn counts_of_tokens_stay_and_lists_of_tokens_go() {
+        let usage = json!({"prompt_tokens": 3, "maxOutputTokens": 5, "promptTokenCount": 2, "tokens": {"input_tokens": 1},
+            "completion_tokens_details": {"reasoning_tokens": 1, "note": null}});
+        assert_eq!(redacted(usage.clone()), usage);
+        assert_eq!(redacted(json!({"access_tokens": ["x", 1]})), json!({"access_tokens": [REDACTED, 1]}));
+        assert_eq!(redacted(json!({"token": 12345})), json!({"token": REDACTED}));
+    }
+
+    #[test]
+    fn texts_that_are_json_are_looked_into() {
+        let arguments = json!({"arguments": "{\"api_key\": \"x\", \"city\": \"Oslo\"}"});
+        assert_eq!(
+            redacted(arguments),
+            json!({"arguments": "{\"api_key\":\"[redacted]\",\"city\":\"Oslo\"}"})
+        );
+        let untouched = json!({"arguments": "{ \"city\": \"Oslo\" }", "cut": "{\"a\": "});
+        assert_eq!(redacted(untouched.clone()), untouched);
+    }
+}

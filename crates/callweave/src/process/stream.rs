@@ -1,0 +1,451 @@
+//! The result of an answer while it comes.
+
+use std::collections::VecDeque;
+use std::fmt::{self, Display};
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::provider::Provider;
+use super::{Agent, Learned, ToolCall, trace, unexpected};
+use crate::accumulator::Accumulator;
+use crate::event::{BlockId, BlockKind, Body, Event, EventSink, Sink};
+use crate::message::Message;
+use crate::pipeline::{Decoder, FrameDecoder};
+use crate::protocol::Protocol;
+use crate::{Error, ErrorKind, Result};
+
+/// The items of a stream of decoded JSON values, each one chunk of the provider's.
+///
+/// Text comes at once, calls when the source has ended. See [`ProcessStream`].
+///
+/// ```
+/// use callweave::process::{Agent, Item, process_stream};
+/// use serde_json::json;
+///
+/// let chunks = [
+///     json!({"choices": [{"delta": {"content": "Hel"}}]}),
+///     json!({"choices": [{"delta": {"content": "lo"}}]}),
+/// ];
+/// let chunks = chunks.into_iter().map(Ok::<_, std::io::Error>);
+/// let items: Result<Vec<_>, _> = process_stream(&Agent::new("openai"), chunks)?.collect();
+/// assert_eq!(items?, [Item::Text("Hel".into()), Item::Text("lo".into())]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn process_stream<I, E>(agent: &Agent, chunks: I) -> Result<ProcessStream<I::IntoIter, FrameDecoder>>
+where
+    I: IntoIterator<Item = std::result::Result<Value, E>>,
+    E: Display,
+{
+    let decoder = FrameDecoder::among(Provider::named(&agent.provider)?.protocols());
+    Ok(ProcessStream::new(agent, chunks.into_iter(), decoder))
+}
+
+/// The items of a stream of bytes in any cut, of any framing (server-sent events, JSON lines, AWS events).
+///
+/// ```
+/// use callweave::process::{Agent, Item, process_bytes};
+///
+/// let body = b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n";
+/// let pieces = body.chunks(10).map(Ok::<_, std::io::Error>);
+/// let items: Result<Vec<_>, _> = process_bytes(&Agent::new("openai"), pieces)?.collect();
+/// assert_eq!(items?, [Item::Text("Hi".into())]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn process_bytes<I, B, E>(agent: &Agent, pieces: I) -> Result<ProcessStream<I::IntoIter, Decoder>>
+where
+    I: IntoIterator<Item = std::result::Result<B, E>>,
+    B: AsRef<[u8]>,
+    E: Display,
+{
+    let decoder = Decoder::among(Provider::named(&agent.provider)?.protocols());
+    Ok(ProcessStream::new(agent, pieces.into_iter(), decoder))
+}
+
+/// [`process_stream`] for a [`futures_core::Stream`] (feature `async`). No runtime is assumed.
+///
+/// ```
+/// use callweave::process::{Agent, Item, process_stream_async};
+/// use futures::{StreamExt, stream};
+/// use serde_json::json;
+///
+/// let chunks = stream::iter([Ok::<_, std::io::Error>(json!({"choices": [{"delta": {"content": "Hi"}}]}))]);
+/// let mut items = process_stream_async(&Agent::new("openai"), chunks)?;
+/// let first = futures::executor::block_on(items.next()).ok_or("nothing came")??;
+/// assert_eq!(first, Item::Text("Hi".into()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[cfg(feature = "async")]
+pub fn process_stream_async<S, E>(agent: &Agent, chunks: S) -> Result<ProcessStream<S, FrameDecoder>>
+where
+    S: futures_core::Stream<Item = std::result::Result<Value, E>>,
+    E: Display,
+{
+    let decoder = FrameDecoder::among(Provider::named(&agent.provider)?.protocols());
+    Ok(ProcessStream::new(agent, chunks, decoder))
+}
+
+/// [`process_bytes`] for a [`futures_core::Stream`] (feature `async`). No runtime is assumed.
+///
+/// ```
+/// use callweave::process::{Agent, Item, process_bytes_async};
+/// use futures::{StreamExt, stream};
+///
+/// let body = "{\"model\":\"m\",\"message\":{\"content\":\"Hi\"},\"done\":false}\n";
+/// let mut items = process_bytes_async(&Agent::new("ollama"), stream::iter([Ok::<_, std::io::Error>(body)]))?;
+/// let first = futures::executor::block_on(items.next()).ok_or("nothing came")??;
+/// assert_eq!(first, Item::Text("Hi".into()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[cfg(feature = "async")]
+pub fn process_bytes_async<S, B, E>(agent: &Agent, pieces: S) -> Result<ProcessStream<S, Decoder>>
+where
+    S: futures_core::Stream<Item = std::result::Result<B, E>>,
+    B: AsRef<[u8]>,
+    E: Display,
+{
+    let decoder = Decoder::among(Provider::named(&agent.provider)?.protocols());
+    Ok(ProcessStream::new(agent, pieces, decoder))
+}
+
+/// A piece of the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Item {
+    /// Text to append; never empty.
+    Text(String),
+    /// A whole call. Calls come last, in the order of the wire's own numbers.
+    ToolCall(ToolCall),
+}
+
+/// Why a stream broke off, and what it had said until then.
+///
+/// A refusal ([`ErrorKind::Refusal`], `Model refused: …`) and an error that the upstream reports
+/// ([`ErrorKind::Upstream`]) are the answer. Where the transport failed ([`ErrorKind::Io`] and the others)
+/// nobody knows what the answer would have been, or whether the provider went on with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: Error,
+    /// The text that had come.
+    pub partial: String,
+}
+
+impl Failure {
+    /// Whether the outcome is known: the model refused, or the upstream reported an error.
+    ///
+    /// ```
+    /// use callweave::process::{Agent, process_stream};
+    ///
+    /// let lost = [Err::<serde_json::Value, _>("connection reset")];
+    /// let failure = process_stream(&Agent::new("openai"), lost)?.next().unwrap().unwrap_err();
+    /// assert!(!failure.is_determinate());
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn is_determinate(&self) -> bool {
+        matches!(self.error.kind(), ErrorKind::Refusal | ErrorKind::Upstream)
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.error.detail())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+impl Serialize for Item {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => {
+                let mut item = serializer.serialize_struct("Item", 2)?;
+                item.serialize_field("kind", "text")?;
+                item.serialize_field("value", text)?;
+                item.end()
+            }
+            Self::ToolCall(ToolCall { id, name, arguments }) => {
+                let mut item = serializer.serialize_struct("Item", 4)?;
+                item.serialize_field("kind", "tool")?;
+                item.serialize_field("id", id)?;
+                item.serialize_field("name", name)?;
+                item.serialize_field("arguments", arguments)?;
+                item.end()
+            }
+        }
+    }
+}
+
+/// What turns the items of a source into events. For [`ProcessStream`]; not to be implemented elsewhere.
+pub trait Source<I>: sealed::Sealed {
+    #[doc(hidden)]
+    fn take(&mut self, item: &I, sink: &mut EventSink<'_>) -> Result<()>;
+    #[doc(hidden)]
+    fn end(&mut self, sink: &mut EventSink<'_>) -> Result<()>;
+    #[doc(hidden)]
+    fn known(&self) -> Option<&'static Protocol>;
+    #[doc(hidden)]
+    fn record(item: I) -> Value;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for crate::pipeline::Decoder {}
+    impl Sealed for crate::pipeline::FrameDecoder {}
+}
+
+impl Source<Value> for FrameDecoder {
+    fn take(&mut self, chunk: &Value, sink: &mut EventSink<'_>) -> Result<()> {
+        self.push_value(chunk, sink);
+        Ok(())
+    }
+
+    fn end(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
+        self.finish(sink)
+    }
+
+    fn known(&self) -> Option<&'static Protocol> {
+        self.protocol()
+    }
+
+    fn record(chunk: Value) -> Value {
+        chunk
+    }
+}
+
+impl<B: AsRef<[u8]>> Source<B> for Decoder {
+    fn take(&mut self, piece: &B, sink: &mut EventSink<'_>) -> Result<()> {
+        self.push(piece.as_ref(), sink)
+    }
+
+    fn end(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
+        self.finish(sink)
+    }
+
+    fn known(&self) -> Option<&'static Protocol> {
+        self.protocol()
+    }
+
+    fn record(piece: B) -> Value {
+        String::from_utf8_lossy(piece.as_ref()).into()
+    }
+}
+
+/// The items of an answer while it comes: an [`Iterator`] over an iterator, a [`futures_core::Stream`] over a
+/// stream (feature `async`).
+///
+/// - Text comes at once, as the provider cut it; empty text is left out.
+/// - Calls come when the source has ended, in the order of the wire's own numbers. A call without any argument
+///   text has `""` (or `{}` where the wire tells objects); one that never got a name is left out.
+/// - A refusal, an error of the upstream's and a failing source end it with a [`Failure`], and nothing follows.
+/// - Only the first choice counts: the one that speaks first.
+pub struct ProcessStream<S, D> {
+    source: S,
+    decoder: D,
+    folded: Folded,
+    /// How many items the source gave.
+    taken: u64,
+    is_over: bool,
+    span: trace::Stream,
+}
+
+impl<S, D> ProcessStream<S, D> {
+    fn new(agent: &Agent, source: S, decoder: D) -> Self {
+        let span = trace::Stream::new(agent);
+        Self { source, decoder, folded: Folded::default(), taken: 0, is_over: false, span }
+    }
+
+    /// The message so far, with usage, thoughts and whatever else is no item.
+    ///
+    /// ```
+    /// use callweave::process::{Agent, process_stream};
+    /// use serde_json::json;
+    ///
+    /// let chunks = [Ok::<_, std::io::Error>(json!({"choices": [], "usage": {"completion_tokens": 3}}))];
+    /// let mut items = process_stream(&Agent::new("openai"), chunks)?;
+    /// assert!(items.next().is_none());
+    /// let usage = items.message().usage.as_ref().and_then(|usage| usage.counters.output_tokens);
+    /// assert_eq!(usage, Some(3));
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn message(&self) -> &Message {
+        self.folded.message.message()
+    }
+
+    /// Takes what the source gave; nothing is its end.
+    fn step<I, E: Display>(&mut self, given: Option<std::result::Result<I, E>>)
+    where
+        D: Source<I>,
+    {
+        let Self { decoder, folded, taken, is_over, span, .. } = self;
+        match given {
+            Some(Ok(item)) => {
+                *taken += 1;
+                let result = decoder.take(&item, folded);
+                span.keep(|| D::record(item));
+                folded.fail_if(result);
+            }
+            Some(Err(error)) => {
+                folded.fail(Error::new(ErrorKind::Io, 0, format!("the stream failed: {error}")));
+            }
+            None => {
+                *is_over = true;
+                // A source that gave nothing has said nothing wrong.
+                let result = if *taken == 0 { Ok(()) } else { decoder.end(folded) };
+                folded.fail_if(result.map_err(|error| match error.kind() {
+                    ErrorKind::Unknown => unexpected(),
+                    _ => error,
+                }));
+                folded.release_calls(decoder.known());
+            }
+        }
+        *is_over |= folded.failure.is_some();
+        if *is_over {
+            let learned =
+                Learned { message: folded.message.message(), protocol: decoder.known(), value: None };
+            span.end(*taken, &learned, folded.failure.as_ref());
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.folded.ready.is_empty() && !self.is_over
+    }
+
+    fn pop(&mut self) -> Option<std::result::Result<Item, Failure>> {
+        self.folded.ready.pop_front().map(Ok).or_else(|| self.folded.failure.take().map(Err))
+    }
+}
+
+impl<S, D, I, E> Iterator for ProcessStream<S, D>
+where
+    S: Iterator<Item = std::result::Result<I, E>>,
+    D: Source<I>,
+    E: Display,
+{
+    type Item = std::result::Result<Item, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.is_waiting() {
+            let given = self.source.next();
+            self.step(given);
+        }
+        self.pop()
+    }
+}
+
+#[cfg(feature = "async")]
+impl<S: Unpin, D> Unpin for ProcessStream<S, D> {}
+
+#[cfg(feature = "async")]
+impl<S, D, I, E> futures_core::Stream for ProcessStream<S, D>
+where
+    S: futures_core::Stream<Item = std::result::Result<I, E>> + Unpin,
+    D: Source<I>,
+    E: Display,
+{
+    type Item = std::result::Result<Item, Failure>;
+
+    fn poll_next(
+        self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        while this.is_waiting() {
+            let given = std::task::ready!(std::pin::Pin::new(&mut this.source).poll_next(context));
+            this.step(given);
+        }
+        std::task::Poll::Ready(this.pop())
+    }
+}
+
+/// Events → items.
+#[derive(Default)]
+struct Folded {
+    message: Accumulator,
+    ready: VecDeque<Item>,
+    failure: Option<Failure>,
+    /// The choice that counts.
+    choice: Option<u32>,
+    /// The open blocks of that choice whose text matters.
+    open: Vec<(BlockId, Running)>,
+}
+
+#[derive(Clone, Copy)]
+enum Running {
+    Text,
+    Refusal,
+}
+
+impl<'e> Sink<Event<'e>> for Folded {
+    fn put(&mut self, event: Event<'e>) {
+        if self.failure.is_some() {
+            return;
+        }
+        match &event.body {
+            Body::BlockStart { block, kind } => self.open(event.choice, *block, kind),
+            Body::BlockEnd { block, .. } => self.open.retain(|(open, _)| open != block),
+            Body::Delta { block, text } => match self.running(*block) {
+                Some(Running::Text) => self.ready.push_back(Item::Text(text.to_string())),
+                Some(Running::Refusal) => {
+                    return self.fail(Error::new(ErrorKind::Refusal, 0, format!("Model refused: {text}")));
+                }
+                None => {}
+            },
+            Body::Error { message, .. } => {
+                let error = Error::new(ErrorKind::Upstream, 0, message.as_ref());
+                self.message.put(event);
+                return self.fail(error);
+            }
+            _ => {}
+        }
+        self.message.put(event);
+    }
+}
+
+impl Folded {
+    fn open(&mut self, choice: u32, block: BlockId, kind: &BlockKind<'_>) {
+        if *self.choice.get_or_insert(choice) != choice {
+            return;
+        }
+        match kind {
+            BlockKind::Text => self.open.push((block, Running::Text)),
+            BlockKind::Refusal => self.open.push((block, Running::Refusal)),
+            BlockKind::Reasoning | BlockKind::ToolCall { .. } => {}
+        }
+    }
+
+    fn running(&self, block: BlockId) -> Option<Running> {
+        self.open.iter().find(|(open, _)| *open == block).map(|(_, running)| *running)
+    }
+
+    fn fail_if(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        let message = self.message.message();
+        let choice = self.choice.and_then(|choice| message.choice(choice));
+        let partial = choice.map(|choice| choice.text().into_owned()).unwrap_or_default();
+        self.failure.get_or_insert(Failure { error, partial });
+    }
+
+    /// The source has ended: the calls are whole.
+    fn release_calls(&mut self, protocol: Option<&Protocol>) {
+        let choice = self.choice.and_then(|choice| self.message.message().choice(choice));
+        let (None, Some(choice)) = (&self.failure, choice) else { return };
+        let mut calls: Vec<_> = choice.tool_calls().collect();
+        // Stable: calls that share a number, or have none, stay in the order in which they began.
+        calls.sort_by_key(|call| call.index);
+        let calls = calls.into_iter().filter_map(|call| ToolCall::of(protocol, call)).map(Item::ToolCall);
+        self.ready.extend(calls);
+    }
+}

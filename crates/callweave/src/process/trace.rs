@@ -1,0 +1,277 @@
+//! Spans of the processing door, through the facade `tracing`.
+//!
+//! Attributes follow OpenTelemetry's conventions for generative AI. `tracing` has no lists, so what the
+//! conventions call a list (finish reasons, and the ids and names of calls) is the JSON text of one. Counts are
+//! signed, because the bridge to OpenTelemetry writes unsigned numbers as text.
+//!
+//! A subscriber is somebody else's code: where it panics, the panic ends here and the span is given up. (A
+//! program built to abort on panic aborts.)
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::{Value, json};
+use tracing::Span;
+use tracing::field::Empty;
+
+use super::provider::Provider;
+use super::redact::redact;
+use super::{Agent, Api, Failure, Learned, Processed};
+use crate::event::FinishReason;
+use crate::message::{Choice, Content};
+use crate::{Error, ErrorKind, Result};
+
+/// A span with every attribute declared, for `tracing` records only what was declared.
+macro_rules! span {
+    ($name:literal) => {
+        tracing::info_span!(
+            target: "callweave",
+            $name,
+            gen_ai.provider.name = Empty,
+            gen_ai.operation.name = Empty,
+            gen_ai.request.model = Empty,
+            gen_ai.request.stream = Empty,
+            gen_ai.agent.name = Empty,
+            gen_ai.output.type = Empty,
+            gen_ai.response.id = Empty,
+            gen_ai.response.model = Empty,
+            gen_ai.response.finish_reasons = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            gen_ai.usage.cache_read.input_tokens = Empty,
+            gen_ai.usage.cache_creation.input_tokens = Empty,
+            gen_ai.usage.reasoning.output_tokens = Empty,
+            gen_ai.tool.call.id = Empty,
+            gen_ai.tool.name = Empty,
+            gen_ai.output.messages = Empty,
+            error.type = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            signature = Empty,
+            result_count = Empty,
+            inputs = Empty,
+            result = Empty,
+        )
+    };
+}
+
+/// A span whose subscriber may panic: whatever it does, the caller goes on.
+struct Contained(Option<Span>);
+
+fn contained<T>(traced: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(traced)).ok()
+}
+
+impl Contained {
+    fn open(open: impl FnOnce() -> Span) -> Self {
+        Self(contained(open))
+    }
+
+    /// Records what `record` records, if anybody listens.
+    fn record(&self, record: impl FnOnce(&Span)) {
+        if let Some(span) = self.0.as_ref().filter(|span| !span.is_disabled()) {
+            contained(|| record(span));
+        }
+    }
+}
+
+impl Drop for Contained {
+    /// The span ends here, and not while a panic in [`Contained::record`] unwinds: a second one would abort.
+    fn drop(&mut self) {
+        let span = self.0.take();
+        contained(move || drop(span));
+    }
+}
+
+/// The span of one `process` call.
+pub(super) struct Process(Contained);
+
+impl Process {
+    pub(super) fn begin(agent: &Agent) -> Self {
+        let span = Contained::open(|| span!("process"));
+        span.record(|span| describe(span, agent, "process"));
+        Self(span)
+    }
+
+    pub(super) fn end(
+        self,
+        agent: &Agent,
+        response: &Value,
+        result: &Result<Processed>,
+        learned: &Learned<'_>,
+    ) {
+        self.0.record(|span| {
+            tell(span, agent, learned);
+            if let Err(error) = result {
+                fail(span, agent, error);
+            }
+            if agent.captures_content {
+                span.record("inputs", shown(response.clone()));
+                record(span, "result", result.as_ref().ok().map(|result| shown(json!(result))).as_deref());
+            }
+        });
+    }
+}
+
+/// The span of one stream. It is written when the source has ended: whoever stops reading before leaves none.
+pub(super) struct Stream {
+    agent: Agent,
+    /// The source's items, where they will be told.
+    kept: Vec<Value>,
+}
+
+impl Stream {
+    pub(super) fn new(agent: &Agent) -> Self {
+        Self { agent: agent.clone(), kept: Vec::new() }
+    }
+
+    pub(super) fn keep(&mut self, item: impl FnOnce() -> Value) {
+        if self.agent.captures_content {
+            self.kept.push(item());
+        }
+    }
+
+    pub(super) fn end(&mut self, taken: u64, learned: &Learned<'_>, failure: Option<&Failure>) {
+        let kept = std::mem::take(&mut self.kept);
+        let agent = &self.agent;
+        Contained::open(|| span!("PromptyStream")).record(|span| {
+            describe(span, agent, "PromptyStream");
+            span.record("gen_ai.request.stream", true);
+            span.record("result_count", signed(taken));
+            tell(span, agent, learned);
+            if let Some(failure) = failure {
+                fail(span, agent, &failure.error);
+            }
+            if agent.captures_content {
+                span.record("inputs", "None");
+                span.record("result", shown(Value::Array(kept)));
+            }
+        });
+    }
+}
+
+/// What is known from the start.
+fn describe(span: &Span, agent: &Agent, what: &str) {
+    let provider =
+        Provider::named(&agent.provider).map_or(agent.provider.as_str(), |known| known.conventional);
+    span.record("gen_ai.provider.name", provider);
+    record(span, "gen_ai.request.model", agent.model.as_deref());
+    record(span, "gen_ai.agent.name", agent.name.as_deref());
+    let signature = agent.name.as_ref().map(|name| format!("{name}.{what}"));
+    span.record("signature", signature.as_deref().unwrap_or(what));
+}
+
+/// What the answer says of itself.
+fn tell(span: &Span, agent: &Agent, learned: &Learned<'_>) {
+    let Learned { message, protocol, value } = learned;
+    let is_gemini = protocol.is_some_and(|protocol| protocol.name.starts_with("gemini"));
+    let (operation, output) = match value.or(agent.api) {
+        Some(Api::Embeddings) => ("embeddings", None),
+        Some(Api::Images) => ("generate_content", Some("image")),
+        Some(Api::Chat | Api::Responses) | None => {
+            let operation = if is_gemini { "generate_content" } else { "chat" };
+            (operation, agent.has_outputs.then_some("json"))
+        }
+    };
+    span.record("gen_ai.operation.name", operation);
+    record(span, "gen_ai.output.type", output);
+    record(span, "gen_ai.response.id", message.id.as_deref());
+    record(span, "gen_ai.response.model", message.model.as_deref());
+    let reasons: Vec<_> = message.choices.iter().filter_map(finish_reason).collect();
+    record(span, "gen_ai.response.finish_reasons", list(&reasons).as_deref());
+    if let Some(usage) = &message.usage {
+        let counters = usage.counters();
+        for (key, count) in [
+            ("gen_ai.usage.input_tokens", counters.input_tokens),
+            ("gen_ai.usage.output_tokens", counters.output_tokens),
+            ("gen_ai.usage.cache_read.input_tokens", counters.cached_tokens),
+            ("gen_ai.usage.cache_creation.input_tokens", counters.cache_write_tokens),
+            ("gen_ai.usage.reasoning.output_tokens", counters.reasoning_tokens),
+        ] {
+            if let Some(count) = count {
+                span.record(key, signed(count));
+            }
+        }
+    }
+    let calls = || message.choices.iter().flat_map(Choice::tool_calls);
+    record(
+        span,
+        "gen_ai.tool.call.id",
+        list(&calls().map(|call| call.id.as_str()).collect::<Vec<_>>()).as_deref(),
+    );
+    record(
+        span,
+        "gen_ai.tool.name",
+        list(&calls().map(|call| call.name.as_str()).collect::<Vec<_>>()).as_deref(),
+    );
+    if agent.captures_content && !message.choices.is_empty() {
+        let messages: Vec<_> = message.choices.iter().map(output_message).collect();
+        span.record("gen_ai.output.messages", shown(Value::Array(messages)));
+    }
+}
+
+/// The words of an error may quote what was asked or answered, so only its kind is always told.
+fn fail(span: &Span, agent: &Agent, error: &Error) {
+    let kind = match error.kind() {
+        ErrorKind::Limit => "limit",
+        ErrorKind::Framing => "framing",
+        ErrorKind::Json => "json",
+        ErrorKind::Unknown => "unknown",
+        ErrorKind::Invalid => "invalid",
+        ErrorKind::Upstream => "upstream",
+        ErrorKind::Refusal => "refusal",
+        ErrorKind::Io => "io",
+    };
+    span.record("error.type", kind);
+    span.record("otel.status_code", "ERROR");
+    if agent.captures_content {
+        span.record("otel.status_description", error.detail());
+    }
+}
+
+/// The provider's own word; ours where it gave none.
+fn finish_reason(choice: &Choice) -> Option<&str> {
+    let finish = choice.finish.as_ref()?;
+    Some(finish.raw.as_deref().unwrap_or(match finish.reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+        FinishReason::ToolCalls => "tool_calls",
+        FinishReason::ContentFilter => "content_filter",
+        FinishReason::Error => "error",
+        // Nothing was said.
+        FinishReason::Other => return None,
+    }))
+}
+
+/// A choice in the form that the conventions give to messages.
+fn output_message(choice: &Choice) -> Value {
+    let parts = choice.blocks.iter().map(|block| match &block.content {
+        Content::Text(text) | Content::Refusal(text) => json!({"type": "text", "content": text}),
+        Content::Reasoning(text) => json!({"type": "reasoning", "content": text}),
+        Content::ToolCall(call) => {
+            let arguments: Value =
+                serde_json::from_str(call.arguments()).unwrap_or_else(|_| call.arguments().into());
+            json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
+        }
+    });
+    let parts: Vec<_> = parts.collect();
+    json!({"role": "assistant", "parts": parts, "finish_reason": finish_reason(choice)})
+}
+
+fn shown(mut value: Value) -> String {
+    redact(&mut value);
+    value.to_string()
+}
+
+fn list(texts: &[&str]) -> Option<String> {
+    (!texts.is_empty()).then(|| json!(texts).to_string())
+}
+
+fn record(span: &Span, key: &'static str, text: Option<&str>) {
+    if let Some(text) = text {
+        span.record(key, text);
+    }
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

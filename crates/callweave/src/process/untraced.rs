@@ -1,0 +1,28 @@
+//! No spans: the feature `tracing` is off.
+
+use serde_json::Value;
+
+use super::{Agent, Failure, Learned, Processed};
+use crate::Result;
+
+pub(super) struct Process;
+
+impl Process {
+    pub(super) fn begin(_: &Agent) -> Self {
+        Self
+    }
+
+    pub(super) fn end(self, _: &Agent, _: &Value, _: &Result<Processed>, _: &Learned<'_>) {}
+}
+
+pub(super) struct Stream;
+
+impl Stream {
+    pub(super) fn new(_: &Agent) -> Self {
+        Self
+    }
+
+    pub(super) fn keep(&mut self, _: impl FnOnce() -> Value) {}
+
+    pub(super) fn end(&mut self, _: u64, _: &Learned<'_>, _: Option<&Failure>) {}
+}

@@ -1,0 +1,89 @@
+//! Answers that are whole values: embeddings and images. They bypass the events.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+
+use super::{Api, Processed};
+use crate::event::Counters;
+use crate::message::{Message, Usage};
+use crate::{Error, ErrorKind, Result};
+
+/// Which whole value the answer is, if it is one: by its shape, or by what was asked for where the shape
+/// leaves it open.
+pub(super) fn recognise(api: Option<Api>, response: &Value) -> Option<Api> {
+    let data = response.get("data")?.as_array()?;
+    match api {
+        Some(api @ (Api::Embeddings | Api::Images)) => return Some(api),
+        Some(Api::Chat | Api::Responses) | None => {}
+    }
+    if response.get("object").and_then(Value::as_str) == Some("list") {
+        return Some(Api::Embeddings);
+    }
+    let is_image = |item: &Value| item.get("url").is_some() || item.get("b64_json").is_some();
+    (data.is_empty() || data.iter().any(is_image)).then_some(Api::Images)
+}
+
+/// One vector, or the list of them.
+pub(super) fn embeddings(response: &Value) -> Result<Processed> {
+    let mut vectors = Vec::new();
+    for (number, item) in items(response).iter().enumerate() {
+        let vector = item.get("embedding").and_then(vector).ok_or_else(|| {
+            Error::new(ErrorKind::Invalid, 0, format!("item {number} of the response has no embedding"))
+        })?;
+        vectors.push(vector);
+    }
+    match vectors.len() {
+        0 => Err(Error::new(ErrorKind::Invalid, 0, "Empty embedding response")),
+        1 => Ok(Processed::Vector(vectors.remove(0))),
+        _ => Ok(Processed::Vectors(vectors)),
+    }
+}
+
+/// One address (or base64 text), or the list of them.
+pub(super) fn images(response: &Value) -> Result<Processed> {
+    let items = items(response);
+    if items.is_empty() {
+        return Err(Error::new(ErrorKind::Invalid, 0, "Empty image response"));
+    }
+    let text = |item: &Value, key| item.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let mut images: Vec<String> =
+        items.iter().filter_map(|item| text(item, "url").or_else(|| text(item, "b64_json"))).collect();
+    Ok(match images.len() {
+        1 => Processed::Image(images.remove(0)),
+        _ => Processed::Images(images),
+    })
+}
+
+/// What the answer says of itself, in the form that a chat's answer has.
+pub(super) fn envelope(response: &Value) -> Message {
+    let text = |key| response.get(key).and_then(Value::as_str).map(str::to_owned);
+    let usage = response.get("usage").filter(|usage| usage.is_object()).map(|raw| {
+        let count = |keys: [&str; 2]| keys.iter().find_map(|key| raw.get(key)).and_then(Value::as_u64);
+        let counters = Counters {
+            input_tokens: count(["prompt_tokens", "input_tokens"]),
+            output_tokens: count(["completion_tokens", "output_tokens"]),
+            total_tokens: raw.get("total_tokens").and_then(Value::as_u64),
+            ..Counters::default()
+        };
+        Usage { counters, raw: raw.clone() }
+    });
+    Message { id: text("id"), model: text("model"), usage, ..Message::default() }
+}
+
+fn items(response: &Value) -> &[Value] {
+    response.get("data").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A list of numbers, or the base64 text of little-endian 32-bit floats.
+fn vector(embedding: &Value) -> Option<Vec<f64>> {
+    match embedding {
+        Value::Array(numbers) => numbers.iter().map(Value::as_f64).collect(),
+        Value::String(text) => {
+            let bytes = BASE64_STANDARD.decode(text).ok()?;
+            let (floats, rest) = bytes.as_chunks::<4>();
+            rest.is_empty().then(|| floats.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect())
+        }
+        _ => None,
+    }
+}

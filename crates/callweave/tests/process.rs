@@ -1,0 +1,544 @@
+//! The processing door: every provider, every rule, streamed and whole.
+
+use callweave::process::{
+    Agent, Api, Failure, Item, Processed, process, process_async, process_bytes, process_stream,
+};
+use callweave::{Error, ErrorKind};
+use serde_json::{Value, json};
+
+fn result(agent: &Agent, response: &Value) -> Result<Value, String> {
+    let processed = process(agent, response);
+    let waited = futures::executor::block_on(process_async(agent, response));
+    assert_eq!(processed, waited, "the async twin gives the same");
+    let processed = processed.map_err(|error| error.detail().to_owned())?;
+    Ok(serde_json::to_value(processed).expect("a result is JSON"))
+}
+
+fn of(provider: &str, response: Value) -> Result<Value, String> {
+    result(&Agent::new(provider), &response)
+}
+
+fn chat(message: Value) -> Value {
+    json!({"id": "c", "object": "chat.completion", "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+}
+
+fn anthropic(content: Value) -> Value {
+    json!({"id": "m", "type": "message", "role": "assistant", "model": "c", "content": content,
+        "stop_reason": "end_turn"})
+}
+
+fn items(provider: &str, chunks: Vec<Value>) -> Result<Vec<Item>, Failure> {
+    let chunks = chunks.into_iter().map(Ok::<_, Error>);
+    process_stream(&Agent::new(provider), chunks).expect("the provider is known").collect()
+}
+
+fn shown(provider: &str, chunks: Vec<Value>) -> Value {
+    let items = items(provider, chunks).expect("the stream is whole");
+    let short = |item: Item| match item {
+        Item::Text(text) => json!(text),
+        Item::ToolCall(call) => json!([call.id, call.name, call.arguments]),
+        other => panic!("{other:?}"),
+    };
+    items.into_iter().map(short).collect()
+}
+
+fn delta(delta: Value) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta}]})
+}
+
+mod whole {
+    use super::*;
+
+    #[test]
+    fn every_provider_gives_its_text() {
+        let text = Ok(json!("Hello"));
+        let chat = chat(json!({"role": "assistant", "content": "Hello"}));
+        for provider in
+            ["openai", "azure", "foundry", "mistral", "groq", "deepseek", "openrouter", "vllm", "OpenAI"]
+        {
+            assert_eq!(of(provider, chat.clone()), text, "{provider}");
+        }
+        let responses = json!({"object": "response", "status": "completed", "output": [
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}]});
+        assert_eq!(of("openai", responses.clone()), text);
+        assert_eq!(of("azure", responses), text);
+        let claude = anthropic(json!([{"type": "text", "text": "Hello"}]));
+        assert_eq!(of("anthropic", claude.clone()), text);
+        assert_eq!(of("bedrock", claude), text);
+        let gemini = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Hello"}]}}]});
+        for provider in ["gemini", "google", "vertex"] {
+            assert_eq!(of(provider, gemini.clone()), text, "{provider}");
+        }
+        let ollama =
+            json!({"model": "m", "message": {"role": "assistant", "content": "Hello"}, "done": true});
+        assert_eq!(of("ollama", ollama), text);
+        let cohere = json!({"id": "1", "finish_reason": "COMPLETE",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "Hello"}]}});
+        assert_eq!(of("cohere", cohere), text);
+        let converse = json!({"output": {"message": {"role": "assistant", "content": [{"text": "Hello"}]}},
+            "stopReason": "end_turn"});
+        assert_eq!(of("bedrock", converse.clone()), text);
+        assert_eq!(of("converse", converse), text);
+    }
+
+    #[test]
+    fn every_provider_gives_its_calls_before_its_text() {
+        let spaced = |id: &str| Ok(json!([{"id": id, "name": "f", "arguments": "{\"a\": 1}"}]));
+        let compact = |id: &str| Ok(json!([{"id": id, "name": "f", "arguments": "{\"a\":1}"}]));
+        let call =
+            json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}});
+        assert_eq!(of("openai", chat(json!({"content": "I call", "tool_calls": [call]}))), spaced("c1"));
+        let responses = json!({"object": "response", "output": [
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I call"}]},
+            {"type": "function_call", "id": "fc1", "call_id": "c1", "name": "f", "arguments": "{\"a\": 1}"}]});
+        assert_eq!(of("openai", responses), spaced("c1"));
+        let claude = json!([{"type": "text", "text": "I call"},
+            {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}}]);
+        assert_eq!(of("anthropic", anthropic(claude)), compact("c1"));
+        let gemini = json!({"candidates": [{"content": {"parts": [{"text": "I call"},
+            {"functionCall": {"name": "f", "args": {"a": 1}}}]}}]});
+        assert_eq!(of("gemini", gemini), compact("tool_0_0"));
+        let ollama = json!({"model": "m", "done": true, "message": {"content": "I call",
+            "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]}});
+        assert_eq!(of("ollama", ollama), compact("tool_0_0"));
+        let cohere = json!({"id": "1", "finish_reason": "TOOL_CALL", "message": {"tool_plan": "I call",
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]}});
+        assert_eq!(of("cohere", cohere), spaced("c1"));
+        let converse = json!({"stopReason": "tool_use", "output": {"message": {"content": [{"text": "I call"},
+            {"toolUse": {"toolUseId": "c1", "name": "f", "input": {"a": 1}}}]}}});
+        assert_eq!(of("bedrock", converse), compact("c1"));
+    }
+
+    #[test]
+    fn argument_text_is_passed_on_unchanged() {
+        for text in ["", "{ \"n\": 12345678901234567890.5, \"a\":1,\"a\":2 }", "{\"cut\": ", "not JSON"] {
+            let call = json!({"id": "c1", "function": {"name": "f", "arguments": text}});
+            let calls = of("openai", chat(json!({"tool_calls": [call]}))).expect("calls");
+            assert_eq!(calls[0]["arguments"], text);
+        }
+    }
+
+    #[test]
+    fn an_object_left_out_is_empty_where_the_wire_tells_objects() {
+        let gemini = json!({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}}]});
+        assert_eq!(of("gemini", gemini).expect("calls")[0]["arguments"], "{}");
+    }
+
+    #[test]
+    fn calls_that_the_provider_runs_are_not_the_callers() {
+        let claude = json!([{"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "q"}},
+            {"type": "text", "text": "Found"}]);
+        assert_eq!(of("anthropic", anthropic(claude)), Ok(json!("Found")));
+    }
+
+    #[test]
+    fn the_free_text_of_a_custom_tool_is_a_json_string() {
+        let call =
+            json!({"id": "c1", "type": "custom", "custom": {"name": "patch", "input": "say \"hi\"\n"}});
+        let calls = of("openai", chat(json!({"tool_calls": [call]}))).expect("calls");
+        assert_eq!(calls[0]["arguments"], r#""say \"hi\"\n""#);
+    }
+
+    #[test]
+    fn no_content_is_an_empty_text() {
+        assert_eq!(of("openai", chat(json!({"content": null}))), Ok(json!("")));
+        assert_eq!(of("openai", chat(json!({"content": null, "tool_calls": []}))), Ok(json!("")));
+        assert_eq!(of("anthropic", anthropic(json!([]))), Ok(json!("")));
+        assert_eq!(of("openai", json!({"object": "response", "output": []})), Ok(json!("")));
+    }
+
+    #[test]
+    fn a_refusal_is_the_text_where_there_is_no_other() {
+        let refused = json!({"content": null, "refusal": "I won't"});
+        assert_eq!(of("openai", chat(refused)), Ok(json!("I won't")));
+        assert_eq!(of("openai", chat(json!({"content": "Well", "refusal": "I won't"}))), Ok(json!("Well")));
+        let responses = json!({"object": "response", "output": [{"type": "message", "role": "assistant",
+            "content": [{"type": "refusal", "refusal": "I won't"}]}]});
+        assert_eq!(of("openai", responses), Ok(json!("I won't")));
+    }
+
+    #[test]
+    fn only_the_first_choice_counts() {
+        let choice = |text: &str| json!({"message": {"content": text}});
+        let numbered = json!({"choices": [{"index": 1, "message": {"content": "b"}}, {"index": 0, "message": {"content": "a"}}]});
+        assert_eq!(of("openai", numbered), Ok(json!("a")));
+        assert_eq!(of("openai", json!({"choices": [choice("a"), choice("b")]})), Ok(json!("a")));
+        let silent = json!({"choices": [{"index": 0, "message": {"content": null}, "finish_reason": "stop"},
+            {"index": 1, "message": {"content": "b"}, "finish_reason": "stop"}]});
+        assert_eq!(of("openai", silent), Ok(json!("")));
+    }
+
+    #[test]
+    fn all_text_blocks_are_joined_and_thoughts_are_not() {
+        let content = json!([{"type": "text", "text": "One. "}, {"type": "thinking", "thinking": "x", "signature": "s"},
+            {"type": "text", "text": "Two."}]);
+        assert_eq!(of("anthropic", anthropic(content)), Ok(json!("One. Two.")));
+    }
+
+    #[test]
+    fn declared_outputs_are_parsed() {
+        let agent = Agent::new("openai").with_outputs();
+        let parsed = |text: &str| result(&agent, &chat(json!({"content": text})));
+        assert_eq!(parsed("{\"b\": 1, \"a\": [true]}"), Ok(json!({"b": 1, "a": [true]})));
+        assert_eq!(parsed("7"), Ok(json!(7)));
+        assert_eq!(parsed("{\"b\": "), Ok(json!("{\"b\": ")));
+        assert_eq!(parsed(""), Ok(json!("")));
+        assert_eq!(of("openai", chat(json!({"content": "{}"}))), Ok(json!("{}")));
+        let call = json!({"id": "c1", "function": {"name": "f", "arguments": "{}"}});
+        let calls = result(&agent, &chat(json!({"content": "{\"a\": 1}", "tool_calls": [call]})));
+        assert_eq!(calls.expect("calls")[0]["id"], "c1");
+    }
+
+    #[test]
+    fn a_structured_output_is_cast_from_the_raw_text() {
+        let text = r#"{"n": 0.1000000000000000055511151231257827, "n2": 123456789012345678901234567890}"#;
+        let response = chat(json!({"content": text}));
+        let processed = process(&Agent::new("openai").with_outputs(), &response).expect("it is whole");
+        let Processed::Structured(found) = processed else { panic!("{processed:?}") };
+        assert_eq!(found.raw, text);
+        assert_eq!(found.value.to_string(), text.replace(": ", ":").replace(", ", ","));
+        let raw: std::collections::BTreeMap<String, Box<serde_json::value::RawValue>> =
+            found.cast().expect("an object");
+        assert_eq!(raw["n2"].get(), "123456789012345678901234567890");
+        assert_eq!(found.cast::<Vec<u8>>().map_err(|error| error.kind()), Err(ErrorKind::Invalid));
+    }
+
+    #[test]
+    fn the_joined_text_of_an_sdk_is_used_where_there_are_no_items() {
+        let response = json!({"object": "response", "output": [], "output_text": "{\"a\": 1}"});
+        assert_eq!(of("openai", response.clone()), Ok(json!("{\"a\": 1}")));
+        assert_eq!(result(&Agent::new("openai").with_outputs(), &response), Ok(json!({"a": 1})));
+    }
+
+    #[test]
+    fn embeddings_are_vectors() {
+        let list = |data: Value| json!({"object": "list", "model": "e", "data": data});
+        assert_eq!(of("openai", list(json!([{"embedding": [0.5, -1.25]}]))), Ok(json!([0.5, -1.25])));
+        let two = list(json!([{"embedding": [0.5]}, {"embedding": [1.5]}]));
+        assert_eq!(of("azure", two), Ok(json!([[0.5], [1.5]])));
+        assert_eq!(of("openai", list(json!([{"embedding": "AAAAPwAAoL8="}]))), Ok(json!([0.5, -1.25])));
+        assert_eq!(of("openai", list(json!([]))), Err("Empty embedding response".into()));
+        assert_eq!(
+            of("openai", list(json!([{"id": "m"}]))),
+            Err("item 0 of the response has no embedding".into())
+        );
+        let bare = json!({"data": []});
+        assert_eq!(
+            result(&Agent::new("openai").api(Api::Embeddings), &bare),
+            Err("Empty embedding response".into())
+        );
+    }
+
+    #[test]
+    fn images_are_addresses_or_data() {
+        let images = |data: Value| json!({"created": 1, "data": data});
+        let both = images(json!([{"b64_json": "AAA=", "url": "https://example.com/1"}]));
+        assert_eq!(of("openai", both), Ok(json!("https://example.com/1")));
+        assert_eq!(of("openai", images(json!([{"b64_json": "AAA="}]))), Ok(json!("AAA=")));
+        let two = images(json!([{"b64_json": "AAA="}, {"url": null, "b64_json": "BBB="}]));
+        assert_eq!(of("openai", two), Ok(json!(["AAA=", "BBB="])));
+        assert_eq!(of("openai", images(json!([]))), Err("Empty image response".into()));
+    }
+
+    #[test]
+    fn the_upstreams_error_is_the_error() {
+        let failed = |provider: &str, response: Value| {
+            let error = process(&Agent::new(provider), &response).expect_err("it failed");
+            assert_eq!(error.kind(), ErrorKind::Upstream, "{provider}: {error}");
+            error.detail().to_owned()
+        };
+        let error = json!({"error": {"type": "overloaded_error", "message": "busy"}});
+        for provider in ["openai", "anthropic", "gemini", "ollama", "cohere", "bedrock"] {
+            assert_eq!(failed(provider, error.clone()), "busy", "{provider}");
+        }
+        let responses = json!({"object": "response", "status": "failed", "output": [], "error": {"code": "x", "message": "busy"}});
+        assert_eq!(failed("openai", responses), "busy");
+        assert_eq!(failed("ollama", json!({"error": "busy"})), "busy");
+        assert_eq!(
+            failed("anthropic", json!({"type": "error", "error": {"type": "x", "message": "busy"}})),
+            "busy"
+        );
+    }
+
+    #[test]
+    fn unknown_providers_and_shapes_are_errors() {
+        let unknown = of("acme", chat(json!({"content": "x"})));
+        assert!(unknown.is_err_and(|error| error.contains("unknown provider") && error.contains("acme")));
+        assert!(of("", json!({})).is_err_and(|error| error.contains("unknown provider")));
+        for response in [json!({}), json!({"answer": 1}), json!("text"), json!([1]), json!(null)] {
+            for provider in ["openai", "anthropic", "gemini", "ollama", "cohere", "bedrock"] {
+                assert_eq!(
+                    of(provider, response.clone()),
+                    Err("Unexpected response format".into()),
+                    "{provider}"
+                );
+            }
+        }
+        let chat = chat(json!({"content": "x"}));
+        assert_eq!(of("anthropic", chat), Err("Unexpected response format".into()));
+    }
+
+    #[test]
+    fn a_shape_is_known_by_its_content_where_its_labels_are_missing() {
+        assert_eq!(of("anthropic", json!({"content": [{"type": "text", "text": "Hi"}]})), Ok(json!("Hi")));
+        let items = json!([{"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}]);
+        assert_eq!(of("openai", json!({ "output": items })), Ok(json!("Hi")));
+    }
+}
+
+mod streamed {
+    use super::*;
+
+    #[test]
+    fn text_comes_at_once_and_calls_at_the_end_by_number() {
+        let call = |index: u8, id: &str| {
+            delta(
+                json!({"tool_calls": [{"index": index, "id": id, "function": {"name": "f", "arguments": "{}"}}]}),
+            )
+        };
+        let chunks = vec![
+            call(2, "c2"),
+            delta(json!({"content": "a"})),
+            call(0, "c0"),
+            delta(json!({"content": ""})),
+            call(1, "c1"),
+            delta(json!({"content": "b"})),
+        ];
+        assert_eq!(
+            shown("openai", chunks),
+            json!(["a", "b", ["c0", "f", "{}"], ["c1", "f", "{}"], ["c2", "f", "{}"]])
+        );
+    }
+
+    #[test]
+    fn text_is_given_before_the_next_chunk_is_asked_for() {
+        let asked = std::cell::Cell::new(0);
+        let chunks = (0..3).map(|number| {
+            asked.set(asked.get() + 1);
+            Ok::<_, Error>(delta(json!({"content": number.to_string()})))
+        });
+        let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
+        assert_eq!(items.next(), Some(Ok(Item::Text("0".into()))));
+        assert_eq!(asked.get(), 1);
+        assert_eq!(items.next(), Some(Ok(Item::Text("1".into()))));
+        assert_eq!(asked.get(), 2);
+    }
+
+    #[test]
+    fn text_and_a_call_in_one_chunk_both_count() {
+        let both = delta(
+            json!({"content": "a", "tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]}),
+        );
+        let rest =
+            delta(json!({"content": "b", "tool_calls": [{"index": 0, "function": {"arguments": "}"}}]}));
+        assert_eq!(shown("openai", vec![both, rest]), json!(["a", "b", ["c", "f", "{}"]]));
+    }
+
+    #[test]
+    fn ids_and_names_may_come_late_and_arguments_never() {
+        let call = |call: Value| delta(json!({ "tool_calls": [call] }));
+        let chunks = vec![
+            call(json!({"index": 0, "function": {"arguments": "{"}})),
+            call(json!({"index": 0, "id": "c9", "function": {"name": "late", "arguments": "}"}})),
+            call(json!({"index": 1, "id": "c1", "function": {"name": "ping"}})),
+        ];
+        assert_eq!(shown("openai", chunks), json!([["c9", "late", "{}"], ["c1", "ping", ""]]));
+    }
+
+    #[test]
+    fn a_call_without_a_name_is_left_out() {
+        let nameless =
+            delta(json!({"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": "{}"}}]}));
+        assert_eq!(shown("openai", vec![nameless, delta(json!({"content": "t"}))]), json!(["t"]));
+        let orphan = json!({"type": "content_block_delta", "index": 3, "delta": {"type": "input_json_delta", "partial_json": "{}"}});
+        assert_eq!(shown("anthropic", vec![orphan]), json!([]));
+    }
+
+    #[test]
+    fn chunks_without_choices_say_nothing() {
+        let chunks = vec![
+            json!({"id": "x", "choices": []}),
+            delta(json!({"content": "a"})),
+            json!({"choices": [], "usage": {"prompt_tokens": 1}}),
+            json!({"ping": true}),
+        ];
+        assert_eq!(shown("openai", chunks), json!(["a"]));
+        assert_eq!(shown("openai", vec![]), json!([]));
+    }
+
+    #[test]
+    fn a_refusal_ends_it_at_once() {
+        let asked = std::cell::Cell::new(0);
+        let chunks = [
+            delta(
+                json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]}),
+            ),
+            delta(json!({"content": "Well"})),
+            delta(json!({"refusal": "I can't"})),
+            delta(json!({"content": "more"})),
+        ];
+        let chunks = chunks.into_iter().map(|chunk| {
+            asked.set(asked.get() + 1);
+            Ok::<_, Error>(chunk)
+        });
+        let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
+        assert_eq!(items.next(), Some(Ok(Item::Text("Well".into()))));
+        let failure = items.next().expect("a refusal").expect_err("a refusal");
+        assert_eq!(
+            (failure.to_string().as_str(), failure.error.kind()),
+            ("Model refused: I can't", ErrorKind::Refusal)
+        );
+        assert_eq!((failure.partial.as_str(), failure.is_determinate()), ("Well", true));
+        assert_eq!((items.next(), asked.get()), (None, 3));
+    }
+
+    #[test]
+    fn a_failing_source_is_no_refusal_and_keeps_the_text() {
+        let chunks = [
+            Ok(delta(json!({"content": "par"}))),
+            Ok(delta(json!({"content": "tial"}))),
+            Err("reset"),
+            Ok(delta(json!({"content": "never"}))),
+        ];
+        let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
+        assert!(items.by_ref().take(2).all(|item| item.is_ok()));
+        let failure = items.next().expect("a failure").expect_err("a failure");
+        assert_eq!((failure.error.kind(), failure.is_determinate()), (ErrorKind::Io, false));
+        assert_eq!(
+            (failure.partial.as_str(), failure.to_string().as_str()),
+            ("partial", "the stream failed: reset")
+        );
+        assert_eq!(items.next(), None);
+    }
+
+    #[test]
+    fn an_error_object_ends_it_with_the_upstreams_words() {
+        let chat =
+            vec![delta(json!({"content": "a"})), json!({"error": {"message": "overloaded", "code": 529}})];
+        let anthropic = vec![
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}),
+            json!({"type": "error", "error": {"type": "overloaded_error", "message": "overloaded"}}),
+        ];
+        let ollama = vec![
+            json!({"model": "m", "message": {"content": "a"}, "done": false}),
+            json!({"error": "overloaded"}),
+        ];
+        for (provider, chunks) in [("openai", chat), ("anthropic", anthropic), ("ollama", ollama)] {
+            let failure = items(provider, chunks).expect_err("it failed");
+            assert_eq!(
+                (failure.error.kind(), failure.error.detail()),
+                (ErrorKind::Upstream, "overloaded"),
+                "{provider}"
+            );
+            assert_eq!((failure.partial.as_str(), failure.is_determinate()), ("a", true), "{provider}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_choice_counts() {
+        let of = |index: u8, text: &str| json!({"choices": [{"index": index, "delta": {"content": text}}]});
+        assert_eq!(shown("openai", vec![of(0, "a"), of(1, "x"), of(0, "b")]), json!(["a", "b"]));
+    }
+
+    #[test]
+    fn responses_events() {
+        let chunks = vec![
+            json!({"type": "response.created", "response": {"id": "r", "object": "response", "output": []}}),
+            json!({"type": "response.output_item.added", "output_index": 1, "item": {"type": "function_call", "id": "i", "call_id": "c1", "name": "f", "arguments": ""}}),
+            json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Hi"}),
+            json!({"type": "response.function_call_arguments.delta", "output_index": 1, "delta": "{\"a\""}),
+            json!({"type": "response.function_call_arguments.done", "output_index": 1, "arguments": "{\"a\": 1}"}),
+            json!({"type": "response.completed", "response": {"id": "r", "object": "response", "status": "completed"}}),
+        ];
+        assert_eq!(shown("openai", chunks), json!(["Hi", ["c1", "f", "{\"a\": 1}"]]));
+        let refused = vec![
+            json!({"type": "response.refusal.delta", "output_index": 0, "content_index": 0, "delta": "No"}),
+        ];
+        assert_eq!(items("azure", refused).expect_err("refused").to_string(), "Model refused: No");
+    }
+
+    #[test]
+    fn anthropic_events() {
+        let chunks = vec![
+            json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": []}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}),
+            json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}}),
+            json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Hi"}}),
+            json!({"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "id": "t1", "name": "f", "input": {}}}),
+            json!({"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": "{\"a\": "}}),
+            json!({"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": "1}"}}),
+            json!({"type": "message_stop"}),
+        ];
+        assert_eq!(shown("anthropic", chunks), json!(["Hi", ["t1", "f", "{\"a\": 1}"]]));
+    }
+
+    #[test]
+    fn the_other_providers() {
+        let gemini = |part: Value| json!({"candidates": [{"content": {"role": "model", "parts": [part]}}]});
+        let call = gemini(json!({"functionCall": {"id": "g", "name": "f", "args": {"a": 1}}}));
+        assert_eq!(
+            shown("gemini", vec![gemini(json!({"text": "Hi"})), call]),
+            json!(["Hi", ["g", "f", "{\"a\":1}"]])
+        );
+        let ollama = vec![
+            json!({"model": "m", "done": false, "message": {"content": "Hi"}}),
+            json!({"model": "m", "done": true, "message": {"content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}}),
+        ];
+        assert_eq!(shown("ollama", ollama), json!(["Hi", ["tool_0_0", "f", "{}"]]));
+        let cohere = vec![
+            json!({"type": "content-start", "index": 0, "delta": {"message": {"content": {"type": "text", "text": ""}}}}),
+            json!({"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": "Hi"}}}}),
+            json!({"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": {"id": "k", "type": "function", "function": {"name": "f", "arguments": ""}}}}}),
+            json!({"type": "tool-call-delta", "index": 0, "delta": {"message": {"tool_calls": {"function": {"arguments": "{}"}}}}}),
+            json!({"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}}),
+        ];
+        assert_eq!(shown("cohere", cohere), json!(["Hi", ["k", "f", "{}"]]));
+        let converse = vec![
+            json!({"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "Hi"}}}),
+            json!({"contentBlockStart": {"contentBlockIndex": 1, "start": {"toolUse": {"toolUseId": "b", "name": "f"}}}}),
+            json!({"contentBlockDelta": {"contentBlockIndex": 1, "delta": {"toolUse": {"input": "{}"}}}}),
+            json!({"messageStop": {"stopReason": "tool_use"}}),
+        ];
+        assert_eq!(shown("bedrock", converse), json!(["Hi", ["b", "f", "{}"]]));
+    }
+
+    #[test]
+    fn unknown_providers_and_shapes_are_errors() {
+        let unknown = process_stream(&Agent::new("acme"), Vec::<Result<Value, Error>>::new());
+        assert_eq!(unknown.err().map(|error| error.kind()), Some(ErrorKind::Unknown));
+        let failure = items("openai", vec![json!({"ping": 1})]).expect_err("no shape");
+        assert_eq!(failure.to_string(), "Unexpected response format");
+    }
+
+    #[test]
+    fn bytes_in_any_cut_give_what_values_give() {
+        let body = "data: {\"choices\":[{\"delta\":{\"content\":\"Hé\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}]}\n\ndata: [DONE]\n\n";
+        for size in 1..body.len() {
+            let pieces = body.as_bytes().chunks(size).map(Ok::<_, Error>);
+            let items: Result<Vec<_>, _> =
+                process_bytes(&Agent::new("openai"), pieces).expect("known").collect();
+            let shown = serde_json::to_value(items.expect("it is whole")).expect("items are JSON");
+            let expected = json!([{"kind": "text", "value": "Hé"}, {"kind": "tool", "id": "c", "name": "f", "arguments": "{}"}]);
+            assert_eq!(shown, expected, "pieces of {size} bytes");
+        }
+    }
+
+    #[cfg(feature = "async")]
+    #[test]
+    fn a_stream_gives_what_an_iterator_gives() {
+        use callweave::process::{process_bytes_async, process_stream_async};
+        use futures::{StreamExt, executor::block_on, stream};
+        let chunks =
+            || [Ok(delta(json!({"content": "a"}))), Ok(delta(json!({"content": "b"}))), Err("reset")];
+        let agent = Agent::new("openai");
+        let waited: Vec<_> =
+            block_on(process_stream_async(&agent, stream::iter(chunks())).expect("known").collect());
+        assert_eq!(waited, process_stream(&agent, chunks()).expect("known").collect::<Vec<_>>());
+        let line = "{\"model\":\"m\",\"message\":{\"content\":\"Hi\"},\"done\":true}\n";
+        let pieces = line.as_bytes().chunks(5).map(Ok::<_, Error>);
+        let items = process_bytes_async(&Agent::new("ollama"), stream::iter(pieces)).expect("known");
+        assert_eq!(block_on(items.collect::<Vec<_>>()), [Ok(Item::Text("Hi".into()))]);
+    }
+}
