@@ -168,17 +168,21 @@ proptest! {
     }
 }
 
+fn grow(text: &str) {
+    let mut partial = Partial::new(Growing::StringsAndNumbers);
+    let mut is_seen = true;
+    for piece in text.as_bytes().chunks(4) {
+        partial.push(std::str::from_utf8(piece).expect("the text is ASCII"));
+        is_seen &= partial.value().is_some();
+    }
+    assert!(is_seen && partial.finish() == Status::Complete);
+}
+
 /// The shortest of some runs: time that others took from us is not counted.
 fn time_of(text: &str) -> Duration {
     let run = || {
         let start = Instant::now();
-        let mut partial = Partial::new(Growing::StringsAndNumbers);
-        let mut is_seen = true;
-        for piece in text.as_bytes().chunks(4) {
-            partial.push(std::str::from_utf8(piece).expect("the text is ASCII"));
-            is_seen &= partial.value().is_some();
-        }
-        assert!(is_seen && partial.finish() == Status::Complete);
+        grow(text);
         start.elapsed()
     };
     (0..5).map(|_| run()).min().expect("some runs")
@@ -193,8 +197,14 @@ fn a_megabyte_in_small_deltas_is_linear() {
         "many items" => json!({"items": vec![json!({"id": 7, "name": "x"}); size / 21]}).to_string(),
         _ => format!("{{\"n\":{}}}", "7".repeat(size)),
     };
-    for name in ["one string", "many items", "one number"] {
-        let (small, large) = (time_of(&make(name, 100_000)), time_of(&make(name, 1_000_000)));
-        assert!(large < small * 35, "{name}: {small:?} became {large:?}");
+    for shape in ["one string", "many items", "one number"] {
+        let (small, large) = (make(shape, 100_000), make(shape, 1_000_000));
+        let [few, many] = [&small, &large].map(|text| allocation_counter::measure(|| grow(text)));
+        assert!(many.count_total <= few.count_total * 11, "{shape}: {few:?} became {many:?}");
+        assert!(many.bytes_total <= few.bytes_total * 25, "{shape}: {few:?} became {many:?}");
+        let (small, large) = (time_of(&small), time_of(&large));
+        assert!(large < small * 35, "{shape}: {small:?} became {large:?}");
     }
+    let one_string = allocation_counter::measure(|| grow(&make("one string", 1_000_000)));
+    assert!(one_string.count_total < 100, "a growing string is not copied per delta: {one_string:?}");
 }

@@ -165,8 +165,37 @@ fn nested_alternatives_end() {
     assert!(!schema.coerce(&value).problems.is_empty());
 }
 
-/// The shared vectors that we answer otherwise, each with the reason.
-const DIFFERENCES: &[(&str, &str)] = &[];
+/// An alternative that could enclose the value for ever does not hide the one that takes it as it is.
+#[test]
+fn what_fits_is_found_behind_what_could_be_made_to_fit() {
+    let schema = Schema::new(&json!({"anyOf": [
+        {"type": "array", "items": {"$ref": "#"}},
+        {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "object", "properties": {"a": {"$ref": "#"}}}]},
+    ]}));
+    assert!(schema.coerce(&json!({"a": {}})).is_unchanged());
+}
+
+/// The tests behind those shared vectors that we answer otherwise, each with the reason.
+const DIFFERENCES: &[(&str, &str)] = &[
+    (
+        "test_schema_applies_to_valid_json_without_skip_json_loads",
+        "`true` for a string: the other project loses it; the text itself is the string",
+    ),
+    (
+        "test_schema_salvage_mode_maps_set_like_object_members_to_null_valued_keys",
+        "members without values: repair takes braces with only strings in them for a set, an array",
+    ),
+    ("test_unquoted_keys", "an apostrophe inside a string in apostrophes: repair ends the string there"),
+    (
+        "test_mal_formed_json_sequence",
+        "a document that begins again inside itself: two documents, not text inside a null",
+    ),
+    ("test_map_with_newlines_in_keys", "repair trims a key that is broken over lines"),
+    ("test_partial_choppy", "the row's input is the name of a constant, not the text"),
+    ("test_partial_choppy_union", "the row's input is the name of a constant, not the text"),
+    ("test_partial_choppy_union_2", "the row's input is the name of a constant, not the text"),
+    ("test_email_regex", "the alternatives differ only in checks that are no part of the types"),
+];
 
 #[test]
 fn shared_vectors() {
@@ -174,20 +203,17 @@ fn shared_vectors() {
         println!("skipped: the shared vectors are not here");
         return;
     };
-    let mut passed = 0;
-    let mut surprises = Vec::new();
-    for row in &rows {
-        let is_listed = DIFFERENCES.iter().any(|(name, _)| *name == row.name);
-        passed += usize::from(row.is_passed());
-        if row.is_passed() == is_listed {
-            let Row { name, source, kind, input, expected, schema, .. } = row;
-            let answer = row.answer();
-            surprises.push(format!(
-                "{source} {kind} {name} {input:?}\n  wanted {expected}\n  got    {answer}\n  schema {schema}"
-            ));
-        }
-    }
+    let failed: Vec<&Row> = rows.iter().filter(|row| !row.is_passed()).collect();
+    let passed = rows.len() - failed.len();
     println!("{passed} of {} rows", rows.len());
-    println!("against the table:\n{}", surprises.join("\n"));
-    assert!(passed * 100 >= rows.len() * 70, "{passed} of {} rows", rows.len());
+    for row in failed.iter().filter(|row| DIFFERENCES.iter().all(|(name, _)| *name != row.name)) {
+        let Row { name, source, kind, input, expected, schema, .. } = row;
+        let answer = row.answer();
+        panic!("{source} {kind} {name} {input:?}\n  wanted {expected}\n  got    {answer}\n  schema {schema}");
+    }
+    for (name, _) in DIFFERENCES {
+        let is_absent = rows.iter().all(|row| row.name != *name);
+        assert!(is_absent || failed.iter().any(|row| row.name == *name), "{name} is no difference any more");
+    }
+    assert!(passed * 100 >= rows.len() * 85, "{passed} of {} rows", rows.len());
 }

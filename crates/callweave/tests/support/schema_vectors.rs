@@ -63,7 +63,7 @@ fn row(row: Value) -> Option<Row> {
         let types: String = serde_json::from_str(types).expect("the type is quoted");
         let options = match kind.as_str() {
             "schema-partial" => Options { missing: Missing::Blank, extent: Extent::Prefix },
-            _ => Options { missing: Missing::Null, extent: Extent::Whole },
+            _ => Options { missing: Missing::Empty, extent: Extent::Whole },
         };
         (baml_schema(target, &types), options)
     };

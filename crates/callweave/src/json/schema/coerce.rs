@@ -16,6 +16,8 @@ const MAX_DEPTH: usize = 256;
 /// How many trials each part of a value gets on average before the rest is left as it is: alternatives
 /// inside alternatives multiply.
 const TRIALS_PER_PART: usize = 64;
+/// How often a value is put into a container that was not written, one inside the other.
+const MAX_ENCLOSED: usize = 4;
 /// What one problem costs: more than all changes that could avoid it.
 const PROBLEM: u32 = 10_000;
 
@@ -35,6 +37,8 @@ pub(super) struct Coercer<'s> {
     reach: Reach,
     path: Vec<Segment>,
     depth: usize,
+    /// How many containers around the value were not written.
+    enclosed: usize,
     /// The schemas that are being tried on the same value: one that comes again leads nowhere.
     trail: Vec<Id>,
     trials_left: usize,
@@ -65,7 +69,16 @@ impl<'s> Coercer<'s> {
     /// For fitting `value`.
     pub(super) fn new(graph: &'s Graph, options: Options, reach: Reach, value: &Value) -> Self {
         let trials_left = (parts(value) + TRIALS_PER_PART).saturating_mul(TRIALS_PER_PART);
-        Self { graph, options, reach, path: Vec::new(), depth: 0, trail: Vec::new(), trials_left }
+        Self {
+            graph,
+            options,
+            reach,
+            path: Vec::new(),
+            depth: 0,
+            enclosed: 0,
+            trail: Vec::new(),
+            trials_left,
+        }
     }
 
     pub(super) fn fit(&mut self, id: Id, value: &Value) -> Trial {
@@ -112,7 +125,10 @@ impl<'s> Coercer<'s> {
     /// The cheapest of several schemas, the first of equals.
     fn fit_best(&mut self, branches: &[Id], value: &Value) -> Trial {
         let mut best: Option<Trial> = None;
-        for &branch in branches {
+        // What takes the value as it is comes first, because trials are limited.
+        let takes = |branch: &&Id| self.graph.node(**branch).types.contains(Types::of(value));
+        let (likely, others): (Vec<&Id>, Vec<&Id>) = branches.iter().partition(takes);
+        for &branch in likely.into_iter().chain(others) {
             let trial = self.fit(branch, value);
             if best.as_ref().is_none_or(|best| trial.cost < best.cost) {
                 best = Some(trial);
@@ -178,8 +194,14 @@ impl<'s> Coercer<'s> {
     fn convert(&mut self, id: Id, types: Types, value: &Value) -> Trial {
         let mut best: Option<Trial> = None;
         for (kind, converted) in self.conversions(id, types, value) {
+            let is_enclosing = matches!(kind, ChangeKind::Wrapped | ChangeKind::Keyed);
+            if is_enclosing && self.enclosed == MAX_ENCLOSED {
+                continue;
+            }
+            self.enclosed += usize::from(is_enclosing);
             let mut trial = self.change(kind, value, converted);
             let next = self.fit_other(id, trial.value.as_ref().unwrap_or(value));
+            self.enclosed -= usize::from(is_enclosing);
             trial.then(next);
             if best.as_ref().is_none_or(|best| trial.cost < best.cost) {
                 best = Some(trial);
@@ -368,9 +390,8 @@ impl<'s> Coercer<'s> {
         let types = schema.map_or(Types::ANY, |id| self.graph.node(id).types);
         match self.options.missing {
             Missing::Keep => None,
-            Missing::Null => types.allows_null().then_some(Value::Null),
-            Missing::Blank if types.is_any() => Some(Value::Null),
-            Missing::Blank if types.allows_null() => Some(Value::Null),
+            Missing::Empty if types.allows_null() => Some(Value::Null),
+            Missing::Empty => (is_required && types == Types::ARRAY).then(|| Value::Array(Vec::new())),
             Missing::Blank if types == Types::ARRAY => Some(Value::Array(Vec::new())),
             Missing::Blank if types == Types::OBJECT && !self.has_properties(schema) => {
                 Some(Value::Object(Map::new()))

@@ -175,8 +175,8 @@ pub enum Missing {
     /// They stay away; a required one is a problem.
     #[default]
     Keep,
-    /// They become `null` where that is allowed.
-    Null,
+    /// They become `null` where that is allowed; a required array becomes empty.
+    Empty,
     /// They become `null`, or empty where only an array or a map is allowed: something to show while the
     /// rest is still to come.
     Blank,

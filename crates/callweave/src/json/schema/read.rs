@@ -6,10 +6,14 @@ use super::coerce::{Coercer, Trial};
 use super::graph::Graph;
 use super::scalar::Reach;
 use super::{Extent, Fit, Options, Types};
+use crate::json::Status;
 use crate::json::partial::{Growing, Partial};
+use crate::json::repair::{self, Verdict};
 
 /// How many pieces of a text are tried.
 const MAX_PIECES: usize = 64;
+/// What it costs to take a text with JSON in it for the value; it has to fit, then.
+const TEXT_AROUND: u32 = 1000;
 
 pub(super) fn read(graph: &Graph, text: &str, options: Options) -> Fit {
     let is_free_text = graph.node(Graph::ROOT).types == Types::STRING && graph.choices(Graph::ROOT).is_none();
@@ -19,6 +23,9 @@ pub(super) fn read(graph: &Graph, text: &str, options: Options) -> Fit {
     let mut best: Option<(Trial, Value)> = None;
     for (candidate, surcharge) in candidates(text, options.extent) {
         let mut trial = Coercer::new(graph, options, Reach::Prose, &candidate).fit(Graph::ROOT, &candidate);
+        if surcharge == TEXT_AROUND && best.is_some() && !trial.problems.is_empty() {
+            continue;
+        }
         trial.cost = trial.cost.saturating_add(surcharge);
         if best.as_ref().is_none_or(|(best, _)| trial.cost < best.cost) {
             best = Some((trial, candidate));
@@ -28,40 +35,52 @@ pub(super) fn read(graph: &Graph, text: &str, options: Options) -> Fit {
     Fit::new(trial, || candidate)
 }
 
-/// The value of a text that is JSON or can be mended to be.
+/// The value of a text that is JSON or can be mended to be. One that was cut off is the beginning of a
+/// longer one and is closed where it ends.
 pub(super) fn mended(text: &str) -> Option<Value> {
-    serde_json::from_str(text).ok()
+    let whole = repair::repair(text);
+    if whole.verdict == Verdict::Incomplete {
+        return begun(text);
+    }
+    serde_json::from_str(whole.closed()?).ok()
+}
+
+fn begun(text: &str) -> Option<Value> {
+    serde_json::from_str(repair::Options::new().prefix().repair(text).closed()?).ok()
 }
 
 /// What could be meant by a text, likeliest first, each with what it costs to believe so.
 fn candidates(text: &str, extent: Extent) -> Vec<(Value, u32)> {
+    let as_text = Value::String(text.to_owned());
+    if let Ok(value) = serde_json::from_str(text) {
+        return vec![(value, 0), (as_text, TEXT_AROUND)];
+    }
+    let pieces = pieces(text);
     let mut found = Vec::new();
     if extent == Extent::Prefix {
-        found.extend(pieces(text).first().and_then(|piece| begun(piece)).map(|value| (value, 0)));
+        found.extend(pieces.first().and_then(|piece| growing(piece)).map(|value| (value, 0)));
     }
-    if let Ok(value) = serde_json::from_str(text) {
-        found.push((value, 0));
-    } else {
-        let pieces: Vec<Value> = pieces(text).into_iter().filter_map(mended).collect();
-        found.extend(mended(text).map(|value| (value, 1)));
-        if pieces.len() > 1 {
-            found.extend(pieces.iter().map(|piece| (piece.clone(), 1)));
-            found.push((Value::Array(pieces), 1));
-        } else {
-            found.extend(pieces.into_iter().map(|piece| (piece, 1)));
-        }
+    let is_plain = pieces.is_empty();
+    let mut values: Vec<Value> = pieces.into_iter().filter_map(mended).collect();
+    if is_plain {
+        found.push((as_text, 1));
+        found.extend(mended(text).map(|value| (value, 3)));
+        return found;
     }
-    // Where there is JSON, the text around it is hardly the value.
-    let surcharge = if found.is_empty() { 2 } else { 1000 };
-    found.push((Value::String(text.to_owned()), surcharge));
+    found.extend(mended(text).map(|value| (value, 1)));
+    found.extend(values.iter().map(|value| (value.clone(), 1)));
+    if values.len() > 1 {
+        found.push((Value::Array(std::mem::take(&mut values)), 1));
+    }
+    found.push((as_text, TEXT_AROUND));
     found
 }
 
-/// The value of a text that has only begun, numbers at its end left out.
-fn begun(text: &str) -> Option<Value> {
+/// The value of a text that still grows: what is complete of it, and a string as far as it has come.
+fn growing(text: &str) -> Option<Value> {
     let mut partial = Partial::new(Growing::Strings);
     partial.push(text);
-    if partial.status() == crate::json::Status::Broken { mended(text) } else { partial.into_value() }
+    if partial.status() == Status::Broken { begun(text) } else { partial.into_value() }
 }
 
 /// The outermost bracketed pieces of a text, the last one perhaps without its end.
