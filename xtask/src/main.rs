@@ -13,10 +13,10 @@ fn main() -> ExitCode {
         ["check", ref rest @ ..] => check::run(rest),
         ["clients"] => clients::run(),
         ["scoreboard", "repair", ref rest @ ..] => scoreboard::repair::run(rest),
-        _ => {
-            Err("usage: cargo xtask check [--quick] | clients | scoreboard repair [--differences] [FILE]"
-                .into())
-        }
+        ["scoreboard", "schema", ref rest @ ..] => scoreboard::schema::run(rest),
+        _ => Err("usage: cargo xtask check [--quick] | clients | scoreboard repair [--differences] [FILE] \
+                  | scoreboard schema [--differences]"
+            .into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,3 +1,4 @@
 //! How callweave does on the test data of others.
 
 pub(crate) mod repair;
+pub(crate) mod schema;
