@@ -46,6 +46,7 @@
 //! `async` adds adapters for `futures::Stream`. A feature never changes results.
 
 pub mod accumulator;
+pub mod aggregator;
 pub mod dialect;
 pub mod error;
 pub mod event;
@@ -64,3 +65,12 @@ pub mod stream;
 pub mod weave;
 
 pub use error::{Error, ErrorKind, Result};
+
+/// The examples in the documents, so that they are run.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../docs/origins.md")]
+    mod origins {}
+    #[doc = include_str!("../../../docs/dev/tool-call-aggregator.md")]
+    mod tool_call_aggregator {}
+}

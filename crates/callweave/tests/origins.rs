@@ -4,6 +4,8 @@
 //! A system is one function from a row to our answer, listed in [`answer`]. Rows where our design decided
 //! otherwise are listed with the decision in [`DECISIONS`], and must still differ.
 
+#[path = "origins/codex.rs"]
+mod codex;
 #[path = "origins/matching.rs"]
 mod matching;
 #[path = "origins/nous.rs"]
@@ -34,6 +36,16 @@ const DECISIONS: &[(&str, &str, &str)] = &[
         "openai_split_name_keeps_first_piece_only",
         "a name that arrives in pieces before any argument is joined",
     ),
+    (
+        "codex",
+        "object_arguments_are_ignored",
+        "arguments are always JSON text: an object on the wire is serialised, not dropped",
+    ),
+    (
+        "codex",
+        "snapshot_style_stream_replaces_prefix",
+        "a resent text is recognised only where appending is lexically impossible or the prefix is long",
+    ),
 ];
 
 /// Our answer to a row; none where the system has no function here.
@@ -42,6 +54,7 @@ fn answer(row: &Value) -> Option<Value> {
         "nous" => Some(nous::answer(row)),
         "prompty" => prompty::answer(row),
         "reqllm" => Some(reqllm::answer(row)),
+        "codex" => Some(codex::answer(row)),
         _ => None,
     }
 }

@@ -3,8 +3,8 @@
 //! An answer is a list of *items* (messages, reasoning, calls, what hosted tools did), numbered by
 //! `output_index`. An item is told up to three times: when it begins (`output_item.added`), when it ends
 //! (`output_item.done`), and once more in the whole response that closes the stream. Between the first
-//! two, deltas grow its parts. Everything is placed by number, never by `item_id`: some servers give an
-//! item a new id in every event.
+//! two, deltas grow its parts. Everything is placed by number where there is one, and only else by
+//! `item_id`: some servers give an item a new id in every event.
 //!
 //! | wire | place |
 //! |---|---|
@@ -139,6 +139,7 @@ struct Event<'a> {
 }
 
 fn read_event(body: Value<'_>) -> Event<'_> {
+    let (mut is_numbered, mut item_id) = (false, None);
     let mut event = Event {
         item_place: Place::at(0),
         content: 0,
@@ -151,15 +152,25 @@ fn read_event(body: Value<'_>) -> Event<'_> {
     };
     for (key, value) in body.members() {
         match key {
-            "output_index" => event.item_place = Place::at(value.index().unwrap_or(0)),
+            "output_index" => {
+                is_numbered = true;
+                event.item_place = Place::at(value.index().unwrap_or(0));
+            }
+            "item_id" => item_id = value.filled(),
             "content_index" => event.content = number(value),
             "summary_index" => event.summary = number(value),
             "delta" | "text" | "refusal" | "arguments" | "input" | "code" => event.payload = Some(value),
             "name" => event.name = value.filled(),
             "logprobs" => event.logprobs = Some(value),
             "item" | "part" | "annotation" | "response" => event.subject = Some(value),
-            "type" | "sequence_number" | "item_id" | "obfuscation" => {}
+            "type" | "sequence_number" | "obfuscation" => {}
             key => event.has_more |= !VOLATILE.contains(&key),
+        }
+    }
+    if !is_numbered {
+        let own_id = || event.subject.and_then(|subject| subject.get("id")).and_then(Value::filled);
+        if let Some(id) = item_id.or_else(own_id) {
+            event.item_place = Place::named(id.written());
         }
     }
     event

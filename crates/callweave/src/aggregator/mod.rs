@@ -1,0 +1,498 @@
+//! Payloads of any wrapping in; records of the tool calls, and what changed in them, out.
+//!
+//! The [`Aggregator`] serves handlers that pass a model's calls on to a client. It is fed one decoded
+//! payload at a time (chat deltas and chunks, Responses events, Codex app-server notifications, or a
+//! message of any of them) and answers with the calls that changed. It owns no clock, no stream and no
+//! policy: what to send and when to stop is the handler's ([`policy`] has the decisions as functions).
+//!
+//! ```
+//! use callweave::aggregator::Aggregator;
+//! use serde_json::json;
+//!
+//! let mut aggregator = Aggregator::new();
+//! let first = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "look", "arguments": "{\"at\":"}}]});
+//! let ingested = aggregator.ingest_delta(&first, None);
+//! assert!(ingested.updated);
+//! let delta = json!({"id": "c", "type": "function", "function": {"name": "look"}, "arguments": "{\"at\":"});
+//! assert_eq!(json!(ingested.deltas[0]), delta);
+//!
+//! aggregator.ingest_delta(&json!({"tool_calls": [{"index": 0, "function": {"arguments": "\"sky\"}"}}]}), None);
+//! let snapshot = aggregator.snapshot(None);
+//! assert_eq!(snapshot[0].arguments, r#"{"at":"sky"}"#);
+//! ```
+//!
+//! What holds: choices are isolated; calls keep the order in which they became known, and their ids;
+//! argument text is as the model wrote it, never parsed; a call is known as soon as its name is. Results
+//! borrow from the aggregator, so a delta costs what changed, not what is held. What is held is the
+//! argument text, and [`Aggregator::reset_turn`] frees it.
+
+mod payload;
+pub mod policy;
+mod record;
+mod text;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use self::payload::{Mode, Reader};
+use self::record::News;
+pub use self::record::{Ingested, ToolCallDelta, ToolCallRecord};
+use self::text::Patterns;
+pub use self::text::{ParsedTextBlock, TextBlocks, extract_use_tool_blocks, use_tool_blocks};
+use crate::accumulator::Accumulator;
+use crate::event::{BlockId, BlockKind, Body, Event, Sink};
+use crate::json::Tape;
+use crate::message::{Content, ToolCall};
+use crate::weave::{PendingCall, Weave};
+
+/// The calls of a turn. See the [module](self).
+#[derive(Default)]
+pub struct Aggregator {
+    turn: Turn,
+    patterns: Patterns,
+    forbids_parallel: bool,
+}
+
+/// How [`Aggregator::ingest_message`] reads a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IngestMessageOptions {
+    /// Answer with the calls that no delta has told yet, and where a choice has no calls at all, make
+    /// them from the blocks in its text.
+    pub emit_if_missing: bool,
+}
+
+/// All that a turn holds.
+#[derive(Default)]
+struct Turn {
+    weave: Weave,
+    answer: Accumulator,
+    frames: u64,
+    tape: Tape,
+    watch: Watch,
+    /// What the last ingest is to tell.
+    changes: Vec<Change>,
+}
+
+/// What is remembered of the calls besides their text.
+#[derive(Default)]
+struct Watch {
+    choices: BTreeMap<u32, Vec<Known>>,
+    blocks: HashMap<BlockId, (u32, usize)>,
+    /// The calls that the current ingest changed.
+    touched: Vec<(u32, usize)>,
+}
+
+/// What was told of a call.
+struct Known {
+    id: String,
+    is_told: bool,
+    name: String,
+    arguments: usize,
+    /// The provider replaced the text since.
+    is_corrected: bool,
+}
+
+struct Change {
+    choice: u32,
+    ordinal: usize,
+    news: News,
+    increment_from: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tell {
+    Changes,
+    Missing,
+    Nothing,
+}
+
+impl Aggregator {
+    /// An aggregator before its first turn.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes one delta or event, and answers with the calls that it changed. The choice is 0 unless said;
+    /// where the payload names its choices, those count.
+    ///
+    /// ```
+    /// use callweave::aggregator::Aggregator;
+    /// use serde_json::json;
+    ///
+    /// let mut aggregator = Aggregator::new();
+    /// let payload = json!({"function_call": {"name": "look"}});
+    /// assert_eq!(aggregator.ingest_delta(&payload, 2).deltas[0].call.id, "tool_2_0");
+    /// assert!(!aggregator.ingest_delta(&json!({"content": "hello"}), 2).updated);
+    /// ```
+    pub fn ingest_delta(&mut self, payload: &Value, choice: impl Into<Option<u32>>) -> Ingested<'_> {
+        let turn = &mut self.turn;
+        let choice = choice.into().unwrap_or(0);
+        let found = turn.read(|reader| reader.read(payload, choice, Mode::Delta));
+        self.forbids_parallel |= found.forbids_parallel;
+        turn.note(Tell::Changes);
+        turn.ingested()
+    }
+
+    /// Takes a whole message. Argument text in it stands for what deltas told before.
+    ///
+    /// ```
+    /// use callweave::aggregator::{Aggregator, IngestMessageOptions};
+    /// use serde_json::json;
+    ///
+    /// let mut aggregator = Aggregator::new();
+    /// let message = json!({"content": "<use_tool><name>look</name><args>{}</args></use_tool>"});
+    /// aggregator.ingest_message(&message, None, IngestMessageOptions::default());
+    /// assert!(!aggregator.has_calls(None));
+    /// aggregator.ingest_message(&message, None, IngestMessageOptions { emit_if_missing: true });
+    /// assert_eq!(aggregator.snapshot(None)[0].name, "look");
+    /// ```
+    pub fn ingest_message(
+        &mut self,
+        payload: &Value,
+        choice: impl Into<Option<u32>>,
+        options: IngestMessageOptions,
+    ) -> Ingested<'_> {
+        let turn = &mut self.turn;
+        let choice = choice.into().unwrap_or(0);
+        let found = turn.read(|reader| reader.read(payload, choice, Mode::Message));
+        self.forbids_parallel |= found.forbids_parallel;
+        turn.note(Tell::Nothing);
+        if options.emit_if_missing {
+            for (choice, text) in found.texts {
+                if !turn.has_calls(choice) {
+                    let blocks = self.patterns.blocks(&text);
+                    turn.read(|reader| blocks.iter().for_each(|block| reader.put_text_call(choice, block)));
+                    turn.note(Tell::Nothing);
+                }
+            }
+            turn.note(Tell::Missing);
+        }
+        turn.ingested()
+    }
+
+    /// The calls of a choice as they stand, in the order in which they became known.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// assert!(Aggregator::new().snapshot(None).is_empty());
+    /// ```
+    pub fn snapshot(&self, choice: impl Into<Option<u32>>) -> Vec<ToolCallRecord<'_>> {
+        let choice = choice.into().unwrap_or(0);
+        let count = self.turn.watch.choices.get(&choice).map_or(0, Vec::len);
+        (0..count).filter_map(|ordinal| self.turn.record(choice, ordinal)).collect()
+    }
+
+    /// The calls of a choice as a message's `tool_calls`.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// # use serde_json::json;
+    /// assert_eq!(Aggregator::new().tool_calls(None), json!([]));
+    /// ```
+    pub fn tool_calls(&self, choice: impl Into<Option<u32>>) -> Value {
+        self.snapshot(choice).iter().map(ToolCallRecord::to_tool_call).collect()
+    }
+
+    /// The first call of a choice as a message's singular `function_call`.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// assert_eq!(Aggregator::new().function_call(None), None);
+    /// ```
+    pub fn function_call(&self, choice: impl Into<Option<u32>>) -> Option<Value> {
+        self.snapshot(choice).first().map(ToolCallRecord::to_function_call)
+    }
+
+    /// Whether the choice has calls.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// # use serde_json::json;
+    /// let mut aggregator = Aggregator::new();
+    /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), 1);
+    /// assert!(aggregator.has_calls(1) && !aggregator.has_calls(None));
+    /// ```
+    pub fn has_calls(&self, choice: impl Into<Option<u32>>) -> bool {
+        self.turn.has_calls(choice.into().unwrap_or(0))
+    }
+
+    /// The choices that have calls.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// # use serde_json::json;
+    /// let mut aggregator = Aggregator::new();
+    /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), 1);
+    /// assert!(aggregator.choices().eq([1]));
+    /// ```
+    pub fn choices(&self) -> impl Iterator<Item = u32> {
+        self.turn.watch.choices.keys().copied()
+    }
+
+    /// Whether calls may run in parallel: until a payload says otherwise.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// # use serde_json::json;
+    /// let mut aggregator = Aggregator::new();
+    /// assert!(aggregator.supports_parallel_calls());
+    /// aggregator.ingest_delta(&json!({"parallel_tool_calls": false}), None);
+    /// assert!(!aggregator.supports_parallel_calls());
+    /// ```
+    pub fn supports_parallel_calls(&self) -> bool {
+        !self.forbids_parallel
+    }
+
+    /// Forgets all calls, for the next turn. Registered patterns stay.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// # use serde_json::json;
+    /// let mut aggregator = Aggregator::new();
+    /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), None);
+    /// aggregator.reset_turn();
+    /// assert!(!aggregator.has_calls(None));
+    /// ```
+    pub fn reset_turn(&mut self) {
+        self.turn = Turn::default();
+    }
+
+    /// Registers a pattern beside the built-in `<use_tool>`, which stays as it is. A pattern of the same
+    /// name is replaced. The matcher is given the whole text of a message; if it panics, or answers with
+    /// a range that is none, it is left out.
+    ///
+    /// ```
+    /// use callweave::aggregator::{Aggregator, ParsedTextBlock};
+    ///
+    /// let mut aggregator = Aggregator::new();
+    /// aggregator.register_text_pattern("brackets", |buffer: &str| {
+    ///     let found = buffer.find("[[").zip(buffer.find("]]")).filter(|(start, end)| start < end);
+    ///     found.map(|(start, end)| ParsedTextBlock::new(start..end + 2, &buffer[start + 2..end], "{}")).into_iter().collect()
+    /// });
+    /// assert_eq!(aggregator.extract_text_blocks("so: [[look]]")[0].name, "look");
+    /// ```
+    pub fn register_text_pattern(
+        &mut self,
+        name: &str,
+        matcher: impl Fn(&str) -> Vec<ParsedTextBlock> + Send + Sync + 'static,
+    ) {
+        self.patterns.register(name, Arc::new(matcher));
+    }
+
+    /// Takes a registered pattern away; whether there was one.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// let mut aggregator = Aggregator::new();
+    /// aggregator.register_text_pattern("none", |_| Vec::new());
+    /// assert!(aggregator.unregister_text_pattern("none") && !aggregator.unregister_text_pattern("none"));
+    /// ```
+    pub fn unregister_text_pattern(&mut self, name: &str) -> bool {
+        self.patterns.unregister(name)
+    }
+
+    /// The whole `<use_tool>` blocks in a buffer, whatever else is registered.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// let buffer = "<use_tool><name>look</name></use_tool>";
+    /// assert_eq!(Aggregator::new().extract_use_tool_blocks(buffer)[0].end, buffer.len());
+    /// ```
+    pub fn extract_use_tool_blocks(&self, buffer: &str) -> Vec<ParsedTextBlock> {
+        extract_use_tool_blocks(buffer)
+    }
+
+    /// The blocks of all patterns in a buffer, by position; none overlap.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// assert!(Aggregator::new().extract_text_blocks("nothing here").is_empty());
+    /// ```
+    pub fn extract_text_blocks(&self, buffer: &str) -> Vec<ParsedTextBlock> {
+        self.patterns.blocks(buffer)
+    }
+}
+
+/// What a payload said besides its calls.
+struct Found {
+    forbids_parallel: bool,
+    texts: BTreeMap<u32, String>,
+}
+
+impl Turn {
+    fn read(&mut self, payload: impl FnOnce(&mut Reader<'_, '_>)) -> Found {
+        let Self { weave, answer, frames, tape, watch, .. } = self;
+        watch.touched.clear();
+        let mut sink = Watching { answer, watch };
+        let mut reader =
+            Reader { weave, sink: &mut sink, frames, tape, forbids_parallel: false, texts: BTreeMap::new() };
+        payload(&mut reader);
+        Found { forbids_parallel: reader.forbids_parallel, texts: reader.texts }
+    }
+
+    /// The call of that ordinal, where it has a block.
+    fn started(&self, choice: u32, ordinal: usize) -> Option<&ToolCall> {
+        match &self.answer.message().choice(choice)?.blocks.get(ordinal)?.content {
+            Content::ToolCall(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    fn count_started(&self, choice: u32) -> usize {
+        self.answer.message().choice(choice).map_or(0, |choice| choice.blocks.len())
+    }
+
+    /// The call of that ordinal, where its name may still grow and it has no block.
+    fn waiting(&self, choice: u32, ordinal: usize) -> Option<PendingCall<'_>> {
+        let position = ordinal.checked_sub(self.count_started(choice))?;
+        self.weave.pending().filter(|call| call.choice == choice).nth(position)
+    }
+
+    fn has_calls(&self, choice: u32) -> bool {
+        self.watch.choices.get(&choice).is_some_and(|calls| !calls.is_empty())
+    }
+
+    /// The call as it stands; its id is the one it was first known by.
+    fn record(&self, choice: u32, ordinal: usize) -> Option<ToolCallRecord<'_>> {
+        let id = self.watch.choices.get(&choice)?.get(ordinal)?.id.as_str();
+        if let Some(call) = self.started(choice, ordinal) {
+            return Some(ToolCallRecord {
+                id,
+                provider_id: (!call.has_made_id).then_some(call.id.as_str()),
+                ordinal,
+                kind: call.kind,
+                name: &call.name,
+                arguments: &call.raw_arguments,
+            });
+        }
+        let call = self.waiting(choice, ordinal)?;
+        let (name, kind) = (call.name, call.kind);
+        Some(ToolCallRecord { id, provider_id: call.id, ordinal, kind, name, arguments: "" })
+    }
+
+    /// Remembers the calls that were touched, and works out what to tell of them.
+    fn note(&mut self, tell: Tell) {
+        self.changes.clear();
+        let mut touched = std::mem::take(&mut self.watch.touched);
+        let is_started = touched.len();
+        for call in self.weave.pending() {
+            let ahead = touched[is_started..].iter().filter(|(choice, _)| *choice == call.choice).count();
+            touched.push((call.choice, self.count_started(call.choice) + ahead));
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        for &(choice, ordinal) in &touched {
+            self.know(choice, ordinal);
+            if tell == Tell::Changes {
+                self.tell(choice, ordinal);
+            }
+        }
+        self.watch.touched = touched;
+        if tell == Tell::Missing {
+            let choices = self.watch.choices.iter();
+            let untold = choices.flat_map(|(&choice, calls)| {
+                let untold = calls.iter().enumerate().filter(|(_, known)| !known.is_told);
+                untold.map(move |(ordinal, _)| (choice, ordinal))
+            });
+            for (choice, ordinal) in untold.collect::<Vec<_>>() {
+                self.tell(choice, ordinal);
+            }
+        }
+    }
+
+    /// Gives a call that is new its id.
+    fn know(&mut self, choice: u32, ordinal: usize) {
+        let count = self.watch.choices.get(&choice).map_or(0, Vec::len);
+        if ordinal < count {
+            return;
+        }
+        let id = match self.started(choice, ordinal) {
+            Some(call) => call.id.clone(),
+            None => {
+                let given = self.waiting(choice, ordinal).and_then(|call| call.id);
+                given.map_or_else(|| format!("tool_{choice}_{ordinal}"), str::to_owned)
+            }
+        };
+        self.watch.choices.entry(choice).or_default().push(Known {
+            id,
+            is_told: false,
+            name: String::new(),
+            arguments: 0,
+            is_corrected: false,
+        });
+    }
+
+    fn tell(&mut self, choice: u32, ordinal: usize) {
+        let Some(record) = self.record(choice, ordinal) else { return };
+        let (name, length) = (record.name.to_owned(), record.arguments.len());
+        let Some(known) = self.watch.choices.get_mut(&choice).and_then(|calls| calls.get_mut(ordinal)) else {
+            return;
+        };
+        let news = News {
+            identity: !known.is_told,
+            name: known.name != name,
+            arguments: known.is_corrected || known.arguments != length,
+        };
+        if news == News::default() {
+            return;
+        }
+        let increment_from = (!known.is_corrected).then_some(known.arguments);
+        self.changes.push(Change { choice, ordinal, news, increment_from });
+        *known = Known {
+            id: std::mem::take(&mut known.id),
+            is_told: true,
+            name,
+            arguments: length,
+            is_corrected: false,
+        };
+    }
+
+    fn ingested(&self) -> Ingested<'_> {
+        let deltas: Vec<_> = self
+            .changes
+            .iter()
+            .filter_map(|change| {
+                let &Change { choice, ordinal, news, increment_from } = change;
+                let call = self.record(choice, ordinal)?;
+                let increment = increment_from.and_then(|from| call.arguments.get(from..));
+                Some(ToolCallDelta { choice, call, increment, news })
+            })
+            .collect();
+        Ingested { updated: !deltas.is_empty(), deltas }
+    }
+}
+
+/// Collects the calls and remembers which of them changed.
+struct Watching<'w> {
+    answer: &'w mut Accumulator,
+    watch: &'w mut Watch,
+}
+
+impl<'e> Sink<Event<'e>> for Watching<'_> {
+    fn put(&mut self, event: Event<'e>) {
+        let Self { answer, watch } = self;
+        match &event.body {
+            Body::BlockStart { block, kind: BlockKind::ToolCall { .. } } => {
+                let ordinal = answer.message().choice(event.choice).map_or(0, |choice| choice.blocks.len());
+                watch.blocks.insert(*block, (event.choice, ordinal));
+                watch.touched.push((event.choice, ordinal));
+            }
+            Body::Delta { block, .. } => watch.touched.extend(watch.blocks.get(block)),
+            Body::Correction { block, .. } => {
+                if let Some(&(choice, ordinal)) = watch.blocks.get(block) {
+                    watch.touched.push((choice, ordinal));
+                    let known = watch.choices.get_mut(&choice).and_then(|calls| calls.get_mut(ordinal));
+                    if let Some(known) = known {
+                        known.is_corrected = true;
+                    }
+                }
+            }
+            Body::Identity { .. } | Body::BlockEnd { .. } => {}
+            // Oddities are told to nobody here, and must not be held.
+            _ => return,
+        }
+        answer.put(event);
+    }
+}

@@ -1,0 +1,199 @@
+//! Decisions that handlers make around the aggregator, as pure functions: which finish reason to report,
+//! and whether to stop the backend now. Timers, processes and configuration are theirs.
+
+use serde::Serialize;
+
+/// A finish reason that a client of Chat Completions understands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The answer is over.
+    #[default]
+    Stop,
+    /// A limit cut it.
+    Length,
+    /// Calls wait to be run.
+    ToolCalls,
+    /// The singular form of the same.
+    FunctionCall,
+    /// A filter cut it.
+    ContentFilter,
+}
+
+/// A backend's word, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// There was none.
+    Missing,
+    /// It says nothing we know.
+    Unknown,
+    /// It means this.
+    Known(Reason),
+}
+
+const WORDS: &[(&str, Reason)] = &[
+    ("stop", Reason::Stop),
+    ("completed", Reason::Stop),
+    ("complete", Reason::Stop),
+    ("finished", Reason::Stop),
+    ("done", Reason::Stop),
+    ("halt", Reason::Stop),
+    ("end_turn", Reason::Stop),
+    ("cancelled", Reason::Stop),
+    ("length", Reason::Length),
+    ("length_reached", Reason::Length),
+    ("max_tokens", Reason::Length),
+    ("max_tokens_reached", Reason::Length),
+    ("max_output_tokens", Reason::Length),
+    ("truncated", Reason::Length),
+    ("filtered", Reason::ContentFilter),
+];
+
+/// Parts of words that tell their meaning, the strongest first.
+const HINTS: &[(&str, Reason)] = &[
+    ("token_limit", Reason::Length),
+    ("tool", Reason::ToolCalls),
+    ("function", Reason::FunctionCall),
+    ("content_filter", Reason::ContentFilter),
+    ("content-filter", Reason::ContentFilter),
+    ("contentfilter", Reason::ContentFilter),
+    ("safety", Reason::ContentFilter),
+    ("moderation", Reason::ContentFilter),
+    ("policy", Reason::ContentFilter),
+];
+
+impl Reason {
+    /// Reads a backend's word for why it finished, in any case.
+    ///
+    /// ```
+    /// use callweave::aggregator::policy::{Reason, Word};
+    ///
+    /// assert_eq!(Reason::read(Some("REQUIRES_TOOL")), Word::Known(Reason::ToolCalls));
+    /// assert_eq!(Reason::read(Some("weird")), Word::Unknown);
+    /// assert_eq!(Reason::read(None), Word::Missing);
+    /// ```
+    pub fn read(word: Option<&str>) -> Word {
+        let word = word.unwrap_or("").trim().to_lowercase();
+        if word.is_empty() {
+            return Word::Missing;
+        }
+        let known = WORDS.iter().find(|(known, _)| *known == word);
+        let hinted = || HINTS.iter().find(|(hint, _)| word.contains(hint));
+        known.or_else(hinted).map_or(Word::Unknown, |&(_, reason)| Word::Known(reason))
+    }
+
+    fn is_cut(self) -> bool {
+        matches!(self, Self::Length | Self::ContentFilter)
+    }
+}
+
+/// Who said why the answer finished. The first in this order is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Token counts that reached a limit.
+    TokenCount,
+    /// The stream was idle for too long.
+    StreamIdleTimeout,
+    /// The handler stopped the backend after calls.
+    ToolCutoff,
+    /// The provider.
+    Provider,
+    /// The backend, when its task was over.
+    TaskComplete,
+    /// The handler, when it closed the answer.
+    Finalizer,
+    /// There are calls.
+    ToolPresence,
+    /// There is a singular call.
+    FunctionPresence,
+    /// Nobody.
+    Fallback,
+}
+
+impl Source {
+    fn rank(self) -> u8 {
+        match self {
+            Self::TokenCount | Self::StreamIdleTimeout | Self::ToolCutoff => 0,
+            Self::Provider | Self::TaskComplete => 1,
+            Self::Finalizer | Self::ToolPresence | Self::FunctionPresence => 2,
+            Self::Fallback => 3,
+        }
+    }
+}
+
+/// In which form calls are present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Calls {
+    /// There are none.
+    #[default]
+    None,
+    /// As `tool_calls`.
+    Tools,
+    /// As a singular `function_call`.
+    Function,
+}
+
+/// The reason to report, and whose it is: of all that was said the most trustworthy, the first on ties;
+/// calls turn it into their own reason unless it is a cut.
+///
+/// ```
+/// use callweave::aggregator::policy::{Calls, Reason, Source, resolve};
+///
+/// let said = [(Reason::Stop, Source::Provider)];
+/// assert_eq!(resolve(&said, Calls::Tools), (Reason::ToolCalls, Source::ToolPresence));
+/// assert_eq!(resolve(&[], Calls::None), (Reason::Stop, Source::Fallback));
+/// ```
+pub fn resolve(said: &[(Reason, Source)], calls: Calls) -> (Reason, Source) {
+    let best = said.iter().copied().min_by_key(|(_, source)| source.rank());
+    let (reason, source) = best.unwrap_or((Reason::Stop, Source::Fallback));
+    let present = match calls {
+        Calls::Tools if !reason.is_cut() => (Reason::ToolCalls, Source::ToolPresence),
+        Calls::Function if !reason.is_cut() && reason != Reason::ToolCalls => {
+            (Reason::FunctionCall, Source::FunctionPresence)
+        }
+        _ => return (reason, source),
+    };
+    if present.0 == reason { (reason, source) } else { present }
+}
+
+/// When to stop the backend after calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopPolicy {
+    /// Whether it is stopped at all.
+    pub mode: StopMode,
+    /// No choice may have more calls than this; 0 is no limit.
+    pub limit: usize,
+}
+
+/// See [`StopPolicy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopMode {
+    /// Never.
+    Off,
+    /// At the first call.
+    First,
+    /// When calls have ceased for a while, or the limit is passed.
+    Burst,
+}
+
+impl StopPolicy {
+    /// Whether to stop at once, with `total` calls forwarded in all and `in_choice` in the choice of the
+    /// last one, if that is known. If not, a handler in [`StopMode::Burst`] starts its grace time anew.
+    ///
+    /// ```
+    /// use callweave::aggregator::policy::{StopMode, StopPolicy};
+    ///
+    /// let policy = StopPolicy { mode: StopMode::Burst, limit: 2 };
+    /// assert!(!policy.stops_now(2, Some(2)));
+    /// assert!(policy.stops_now(3, Some(3)));
+    /// ```
+    pub fn stops_now(&self, total: usize, in_choice: Option<usize>) -> bool {
+        let is_beyond = self.limit > 0 && in_choice.unwrap_or(total) > self.limit;
+        match self.mode {
+            StopMode::Off => false,
+            StopMode::First => total > 0,
+            StopMode::Burst => is_beyond,
+        }
+    }
+}

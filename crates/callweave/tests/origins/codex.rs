@@ -1,0 +1,147 @@
+//! The codex aggregator: steps replayed, blocks in text, and what its handlers decide.
+
+use callweave::aggregator::policy::{Calls, Reason, Source, StopMode, StopPolicy, Word, resolve};
+use callweave::aggregator::{Aggregator, IngestMessageOptions, Ingested, ToolCallDelta, use_tool_blocks};
+use serde_json::{Map, Value, json};
+
+pub(crate) fn answer(row: &Value) -> Value {
+    let input = &row["input"];
+    match (row["op"].as_str(), row["options"]["unit"].as_str()) {
+        (Some("use_tool_blocks"), _) => blocks(input),
+        (_, None) => replay(row),
+        (_, Some("finish_reason")) => list(&input["raw"], read_reason),
+        (_, Some("finish_resolve")) => list(&input["cases"], resolve_reason),
+        (_, Some("stop_policy")) => list(&input["cases"], stop),
+        (_, Some(unit)) => panic!("the unit {unit} is not known"),
+    }
+}
+
+fn list(cases: &Value, answer: fn(&Value) -> Value) -> Value {
+    cases.as_array().expect("a list of cases").iter().map(answer).collect()
+}
+
+fn choice(value: &Value) -> Option<u32> {
+    // Choices that are none count as the first.
+    value.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+fn replay(row: &Value) -> Value {
+    let mut aggregator = Aggregator::new();
+    let mut results = Vec::new();
+    for step in row["input"]["steps"].as_array().expect("a list of steps") {
+        let (payload, choice) = (&step["payload"], choice(&step["choice_index"]));
+        results.push(match step["call"].as_str() {
+            Some("ingest_delta") => rendered(&aggregator.ingest_delta(payload, choice)),
+            Some("ingest_message") => {
+                let options = IngestMessageOptions { emit_if_missing: step["emit_if_missing"] == true };
+                rendered(&aggregator.ingest_message(payload, choice, options))
+            }
+            Some("reset_turn") => {
+                aggregator.reset_turn();
+                Value::Null
+            }
+            other => panic!("the step {other:?} is not known"),
+        });
+    }
+    let asked = row["options"]["snapshot_choices"].as_array().cloned().unwrap_or_else(|| vec![json!(0)]);
+    let snapshots: Map<String, Value> =
+        asked.iter().map(|asked| (asked.to_string(), aggregator.tool_calls(choice(asked)))).collect();
+    json!({
+        "results": results,
+        "snapshots": snapshots,
+        "has_calls": aggregator.choices().next().is_some(),
+        "supports_parallel": aggregator.supports_parallel_calls(),
+    })
+}
+
+fn rendered(ingested: &Ingested<'_>) -> Value {
+    let deltas: Vec<_> = ingested.deltas.iter().map(ToolCallDelta::to_cumulative).collect();
+    json!({"updated": ingested.updated, "deltas": deltas})
+}
+
+fn blocks(input: &Value) -> Value {
+    let text = input["text"].as_str().expect("a text");
+    let from = input["start_at"].as_u64().unwrap_or(0) as usize;
+    // The rows count in UTF-16 units.
+    let bytes = |units: usize| {
+        let mut counted = 0;
+        let is_before = |(_, character): &(usize, char)| {
+            counted += character.len_utf16();
+            counted <= units
+        };
+        text.char_indices()
+            .take_while(is_before)
+            .last()
+            .map_or(0, |(at, character)| at + character.len_utf8())
+    };
+    let units = |bytes: usize| text[..bytes].encode_utf16().count();
+    let found = use_tool_blocks(text, bytes(from));
+    let blocks: Vec<_> = found
+        .blocks
+        .iter()
+        .map(|block| {
+            let range = block.utf16(text);
+            let fields: Map<String, Value> =
+                block.fields.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+            json!({
+                "name": block.name,
+                "args_text": block.arguments,
+                "index_start": range.start,
+                "index_end": range.end,
+                "fields": fields,
+            })
+        })
+        .collect();
+    json!({"blocks": blocks, "next_pos": units(found.next)})
+}
+
+fn read_reason(raw: &Value) -> Value {
+    match Reason::read(raw.as_str()) {
+        Word::Missing => json!({"reason": null, "unknown": false}),
+        Word::Unknown => json!({"reason": null, "unknown": true}),
+        Word::Known(reason) => json!({"reason": reason, "unknown": false}),
+    }
+}
+
+fn resolve_reason(case: &Value) -> Value {
+    let said: Vec<_> = case["records"]
+        .as_array()
+        .expect("a list of records")
+        .iter()
+        .filter_map(|record| match Reason::read(record[0].as_str()) {
+            Word::Known(reason) => Some((reason, source(record[1].as_str().unwrap_or("")))),
+            Word::Missing | Word::Unknown => None,
+        })
+        .collect();
+    let calls = match (case["has_tool_calls"] == true, case["has_function_call"] == true) {
+        (true, _) => Calls::Tools,
+        (false, true) => Calls::Function,
+        (false, false) => Calls::None,
+    };
+    let (reason, source) = resolve(&said, calls);
+    json!({"reason": reason, "source": source})
+}
+
+fn source(name: &str) -> Source {
+    match name {
+        "token_count" => Source::TokenCount,
+        "stream_idle_timeout" => Source::StreamIdleTimeout,
+        "tool_cutoff" => Source::ToolCutoff,
+        "provider" => Source::Provider,
+        "task_complete" => Source::TaskComplete,
+        "finalizer" => Source::Finalizer,
+        _ => Source::Fallback,
+    }
+}
+
+fn stop(case: &Value) -> Value {
+    let mode = match (case["enforce"] == true, case["mode"].as_str()) {
+        (false, _) => StopMode::Off,
+        (true, Some("first")) => StopMode::First,
+        (true, _) => StopMode::Burst,
+    };
+    let count = |key: &str| case[key].as_u64().map(|count| count as usize);
+    let policy = StopPolicy { mode, limit: count("max").unwrap_or(0) };
+    let in_choice = count("choice").and(count("choice_count"));
+    json!({"cut_now": policy.stops_now(count("total").unwrap_or(0), in_choice)})
+}
