@@ -1,59 +1,367 @@
-//! Dialects against recorded rows and against the laws.
+//! Dialects against their own data, against the laws, and against recorded rows of other parsers.
 
+#[path = "dialects/aside.rs"]
+mod aside;
 #[path = "dialects/laws.rs"]
 mod laws;
 #[path = "dialects/rows.rs"]
 mod rows;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use callweave::dialect::{
+    Dialect, Extraction, Extractor, Form, Matched, Matcher, Options, Registry, Stage, Start, Tools,
+};
+use callweave::event::{BlockId, BlockKind, Body, CallKind, Event, FinishReason, NoticeCode, Sink};
+use serde_json::{Value, json};
+
+fn data() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/dialect"))
+}
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut folders: Vec<_> =
+        entries.map(|entry| entry.expect("readable").path()).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    folders
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).expect("a name")
+}
+
+/// The options of a data case: the dialect by its folder, tools and starting state by its files.
+fn options(dialect: &str, case: &Path) -> Options {
+    let mut options = Options::new(dialect).expect("a dialect of that name");
+    let tools = fs::read_to_string(case.join("tools.json")).ok();
+    let tools =
+        tools.unwrap_or_else(|| fs::read_to_string(data().join("tools.json")).expect("default tools"));
+    options = options.tools(Tools::from_json(&serde_json::from_str(&tools).expect("tools are JSON")));
+    if let Ok(start) = fs::read_to_string(case.join("starting_in.txt")) {
+        options =
+            options.starting_in(if start.trim() == "reasoning" { Start::Reasoning } else { Start::Text });
+    }
+    options
+}
 
 #[test]
-fn rows_of_other_parsers() {
-    for file in ["dialects.jsonl", "reasoning.jsonl"] {
-        let Some(rows) = rows::load(file) else {
-            println!("skipped: no shared vectors");
-            return;
-        };
-        let only = std::env::var("ONLY").ok();
-        let mut board: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-        for row in rows.iter().filter(|row| only.as_ref().is_none_or(|only| only == row.format())) {
-            if callweave::dialect::Options::new(row.format()).is_err() {
-                board.entry("~missing".to_owned()).or_default().1 += 1;
-                continue;
+fn own_data() {
+    let names: BTreeSet<String> = Registry::builtin()
+        .dialects()
+        .iter()
+        .map(|dialect| dialect.name.clone())
+        .chain(["auto".into()])
+        .collect();
+    let held: BTreeSet<String> = folders(&data()).iter().map(|path| name_of(path).to_owned()).collect();
+    assert_eq!(names, held, "the dialect table and the data folders disagree");
+    let bless = std::env::var_os("BLESS").is_some();
+    for folder in folders(&data()) {
+        let cases = folders(&folder);
+        assert!(!cases.is_empty(), "{} has no case", folder.display());
+        for case in cases {
+            let text = fs::read_to_string(case.join("input.txt")).expect("an input");
+            let options = options(name_of(&folder), &case);
+            let events = laws::check(&text, &options)
+                .unwrap_or_else(|difference| panic!("{}: {difference}", case.display()));
+            laws::check_prefixes(&text, &options);
+            let mut lines = String::new();
+            for event in &events {
+                lines.push_str(&serde_json::to_string(event).expect("an event is JSON"));
+                lines.push('\n');
             }
-            let options = row.options();
-            let text = row.text("text").expect("text");
-            if let Err(difference) = laws::check(text, &options) {
-                panic!("row {} {}: {difference}\n{text:?}", row.number, row.format());
-            }
-            let found = row.extract();
-            if !row.counts() {
-                continue;
-            }
-            let score = board.entry(row.format().to_owned()).or_default();
-            score.1 += 1;
-            match row.difference(&found) {
-                None => score.0 += 1,
-                Some(difference) => {
-                    if std::env::var("SHOW").is_ok() {
-                        println!(
-                            "#{} {} {}\n  text {:?}\n  want {} | c {} | r {}\n  got  {difference}",
-                            row.number,
-                            row.format(),
-                            row.text("name").unwrap_or_default(),
-                            text,
-                            row.value["expected_calls"],
-                            row.value["expected_content"],
-                            row.value["expected_reasoning"]
-                        );
-                    }
+            let message =
+                serde_json::to_string_pretty(&Extraction::of(&text, &options)).expect("JSON") + "\n";
+            for (file, found) in [("events.jsonl", lines), ("message.json", message)] {
+                let path = case.join(file);
+                if bless {
+                    fs::write(&path, found).expect("writable");
+                } else {
+                    let expected = fs::read_to_string(&path).unwrap_or_default();
+                    assert_eq!(found, expected, "{} (BLESS=1 writes it)", path.display());
                 }
             }
         }
-        let (good, all) = board.values().fold((0, 0), |sum, score| (sum.0 + score.0, sum.1 + score.1));
-        for (format, (good, all)) in &board {
-            println!("{format:20} {good:4} / {all:4}");
-        }
-        println!("{file}: {good} / {all}");
     }
+}
+
+/// How the rows of one file score: as they stand, and once those are set aside that contradict the
+/// design or each other.
+fn score(file: &str, worst: (f64, f64)) {
+    let Some(rows) = rows::load(file) else {
+        println!("skipped: the shared vectors are not here");
+        return;
+    };
+    let mut board = rows::Board::default();
+    for row in &rows {
+        let text = row.text("text").expect("a row has a text");
+        if let Err(difference) = laws::check(text, &row.options()) {
+            panic!("row {} {}: {difference}\n{text:?}", row.number, row.format());
+        }
+        if row.counts() {
+            let difference = row.difference(&row.extract());
+            board.add(row, difference, aside::reason(row));
+        }
+    }
+    println!("{board}");
+    let (stands, aside) = board.shares();
+    assert!(stands >= worst.0, "{file}: {stands:.3} as they stand");
+    assert!(aside >= worst.1, "{file}: {aside:.3} without those set aside");
+}
+
+#[test]
+fn rows_with_calls() {
+    score("dialects.jsonl", (0.86, 0.99));
+}
+
+#[test]
+fn rows_with_thoughts() {
+    score("reasoning.jsonl", (0.92, 0.99));
+}
+
+#[test]
+fn every_format_of_the_rows_is_a_name() {
+    for file in ["dialects.jsonl", "reasoning.jsonl"] {
+        for row in rows::load(file).into_iter().flatten() {
+            assert!(Registry::builtin().find(row.format()).is_some(), "{}", row.format());
+        }
+    }
+}
+
+const LONG: usize = 100_000;
+
+#[test]
+fn argument_text_streams_in_every_dialect() {
+    for dialect in Registry::builtin().dialects() {
+        let tools =
+            json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
+        let options = Options::with_dialects(vec![dialect.clone()]).tools(Tools::from_json(&tools));
+        let (before, after) = dialect.example.split_once("Oslo").expect("every example asks about Oslo");
+        let text = format!("{before}{}{after}", "q".repeat(LONG));
+        let mut extractor = Extractor::new(&options);
+        let (mut first, mut sent, mut held, mut shown) = (None, 0, 0, 0);
+        for delta in text.as_bytes().chunks(4).map(|chunk| std::str::from_utf8(chunk)) {
+            // Cuts inside a character are not text; the example's own markers may hold some.
+            let Ok(delta) = delta else { break };
+            sent += delta.len();
+            let mut sink = |event: Event<'_>| {
+                if let Body::Delta { text, .. } = &event.body {
+                    shown += text.bytes().filter(|&byte| byte == b'q').count();
+                }
+            };
+            extractor.push(delta, &mut sink);
+            if first.is_none() && shown > 0 {
+                first = Some(sent);
+            }
+            if sent > before.len() + 200 && sent < before.len() + LONG {
+                held = held.max(sent.saturating_sub(before.len() + shown));
+            }
+        }
+        if sent < text.len() {
+            continue;
+        }
+        let first = first.unwrap_or_else(|| panic!("{}: no argument text", dialect.name));
+        assert!(first <= before.len() + 64, "{}: the first delta comes after {first} bytes", dialect.name);
+        assert!(held <= 64, "{}: {held} bytes are held back", dialect.name);
+    }
+}
+
+#[test]
+fn examples_are_found_without_naming_the_dialect() {
+    let tools = Tools::from_json(&json!([{"name": "get_weather"}]));
+    let auto = Options::new("auto").expect("auto").tools(tools);
+    for dialect in Registry::builtin().dialects() {
+        let found = Extraction::of(&format!("I will look.\n{}", dialect.example), &auto);
+        let calls: Vec<_> =
+            found.calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
+        let arguments =
+            calls.first().and_then(|(_, arguments)| serde_json::from_str::<Value>(arguments).ok());
+        let is_channel = dialect.channels.is_some() && dialect.name != "harmony";
+        if is_channel {
+            // Its headers are too short to be told from prose.
+            continue;
+        }
+        assert_eq!(arguments, Some(json!({"city": "Oslo"})), "{}: {found:?}", dialect.name);
+        assert_eq!(calls[0].0, "get_weather", "{}", dialect.name);
+    }
+}
+
+#[test]
+fn prose_stays_prose() {
+    let auto = Options::new("auto").expect("auto");
+    for text in [
+        "A list [like this](http://example.org/a(b)) and {\"name\": \"Ada\", \"age\": 36} as data.",
+        "Use `<b>` tags, x < y, [1, 2, 3] and f(x)=2 as in [f(x)].",
+        "```json\n{\"city\": \"Oslo\"}\n```\nThat is the file.",
+        "The action: look around.",
+    ] {
+        let found = Extraction::of(text, &auto);
+        assert_eq!((found.calls.len(), found.content.as_str()), (0, text), "{found:?}");
+    }
+}
+
+#[test]
+fn models_speak_their_dialects() {
+    let registry = Registry::builtin();
+    for (model, name) in [
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3_coder"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi_k2"),
+        ("deepseek-ai/DeepSeek-V3.1", "deepseek_v31"),
+        ("openai/gpt-oss-120b", "harmony"),
+        ("zai-org/GLM-4.7", "glm47"),
+    ] {
+        assert_eq!(registry.for_model(model).map(|dialect| dialect.name.as_str()), Some(name), "{model}");
+    }
+    let mut own = registry.clone();
+    own.add(Dialect::new("ours").models(["kimi-k2-thinking-ours"]));
+    assert_eq!(own.for_model("x/kimi-k2-thinking-ours-1").map(|dialect| dialect.name.as_str()), Some("ours"));
+}
+
+#[test]
+fn a_dialect_can_be_read_from_a_file() {
+    let dialect: Dialect = serde_json::from_value(json!({
+        "name": "percent",
+        "thoughts": [{"open": "%think", "close": "%answer"}],
+        "forms": [{"open": "%call", "close": "%end", "body": {"json": {}}}],
+    }))
+    .expect("a dialect");
+    let text = "%think hm %answer Yes. %call {\"name\": \"look\", \"arguments\": {\"at\": 1}} %end ok";
+    let options = Options::with_dialects(vec![dialect]);
+    laws::check(text, &options).expect("the laws hold");
+    let found = Extraction::of(text, &options);
+    assert_eq!((found.reasoning.trim(), found.content.as_str()), ("hm", "Yes.  ok"));
+    assert_eq!(found.calls[0].arguments, "{\"at\": 1}");
+}
+
+#[test]
+fn a_failing_matcher_is_left_out() {
+    let hermes = Registry::builtin().find("hermes").expect("hermes").clone();
+    let bad =
+        Dialect::new("bad").form(Form::matched(Matcher::new("bad", |_| panic!("no"))).between("@@", "@@"));
+    let wild = |text: &str| {
+        vec![Matched { start: 5, end: text.len() + 9, name: "x".into(), arguments: String::new() }]
+    };
+    let nonsense = Dialect::new("nonsense").form(Form::matched(Matcher::new("nonsense", wild)));
+    let text = "a @@b@@ <tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>";
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let found = [vec![hermes.clone(), bad], vec![hermes, nonsense]]
+        .map(|dialects| Extraction::of(text, &Options::with_dialects(dialects)));
+    std::panic::set_hook(hook);
+    for found in found {
+        assert_eq!(found.calls.len(), 1, "{found:?}");
+        assert!(found.content.starts_with("a @@b@@"), "{found:?}");
+        assert!(found.notices.iter().any(|notice| notice.code == NoticeCode::Matcher), "{found:?}");
+    }
+}
+
+#[test]
+fn a_matcher_without_markers_sees_the_whole_text() {
+    let find = |text: &str| {
+        let Some(start) = text.find("CALL ") else { return Vec::new() };
+        let name = text[start + 5..].split(' ').next().unwrap_or_default();
+        let end = start + 5 + name.len();
+        vec![Matched { start, end, name: name.to_owned(), arguments: "{\"a\":1}".to_owned() }]
+    };
+    let dialect = Dialect::new("shouted").form(Form::matched(Matcher::new("shouted", find)));
+    let options =
+        Options::with_dialects(vec![dialect, Registry::builtin().find("hermes").expect("it").clone()]);
+    let text = "First CALL look now. <tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
+    laws::check(text, &options).expect("the laws hold");
+    let found = Extraction::of(text, &options);
+    let names: Vec<_> = found.calls.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!((names, found.content.trim()), (vec!["look", "b"], "First  now."));
+}
+
+#[test]
+fn positions_cover_a_call_and_its_markers() {
+    let text = "a <tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call> c";
+    let found = Extraction::of(text, &Options::new("hermes").expect("hermes"));
+    let span = found.calls[0].span;
+    let cut = &text[span.start as usize..span.end as usize];
+    assert!(cut.starts_with("<tool_call>") && cut.ends_with("</tool_call>"), "{cut}");
+}
+
+#[test]
+fn the_prompt_tells_where_the_text_begins() {
+    let options = || Options::new("hermes").expect("hermes");
+    let found = Extraction::of("hm</think>yes", &options().after_prompt("<|im_start|>assistant\n<think>\n"));
+    assert_eq!((found.reasoning.as_str(), found.content.as_str()), ("hm", "yes"));
+    let found = Extraction::of("yes", &options().after_prompt("<think>\n\n</think>\n\n"));
+    assert_eq!(found.content, "yes");
+}
+
+fn staged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
+    let mut out = Vec::new();
+    let mut stage = Stage::new(&Options::new("hermes").expect("hermes"), &mut out);
+    for event in events {
+        stage.put(event);
+    }
+    stage.finish();
+    laws::check_grammar(&out);
+    out
+}
+
+fn text_block(choice: u32, block: u32, pieces: &[&'static str]) -> Vec<Event<'static>> {
+    let block = BlockId(block);
+    let mut events = vec![Event::new(choice, Body::BlockStart { block, kind: BlockKind::Text })];
+    events.extend(pieces.iter().map(|&piece| Event::new(choice, Body::Delta { block, text: piece.into() })));
+    events.push(Event::new(choice, Body::BlockEnd { block, completion: Default::default() }));
+    events
+}
+
+#[test]
+fn the_stage_reads_the_text_of_each_choice() {
+    let call = ["x<tool_", "call>{\"name\": \"look\", \"arguments\": {}}</tool_call>"];
+    let mut events = text_block(0, 0, &call);
+    events.extend(text_block(1, 1, &["plain"]));
+    for choice in [0, 1] {
+        events.push(Event::new(choice, Body::Finish { reason: FinishReason::Stop, raw: None }));
+    }
+    let out = staged(events);
+    let reasons: Vec<_> = out
+        .iter()
+        .filter_map(|event| match event.body {
+            Body::Finish { reason, .. } => Some((event.choice, reason)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons, [(0, FinishReason::ToolCalls), (1, FinishReason::Stop)]);
+    let calls = out
+        .iter()
+        .filter(|event| matches!(&event.body, Body::BlockStart { kind: BlockKind::ToolCall { .. }, .. }));
+    assert_eq!(calls.map(|event| event.choice).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn the_stage_stops_reading_once_the_protocol_calls() {
+    let mut events = text_block(0, 0, &["one <tool_call>"]);
+    let name = "native".into();
+    let kind = BlockKind::ToolCall { id: None, name, index: None, call: CallKind::Function };
+    events.push(Event::new(0, Body::BlockStart { block: BlockId(1), kind }));
+    events.push(Event::new(0, Body::BlockEnd { block: BlockId(1), completion: Default::default() }));
+    events.extend(text_block(0, 2, &["<tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>"]));
+    let out = staged(events);
+    let calls = out
+        .iter()
+        .filter(|event| matches!(&event.body, Body::BlockStart { kind: BlockKind::ToolCall { .. }, .. }))
+        .count();
+    assert_eq!(calls, 1);
+}
+
+#[test]
+fn many_calls_in_one_piece_cost_as_much_as_many_pieces() {
+    let call = "<tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"the sky\"}}</tool_call>\n";
+    let options = Options::new("hermes").expect("hermes");
+    let time = |count: usize| {
+        let text = call.repeat(count);
+        let start = std::time::Instant::now();
+        assert_eq!(Extraction::of(&text, &options).calls.len(), count);
+        start.elapsed().as_secs_f64() / count as f64
+    };
+    time(100);
+    let (few, many) = (time(800), time(8000));
+    assert!(many < few * 4.0, "per call: {few:e} s for 800, {many:e} s for 8000");
 }

@@ -30,6 +30,8 @@ pub(super) struct Grammar {
     pub(super) begins_with: Option<&'static str>,
     /// Whether a message goes on until it is ended, whatever it holds.
     pub(super) is_quoting: bool,
+    /// Whether its headers cannot be mistaken for anything else.
+    pub(super) is_distinct: bool,
     /// What a header says.
     pub(super) route: fn(&str, &Tools) -> Route,
 }
@@ -63,6 +65,7 @@ impl Channels {
                 ends: &["<|end|>", "<|return|>", "<|call|>"],
                 begins_with: Some("to="),
                 is_quoting: false,
+                is_distinct: true,
                 route: harmony,
             },
             Self::Muse => &Grammar {
@@ -71,6 +74,7 @@ impl Channels {
                 ends: &["<|eom|>", "<|eot|>"],
                 begins_with: Some("to="),
                 is_quoting: true,
+                is_distinct: false,
                 route: muse,
             },
             Self::Functionary => &Grammar {
@@ -79,6 +83,7 @@ impl Channels {
                 ends: &[],
                 begins_with: Some(""),
                 is_quoting: false,
+                is_distinct: false,
                 route: functionary,
             },
         }

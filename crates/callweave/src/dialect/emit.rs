@@ -30,10 +30,6 @@ impl Emitter {
         Self { choice, ..Self::default() }
     }
 
-    pub(super) fn offset(&self) -> u64 {
-        self.offset
-    }
-
     /// Whether no block has been opened yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.next_block == 0
@@ -88,6 +84,7 @@ impl Emitter {
 
     pub(super) fn markup(&mut self, text: &str, sink: &mut EventSink<'_>) {
         if !text.is_empty() {
+            self.settle_debt(sink);
             let source = self.advance(text.len());
             self.put(source, Body::Markup { text: Cow::Borrowed(text) }, sink);
         }
@@ -136,8 +133,18 @@ impl Emitter {
         }
     }
 
+    /// Bytes that made no argument text after all are syntax.
+    fn settle_debt(&mut self, sink: &mut EventSink<'_>) {
+        let debt = std::mem::take(&mut self.debt);
+        if debt > 0 {
+            let source = Span { start: self.offset - debt, end: self.offset };
+            self.put(source, Body::Markup { text: Cow::Borrowed("") }, sink);
+        }
+    }
+
     /// Ends the block that is open, if any.
     pub(super) fn end(&mut self, completion: Completion, sink: &mut EventSink<'_>) {
+        self.settle_debt(sink);
         if let Some((block, _)) = self.open.take() {
             self.put(Span::default(), Body::BlockEnd { block, completion }, sink);
         }

@@ -11,7 +11,8 @@ use super::bodies::{After, Compiled, Context, Reader, Token};
 use super::channel::{LONGEST_HEADER, Route};
 use super::emit::Emitter;
 use super::markers::{Found, Markers};
-use super::plan::{Live, Meaning, Plan};
+use super::matcher::{Matched, Matcher};
+use super::plan::{Live, Meaning, Opener, Plan};
 use super::spec::{Body, Start};
 use super::tools::Tools;
 use crate::event::{CallKind, Completion, EventSink, NoticeCode, Span};
@@ -47,6 +48,7 @@ struct Run {
     name: String,
     id: String,
     scratch: String,
+    complaint: Option<String>,
 }
 
 #[derive(Debug)]
@@ -63,9 +65,10 @@ enum State {
         form: usize,
         reader: Reader,
     },
-    /// Right after a body of this form.
+    /// Right after a body of this form; whether a closer has come.
     After {
         form: usize,
+        is_closed: bool,
     },
 }
 
@@ -102,7 +105,9 @@ impl Place {
 
 #[derive(Debug)]
 struct Opening {
-    /// Where the body begins: after white space and opener.
+    /// How long the white space before the opener is, and the opener.
+    before: (usize, usize),
+    /// Where the body begins.
     start: usize,
     /// How far the reader has come from there.
     at: usize,
@@ -168,6 +173,7 @@ impl Engine {
             name: String::new(),
             id: String::new(),
             scratch: String::new(),
+            complaint: None,
         };
         Self { plan, run }
     }
@@ -181,6 +187,38 @@ impl Engine {
             at += taken;
         }
         at
+    }
+
+    /// Shows calls that a matcher found in the whole text; what stands between them is read as usual.
+    pub(super) fn read_around(&mut self, text: &str, calls: &[Matched], sink: &mut EventSink<'_>) {
+        let mut at = 0;
+        for call in calls {
+            self.read(&text[at..call.start], true, sink);
+            let run = &mut self.run;
+            run.name.clone_from(&call.name);
+            run.emitter.call(&call.name, "", CallKind::Function, 0, sink);
+            run.flag_unknown(sink);
+            let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
+            run.emitter.argument(arguments, call.end - call.start, sink);
+            run.emitter.end(Completion::Whole, sink);
+            run.state = State::Prose(Place::Text);
+            run.open_gap(false);
+            at = call.end;
+        }
+        self.read(&text[at..], true, sink);
+    }
+
+    /// Tells of a matcher that failed.
+    pub(super) fn complain(&mut self, detail: String, sink: &mut EventSink<'_>) {
+        self.run.emitter.notice(NoticeCode::Matcher, detail, sink);
+    }
+
+    /// The matchers that are to be given the whole text.
+    pub(super) fn whole_text_matchers(&self) -> impl Iterator<Item = &Matcher> {
+        self.plan.forms.iter().filter_map(|compiled| match &compiled.form.body {
+            Body::Matched(matcher) if compiled.form.open.is_empty() => Some(matcher),
+            _ => None,
+        })
     }
 
     /// Ends what is open. All text must have been read as the last.
@@ -207,6 +245,7 @@ impl Run {
                     name: &mut self.name,
                     id: &mut self.id,
                     scratch: &mut self.scratch,
+                    complaint: &mut self.complaint,
                     is_last,
                 };
                 let token = reader.next(text, &mut context);
@@ -221,9 +260,9 @@ impl Run {
                 self.header(plan, is_given, text, is_last, sink)
             }
             State::Opening(_) => self.opening(plan, text, is_last, sink),
-            State::After { form } => {
-                let form = *form;
-                self.after(plan, form, text, is_last, sink)
+            State::After { form, is_closed } => {
+                let (form, is_closed) = (*form, *is_closed);
+                self.after(plan, form, is_closed, text, is_last, sink)
             }
         }
     }
@@ -291,7 +330,7 @@ impl Run {
     }
 
     fn visible(&mut self, words: &str, sink: &mut EventSink<'_>) {
-        if !self.has_text && !self.continues.is_empty() {
+        if self.emitter.is_untouched() && !self.continues.is_empty() {
             self.emitter.text_of_prompt(&self.continues, sink);
         }
         self.has_text = true;
@@ -327,11 +366,14 @@ impl Run {
         let whole = space + len;
         match meaning {
             Meaning::Open(opener) => {
-                let which = &live.openers[opener];
-                let form = which.forms[0];
-                let start = if which.is_part_of_body { space } else { whole };
+                let form = live.openers[opener].forms[0].form;
                 let reader = Reader::new(&plan.forms[form].form);
-                self.open(start, Some((opener, 0)), form, reader, place);
+                self.open((space, len), Some((opener, 0)), form, reader, place);
+                if live.openers[opener].forms[0].is_part_of_body
+                    && let State::Opening(opening) = &mut self.state
+                {
+                    opening.start = space;
+                }
                 return Step::Took(0);
             }
             Meaning::Header => {
@@ -425,6 +467,7 @@ impl Run {
             self.state = State::Prose(Place::Text);
             return Step::Took(cut.min(text.len()));
         };
+        self.dialect = Some(messages.dialect);
         let header = &text[..len];
         let prefix =
             if is_given { None } else { grammar.starts.iter().find(|start| header.starts_with(**start)) };
@@ -470,7 +513,7 @@ impl Run {
 
     fn open(
         &mut self,
-        start: usize,
+        before: (usize, usize),
         opener: Option<(usize, usize)>,
         form: usize,
         reader: Reader,
@@ -478,8 +521,10 @@ impl Run {
     ) {
         self.log.clear();
         self.id.clear();
+        let start = before.0 + before.1;
         let (at, has_name, arguments) = (0, false, 0);
-        self.state = State::Opening(Opening { start, at, opener, form, reader, place, has_name, arguments });
+        self.state =
+            State::Opening(Opening { before, start, at, opener, form, reader, place, has_name, arguments });
     }
 
     fn opening(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
@@ -493,6 +538,7 @@ impl Run {
                 name: &mut self.name,
                 id: &mut self.id,
                 scratch: &mut self.scratch,
+                complaint: &mut self.complaint,
                 is_last,
             };
             let token = opening.reader.next(&text[from..], &mut context);
@@ -528,7 +574,7 @@ impl Run {
                     // The body had no further call.
                     let (form, len) = (opening.form, opening.at);
                     self.emitter.markup(&text[..len], sink);
-                    self.state = State::After { form };
+                    self.state = State::After { form, is_closed: false };
                     self.open_gap(false);
                     return Step::Took(len);
                 }
@@ -555,6 +601,9 @@ impl Run {
     fn give_up(&mut self, plan: &Plan, text: &str, sink: &mut EventSink<'_>) -> Step {
         let State::Opening(opening) = &mut self.state else { return Step::Wait };
         self.log.clear();
+        if let Some(complaint) = self.complaint.take() {
+            self.emitter.notice(NoticeCode::Matcher, complaint, sink);
+        }
         let place = opening.place;
         let Some((opener, turn)) = opening.opener else {
             self.emitter.notice(
@@ -567,8 +616,13 @@ impl Run {
             return Step::Took(0);
         };
         let opener = &plan.live(self.dialect).openers[opener];
-        if let Some(&form) = opener.forms.get(turn + 1) {
+        let (space, len) = opening.before;
+        // Under an opener that stays open, only its own form goes on.
+        let is_first = len > 0;
+        if let Some(&candidate) = opener.forms.get(turn + 1).filter(|_| is_first) {
+            let form = candidate.form;
             opening.opener = opening.opener.map(|(opener, turn)| (opener, turn + 1));
+            opening.start = if candidate.is_part_of_body { space } else { space + len };
             opening.form = form;
             opening.reader = Reader::new(&plan.forms[form].form);
             opening.at = 0;
@@ -576,11 +630,8 @@ impl Run {
             opening.arguments = 0;
             return Step::Took(0);
         }
-        let mut len = opening.start;
-        if opener.is_part_of_body {
-            len += text[len..].chars().next().map_or(0, char::len_utf8);
-        }
-        let space = if self.is_gap { self.gap(&text[..len]) } else { 0 };
+        let len = space + len;
+        let space = if self.is_gap { space } else { 0 };
         self.state = State::Prose(place);
         self.words(&text[..len], space, place, sink);
         Step::Took(len)
@@ -697,7 +748,7 @@ impl Run {
                 else {
                     return Step::Wait;
                 };
-                self.open(0, None, form, reader, Place::Text);
+                self.open((0, 0), None, form, reader, Place::Text);
             }
             Token::Odd(detail) => {
                 self.was_odd = true;
@@ -709,7 +760,7 @@ impl Run {
                     self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
                 }
                 self.end_call(Completion::Cut, sink);
-                self.state = State::After { form };
+                self.state = State::After { form, is_closed: false };
                 self.open_gap(false);
             }
         }
@@ -728,6 +779,7 @@ impl Run {
         &mut self,
         plan: &Plan,
         form: usize,
+        is_closed: bool,
         text: &str,
         is_last: bool,
         sink: &mut EventSink<'_>,
@@ -748,25 +800,30 @@ impl Run {
             self.gap_seen = 0;
             return Step::Took(space + 3);
         }
+        let live = plan.live(self.dialect);
+        let opens = match live.text.starting(rest, is_last) {
+            Found::Perhaps(_) => return Step::Wait,
+            Found::Marker { len, meaning: Meaning::Open(_), .. } => len,
+            _ => 0,
+        };
         match compiled.after.starting(rest, is_last) {
             Found::Perhaps(_) => return Step::Wait,
-            Found::Marker { len, meaning, .. } => {
+            Found::Marker { len, meaning, .. } if len >= opens && !(is_closed && is_fence(rest)) => {
                 self.emitter.markup(&text[..space + len], sink);
                 self.gap_seen = 0;
-                debug_assert!(matches!(meaning, After::Close | After::Separator));
+                self.state = State::After { form, is_closed: is_closed || meaning == After::Close };
                 return Step::Took(space + len);
             }
-            Found::Nothing => {}
+            _ => {}
         }
         let goes_on = match compiled.form.body {
             Body::Json(_) => rest.starts_with('{') || rest.starts_with('['),
             _ => false,
         };
-        let live = plan.live(self.dialect);
-        let own = live.openers.iter().position(|opener| opener.forms.contains(&form));
-        if goes_on && let Some(opener) = own {
-            let turn = live.openers[opener].forms.iter().position(|&other| other == form).unwrap_or(0);
-            self.open(space, Some((opener, turn)), form, Reader::new(&compiled.form), Place::Text);
+        let is_own = |opener: &Opener| opener.forms.iter().position(|other| other.form == form);
+        let own = live.openers.iter().enumerate().find_map(|(at, opener)| Some((at, is_own(opener)?)));
+        if goes_on && let Some((opener, turn)) = own {
+            self.open((space, 0), Some((opener, turn)), form, Reader::new(&compiled.form), Place::Text);
             return Step::Took(0);
         }
         self.has_fence = false;
@@ -774,4 +831,9 @@ impl Run {
         self.open_gap(false);
         Step::Took(0)
     }
+}
+
+/// Whether `text` begins with a fence: the same marker opens and closes, so one too many opens again.
+fn is_fence(text: &str) -> bool {
+    text.starts_with("```") || text.starts_with("~~~")
 }

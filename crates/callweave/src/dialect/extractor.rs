@@ -1,8 +1,9 @@
 //! Text deltas in, events out.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::engine::Engine;
+use super::matcher::Matched;
 use super::plan::Plan;
 use super::registry::Registry;
 use super::spec::{CallsInThoughts, Dialect, Start};
@@ -25,6 +26,8 @@ pub struct Options {
     starting_in: Option<Start>,
     calls_in_thoughts: Option<CallsInThoughts>,
     choice: u32,
+    /// The dialects made ready, once somebody needs them; shared by all clones.
+    plan: Arc<OnceLock<Arc<Plan>>>,
 }
 
 impl Options {
@@ -35,7 +38,14 @@ impl Options {
 
     /// Reads these dialects: the text decides if there are several.
     pub fn with_dialects(dialects: Vec<Dialect>) -> Self {
-        Self { dialects, tools: Arc::default(), starting_in: None, calls_in_thoughts: None, choice: 0 }
+        Self {
+            dialects,
+            tools: Arc::default(),
+            starting_in: None,
+            calls_in_thoughts: None,
+            choice: 0,
+            plan: Arc::default(),
+        }
     }
 
     /// Declares the tools that the model was told of: their schemas give types to untyped values, and
@@ -79,6 +89,7 @@ impl Options {
     #[must_use]
     pub fn calls_in_thoughts(mut self, rule: CallsInThoughts) -> Self {
         self.calls_in_thoughts = Some(rule);
+        self.plan = Arc::default();
         self
     }
 
@@ -95,7 +106,8 @@ impl Options {
     }
 
     pub(super) fn plan(&self) -> Arc<Plan> {
-        Arc::new(Plan::new(self.dialects.clone(), self.calls_in_thoughts))
+        let build = || Arc::new(Plan::new(self.dialects.clone(), self.calls_in_thoughts));
+        Arc::clone(self.plan.get_or_init(build))
     }
 
     pub(super) fn engine(&self, plan: Arc<Plan>, choice: u32) -> Engine {
@@ -109,22 +121,27 @@ pub struct Extractor {
     engine: Engine,
     /// What has come and is not accounted for yet.
     held: String,
+    /// Whether matchers are to be given the whole text, so that nothing is read before its end.
+    waits_for_all: bool,
 }
 
 impl Extractor {
     /// An extractor before its text.
     pub fn new(options: &Options) -> Self {
-        Self { engine: options.engine(options.plan(), options.choice), held: String::new() }
+        Self::of(options.engine(options.plan(), options.choice))
     }
 
     pub(super) fn of(engine: Engine) -> Self {
-        Self { engine, held: String::new() }
+        let waits_for_all = engine.whole_text_matchers().next().is_some();
+        Self { engine, held: String::new(), waits_for_all }
     }
 
     /// Reads on. Events come as soon as their meaning is certain.
     #[inline]
     pub fn push(&mut self, delta: &str, sink: &mut EventSink<'_>) {
-        if self.held.is_empty() {
+        if self.waits_for_all {
+            self.held.push_str(delta);
+        } else if self.held.is_empty() {
             let taken = self.engine.read(delta, false, sink);
             if taken < delta.len() {
                 self.held.push_str(&delta[taken..]);
@@ -139,8 +156,35 @@ impl Extractor {
     /// Says that no more text will come, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         let held = std::mem::take(&mut self.held);
-        self.engine.read(&held, true, sink);
+        if self.waits_for_all {
+            self.match_all(&held, sink);
+        } else {
+            self.engine.read(&held, true, sink);
+        }
         self.engine.finish(sink);
+    }
+
+    fn match_all(&mut self, text: &str, sink: &mut EventSink<'_>) {
+        let mut calls: Vec<Matched> = Vec::new();
+        let mut complaints = Vec::new();
+        for matcher in self.engine.whole_text_matchers() {
+            match matcher.find(text) {
+                // What one matcher has found, the next one cannot find again.
+                Ok(found) => {
+                    let is_free = |call: &Matched| {
+                        calls.iter().all(|other| call.end <= other.start || other.end <= call.start)
+                    };
+                    let free: Vec<_> = found.into_iter().filter(is_free).collect();
+                    calls.extend(free);
+                }
+                Err(complaint) => complaints.push(complaint),
+            }
+        }
+        for complaint in complaints {
+            self.engine.complain(complaint, sink);
+        }
+        calls.sort_by_key(|call| call.start);
+        self.engine.read_around(text, &calls, sink);
     }
 
     /// The dialect being read; with several, the one that the text has settled on.

@@ -44,7 +44,9 @@ enum Match {
     Whole(usize),
 }
 
-const HOLES: [(&str, Hole); 2] = [("{suffix}", Hole::Suffix), ("{word}", Hole::Word)];
+/// Stands for an optional `:word` in a marker.
+pub(super) const SUFFIX: &str = "{suffix}";
+const HOLES: [(&str, Hole); 2] = [(SUFFIX, Hole::Suffix), ("{word}", Hole::Word)];
 const LONGEST_WORD: usize = 128;
 
 impl Pattern {

@@ -31,18 +31,22 @@ mod emit;
 mod engine;
 mod extractor;
 mod markers;
+mod matcher;
 mod plan;
 mod registry;
 mod spec;
+mod stage;
 mod table;
 mod tools;
 
 pub use channel::Channels;
 pub use collect::{ExtractedCall, Extraction};
 pub use extractor::{Extractor, Options};
+pub use matcher::{Matched, Matcher};
 pub use registry::Registry;
 pub use spec::{
     Body, Braces, CallsInThoughts, Closer, Dialect, Elements, Fields, Form, Header, HeaderName, Json, Python,
     Start, Tag, Tagged, Thought, Trim, ValueTypes,
 };
+pub use stage::Stage;
 pub use tools::Tools;

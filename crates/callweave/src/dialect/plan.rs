@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::bodies::Compiled;
 use super::channel::Grammar;
-use super::markers::Markers;
+use super::markers::{Markers, SUFFIX};
 use super::spec::{Body, CallsInThoughts, Dialect};
 
 /// One dialect, or several among which the text decides.
@@ -32,6 +32,7 @@ pub(super) struct Live {
 #[derive(Debug)]
 pub(super) struct Messages {
     pub(super) grammar: &'static Grammar,
+    pub(super) dialect: usize,
     /// The form of calls whose name stands in the header.
     pub(super) form: usize,
     pub(super) prose: Markers<Meaning>,
@@ -60,8 +61,14 @@ pub(super) enum Meaning {
 pub(super) struct Opener {
     text: String,
     /// The forms it may open, in the order in which they are tried.
-    pub(super) forms: Vec<usize>,
-    /// Whether the text is part of the body.
+    pub(super) forms: Vec<Candidate>,
+}
+
+/// A form that an opener may open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) form: usize,
+    /// Whether the opener is part of the body.
     pub(super) is_part_of_body: bool,
 }
 
@@ -132,12 +139,13 @@ impl Plan {
             }
         }
         for (which, opener) in openers.iter().enumerate() {
-            if self.dialects[self.forms[opener.forms[0]].dialect].channels.is_none() {
+            if self.dialects[self.forms[opener.forms[0].form].dialect].channels.is_none() {
                 text.add(&opener.text, Meaning::Open(which));
             }
-            let rule =
-                self.rule.unwrap_or(self.dialects[self.forms[opener.forms[0]].dialect].calls_in_thoughts);
-            let is_bare = self.forms[opener.forms[0]].is_bare();
+            let rule = self
+                .rule
+                .unwrap_or(self.dialects[self.forms[opener.forms[0].form].dialect].calls_in_thoughts);
+            let is_bare = self.forms[opener.forms[0].form].is_bare();
             if rule == CallsInThoughts::End && !is_bare {
                 for (_, markers) in &mut thoughts {
                     markers.add(&opener.text, Meaning::Open(which));
@@ -156,13 +164,14 @@ impl Plan {
 
     /// The markers of the first grammar of channels.
     fn messages(&self, is_in: &dyn Fn(usize) -> bool, openers: &[Opener]) -> Option<Messages> {
-        let (index, channels) = self
+        let is_open = self.dialects.iter().enumerate().filter(|(index, _)| is_in(*index)).count() > 1;
+        let (index, grammar) = self
             .dialects
             .iter()
             .enumerate()
             .filter(|(index, _)| is_in(*index))
-            .find_map(|(index, dialect)| dialect.channels.map(|channels| (index, channels)))?;
-        let grammar = channels.grammar();
+            .filter_map(|(index, dialect)| Some((index, dialect.channels?.grammar())))
+            .find(|(_, grammar)| grammar.is_distinct || !is_open)?;
         let form = self.forms.iter().position(|compiled| compiled.dialect == index)?;
         let mut prose = Markers::new();
         for end in grammar.ends {
@@ -178,24 +187,31 @@ impl Plan {
             calls.add(start, Meaning::Header);
         }
         for (which, opener) in openers.iter().enumerate() {
-            if self.forms[opener.forms[0]].dialect == index {
+            if self.forms[opener.forms[0].form].dialect == index {
                 calls.add(&opener.text, Meaning::Open(which));
             }
         }
-        Some(Messages { grammar, form, prose, calls })
+        Some(Messages { grammar, dialect: index, form, prose, calls })
     }
 }
 
 fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
-    let mut add = |text: &str, is_part_of_body: bool| {
+    let mut add_one = |text: &str, is_part_of_body: bool| {
         if text.is_empty() {
             return;
         }
+        let candidate = Candidate { form: index, is_part_of_body };
         match openers.iter_mut().find(|opener| opener.text == text) {
-            Some(opener) if opener.is_part_of_body == is_part_of_body => opener.forms.push(index),
-            Some(_) => {}
-            None => openers.push(Opener { text: text.to_owned(), forms: vec![index], is_part_of_body }),
+            Some(opener) => opener.forms.push(candidate),
+            None => openers.push(Opener { text: text.to_owned(), forms: vec![candidate] }),
         }
+    };
+    let mut add = |text: &str, is_part_of_body: bool| {
+        // Without its suffix a tag may be what other dialects use too, so all of them have to be tried.
+        if text.contains(SUFFIX) {
+            add_one(&text.replace(SUFFIX, ""), is_part_of_body);
+        }
+        add_one(text, is_part_of_body);
     };
     for open in &compiled.form.open {
         add(open, false);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 use super::channel::Channels;
+use super::matcher::Matcher;
 
 /// How one family of models writes thoughts and tool calls into its text.
 ///
@@ -115,6 +116,10 @@ pub enum Body {
     Elements(Elements),
     /// One element whose children are the name and the arguments, or fields that become arguments.
     Fields(Fields),
+    /// Whatever a registered function finds. Without markers the function is given the whole text, and
+    /// nothing is shown before its end.
+    #[serde(skip)]
+    Matched(Matcher),
 }
 
 impl Default for Body {
@@ -417,6 +422,11 @@ impl Form {
     /// Calls written as JSON objects with the usual keys.
     pub fn json() -> Self {
         Self::new(Body::Json(Json::default()))
+    }
+
+    /// Calls that a registered function finds.
+    pub fn matched(matcher: Matcher) -> Self {
+        Self::new(Body::Matched(matcher))
     }
 
     /// Puts markers around the body.

@@ -31,6 +31,9 @@ fn merged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
                 _ => false,
             };
             if joined {
+                if last.source.is_empty() {
+                    last.source = event.source;
+                }
                 last.source.end = last.source.end.max(event.source.end);
                 continue;
             }
@@ -73,10 +76,10 @@ pub fn check_conservation(text: &str, events: &[Event<'_>]) {
     spans.sort_by_key(|span| span.start);
     let mut at = 0;
     for span in spans {
-        assert_eq!(span.start, at, "a gap or an overlap before byte {}", span.start);
+        assert_eq!(span.start, at, "a gap or an overlap in {text:?}: {events:#?}");
         at = span.end;
     }
-    assert_eq!(at as usize, text.len(), "the end of the text is not accounted for");
+    assert_eq!(at as usize, text.len(), "the end is not accounted for in {text:?}");
 }
 
 /// Cuts `text` at pseudo-random places.

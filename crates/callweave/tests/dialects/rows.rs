@@ -118,3 +118,69 @@ fn same(one: &Value, other: &Value) -> bool {
         _ => one == other,
     }
 }
+
+/// How rows score, by format.
+#[derive(Default)]
+pub struct Board {
+    formats: std::collections::BTreeMap<String, Score>,
+    lines: Vec<String>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Score {
+    good: usize,
+    all: usize,
+    aside: usize,
+}
+
+impl Board {
+    pub fn add(&mut self, row: &Row, difference: Option<String>, aside: Option<&str>) {
+        let score = self.formats.entry(row.format().to_owned()).or_default();
+        score.all += 1;
+        match (difference, aside) {
+            (None, _) => score.good += 1,
+            (Some(_), Some(_)) => score.aside += 1,
+            (Some(difference), None) => {
+                let name = row.text("name").unwrap_or_default();
+                let text = row.text("text").unwrap_or_default();
+                self.lines.push(format!(
+                    "row {} {} {name}\n  text {text:?}\n  want {} | {} | {}\n  got  {difference}",
+                    row.number,
+                    row.format(),
+                    row.value["expected_calls"],
+                    row.value["expected_content"],
+                    row.value["expected_reasoning"],
+                ));
+            }
+        }
+    }
+
+    /// The share of good rows, of all and of those that were not set aside.
+    pub fn shares(&self) -> (f64, f64) {
+        let sum = self.sum();
+        (sum.good as f64 / sum.all as f64, sum.good as f64 / (sum.all - sum.aside) as f64)
+    }
+
+    fn sum(&self) -> Score {
+        self.formats.values().fold(Score::default(), |sum, score| Score {
+            good: sum.good + score.good,
+            all: sum.all + score.all,
+            aside: sum.aside + score.aside,
+        })
+    }
+}
+
+impl std::fmt::Display for Board {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for line in &self.lines {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "{:22} good   all  set aside", "format")?;
+        for (format, score) in &self.formats {
+            writeln!(f, "{format:22} {:4} {:5} {:10}", score.good, score.all, score.aside)?;
+        }
+        let (sum, (stands, aside)) = (self.sum(), self.shares());
+        write!(f, "{:22} {:4} {:5} {:10}", "all", sum.good, sum.all, sum.aside)?;
+        write!(f, "  {:.1} % as they stand, {:.1} % without those set aside", stands * 100.0, aside * 100.0)
+    }
+}

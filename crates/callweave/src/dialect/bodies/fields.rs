@@ -1,6 +1,7 @@
 //! Calls as one element whose children are fields: `<use_tool><name>…</name><args>{…}</args></use_tool>`.
 
-use super::super::spec::Fields;
+use super::super::spec::{Fields, Json};
+use super::json;
 use super::typed::{self, Prospect};
 use super::value::{Progress, Value};
 use super::{Context, Token, leading_space};
@@ -20,6 +21,8 @@ pub(in super::super) struct Reader {
     /// How many fields have become arguments.
     count: usize,
     has_arguments: bool,
+    /// For a body that is JSON.
+    json: json::Reader,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +40,8 @@ enum At {
     Text,
     /// At the closing tag of a field.
     FieldEnd,
+    /// In a JSON object that holds name and arguments.
+    Json,
     Over(Completion),
     Done,
 }
@@ -55,6 +60,7 @@ impl Reader {
             At::Field => self.field(text, context),
             At::Text => self.text(text, context),
             At::FieldEnd => self.field_end(text, context),
+            At::Json => self.json.next(text, &Json::default(), context),
             At::Over(completion) => {
                 self.at = At::Done;
                 Token::End(completion)
@@ -91,6 +97,10 @@ impl Reader {
         }
         if text.is_empty() {
             return if context.is_last { self.finish(0, Completion::Cut, context) } else { Token::More };
+        }
+        if text.starts_with('{') && !self.has_name && self.count == 0 && !self.has_arguments {
+            self.at = At::Json;
+            return Token::Markup(0);
         }
         if !text.starts_with('<') {
             return if self.has_name { self.finish(0, Completion::Cut, context) } else { Token::Fail };

@@ -236,13 +236,6 @@ impl Reader {
         self.at = At::Done;
         Token::End(if self.value.finish() { Completion::Whole } else { Completion::Cut })
     }
-
-    fn tail(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        // The call is complete: it ends at once, and a fence after it is taken by whoever comes next.
-        let _ = (text, context);
-        self.at = At::Done;
-        Token::End(Completion::Whole)
-    }
 }
 
 fn more_or(context: &Context<'_>, token: Token) -> Token {

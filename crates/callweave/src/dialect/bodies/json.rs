@@ -19,7 +19,9 @@ pub(in super::super) struct Reader {
     has_arguments: bool,
     /// Whether the object has members that say nothing about a call.
     has_others: bool,
+    /// Whether the call has ended and nobody was told yet.
     is_over: bool,
+    is_cut: bool,
     /// For objects that are written as Python writes them.
     literal: Option<Literal>,
 }
@@ -74,7 +76,7 @@ impl Reader {
     pub(super) fn next(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
         if self.is_over {
             self.is_over = false;
-            return Token::End(Completion::Whole);
+            return Token::End(if self.is_cut { Completion::Cut } else { Completion::Whole });
         }
         match self.at {
             At::Argument => return self.argument(text, context),
@@ -288,12 +290,9 @@ impl Reader {
             Piece::More if !text.is_empty() => Token::Markup(text.len()),
             Piece::More => {
                 literal.close(context.scratch);
-                self.has_arguments = true;
-                self.at = At::Key;
-                self.stack.clear();
                 self.has_name = false;
                 self.at = At::Done;
-                self.is_over = true;
+                (self.is_over, self.is_cut) = (true, true);
                 Token::Converted(0)
             }
             Piece::Took(len) => {

@@ -10,6 +10,7 @@ mod fields;
 mod header;
 mod json;
 mod literal;
+mod matched;
 mod python;
 mod tagged;
 mod typed;
@@ -52,6 +53,8 @@ pub(super) struct Context<'c> {
     pub(super) name: &'c mut String,
     pub(super) id: &'c mut String,
     pub(super) scratch: &'c mut String,
+    /// What is to be told about a matcher that failed.
+    pub(super) complaint: &'c mut Option<String>,
     /// Whether no more text will come.
     pub(super) is_last: bool,
 }
@@ -108,6 +111,7 @@ pub(super) enum Reader {
     Braces(braces::Reader),
     Elements(elements::Reader),
     Fields(fields::Reader),
+    Matched(matched::Reader),
 }
 
 impl Reader {
@@ -120,6 +124,7 @@ impl Reader {
             Body::Braces(_) => Self::Braces(braces::Reader::default()),
             Body::Elements(_) => Self::Elements(elements::Reader::default()),
             Body::Fields(_) => Self::Fields(fields::Reader::default()),
+            Body::Matched(_) => Self::Matched(matched::Reader::default()),
         }
     }
 
@@ -138,6 +143,7 @@ impl Reader {
             (Self::Braces(reader), Body::Braces(body)) => reader.next(text, body, context),
             (Self::Elements(reader), Body::Elements(body)) => reader.next(text, body, context),
             (Self::Fields(reader), Body::Fields(body)) => reader.next(text, body, context),
+            (Self::Matched(reader), Body::Matched(matcher)) => reader.next(text, matcher, context),
             _ => Token::Fail,
         }
     }

@@ -98,6 +98,8 @@ pub(in super::super) struct Reader {
     value: Value,
     /// How far a held value was looked at.
     seen: usize,
+    /// The byte before the text in front, where that is part of a value; a line break at its start.
+    last: u8,
     count: usize,
     was_odd: bool,
 }
@@ -367,6 +369,7 @@ impl Reader {
         });
         self.types = Some(types);
         self.seen = 0;
+        self.last = b'\n';
         self.at = At::Value;
         self.kind = if types.is_only_string() || types.is_none() { Kind::Text } else { Kind::Held };
         let trims = body.trim == Trim::LineBreak && text.starts_with('\n');
@@ -418,6 +421,7 @@ impl Reader {
                 None => Token::More,
             };
         }
+        self.last = data.as_bytes()[data.len() - 1];
         if data.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
             return Token::Argument(data.len());
         }
@@ -631,7 +635,8 @@ impl Reader {
                 Found::Perhaps(at) => return End::Beyond(self.without_break(text, from + at, body, is_last)),
                 Found::Marker { at, len, meaning } => {
                     let at = from + at;
-                    match is_end(text, at, len, meaning, body, frame, is_last) {
+                    let before = if at == 0 { self.last } else { text.as_bytes()[at - 1] };
+                    match is_end(&text[at + len..], before, meaning, body, frame, is_last) {
                         Some(true) => {
                             let data = if body.trim == Trim::LineBreak && text[..at].ends_with('\n') {
                                 at - 1
@@ -657,21 +662,13 @@ impl Reader {
     }
 }
 
-/// Whether the tag at `at` ends a value. Nothing: more text is needed.
-fn is_end(
-    text: &str,
-    at: usize,
-    len: usize,
-    what: Inside,
-    body: &Tagged,
-    frame: &Frame,
-    is_last: bool,
-) -> Option<bool> {
+/// Whether a tag ends a value; `rest` follows it, and `before` is the byte in front of it. Nothing: more
+/// text is needed.
+fn is_end(rest: &str, before: u8, what: Inside, body: &Tagged, frame: &Frame, is_last: bool) -> Option<bool> {
     if body.closer == Closer::Always {
         return Some(true);
     }
-    let rest = &text[at + len..];
-    let begins_line = at == 0 || text.as_bytes()[at - 1] == b'\n';
+    let begins_line = before == b'\n';
     let followed = |markers: &Markers<()>| {
         let after = &rest[leading_space(rest)..];
         match markers.starting(after, is_last) {
@@ -687,7 +684,7 @@ fn is_end(
         Inside::Parameter => Some(begins_line),
         Inside::CallClose if !begins_line => Some(false),
         Inside::CallClose => followed(&frame.follows),
-        Inside::Outside => Some(begins_line && (is_last || !rest.trim_start().is_empty())).filter(|_| true),
+        Inside::Outside => Some(begins_line),
     }
 }
 

@@ -1,0 +1,79 @@
+//! Functions that find calls where no grammar can.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A call that a [`Matcher`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// Where it begins in the text that the matcher was given, in bytes.
+    pub start: usize,
+    /// The byte after its end.
+    pub end: usize,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, as JSON text.
+    pub arguments: String,
+}
+
+/// A function that finds calls in a piece of text.
+///
+/// It is given the text between two markers once both have come (or the text has ended), or the whole
+/// text where it has no markers; never a growing buffer. One that panics, or answers ranges that are not
+/// in the text or overlap, is left out with a notice.
+///
+/// ```
+/// use callweave::dialect::{Dialect, Extraction, Form, Matched, Matcher, Options};
+///
+/// let shout = Matcher::new("shout", |text| {
+///     let name = text.trim().to_lowercase();
+///     vec![Matched { start: 0, end: text.len(), name, arguments: "{}".to_owned() }]
+/// });
+/// let dialect = Dialect::new("shout").form(Form::matched(shout).between("!!", "!!"));
+/// let found = Extraction::of("Now: !!LOOK!! Done.", &Options::with_dialects(vec![dialect]));
+/// assert_eq!(found.calls[0].name, "look");
+/// assert_eq!(found.content, "Now:  Done.");
+/// ```
+#[derive(Clone)]
+pub struct Matcher {
+    name: String,
+    function: Arc<Function>,
+}
+
+type Function = dyn Fn(&str) -> Vec<Matched> + Send + Sync;
+
+impl Matcher {
+    /// A matcher, and the name it is blamed by.
+    pub fn new(name: &str, function: impl Fn(&str) -> Vec<Matched> + Send + Sync + 'static) -> Self {
+        Self { name: name.to_owned(), function: Arc::new(function) }
+    }
+
+    /// The name it was registered under.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The calls it finds in `text`, in order; what is wrong with its answer, if anything is.
+    pub(super) fn find(&self, text: &str) -> Result<Vec<Matched>, String> {
+        let answer = catch_unwind(AssertUnwindSafe(|| (self.function)(text)));
+        let Ok(mut found) = answer else { return Err(format!("the matcher {:?} panicked", self.name)) };
+        found.sort_by_key(|call| call.start);
+        let mut from = 0;
+        for call in &found {
+            let is_inside = call.start >= from && call.start <= call.end && call.end <= text.len();
+            if !is_inside || !text.is_char_boundary(call.start) || !text.is_char_boundary(call.end) {
+                return Err(format!("the matcher {:?} answered a range that cannot be", self.name));
+            }
+            from = call.end;
+        }
+        found.retain(|call| !call.name.is_empty() && call.start < call.end);
+        Ok(found)
+    }
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Matcher").field("name", &self.name).finish_non_exhaustive()
+    }
+}
