@@ -65,7 +65,8 @@ mod whole {
         assert_eq!(of("azure", responses), text);
         let claude = anthropic(json!([{"type": "text", "text": "Hello"}]));
         assert_eq!(of("anthropic", claude.clone()), text);
-        assert_eq!(of("bedrock", claude), text);
+        assert_eq!(of("bedrock", claude.clone()), text);
+        assert_eq!(of("vertex", claude), text);
         let gemini = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Hello"}]}}]});
         for provider in ["gemini", "google", "vertex"] {
             assert_eq!(of(provider, gemini.clone()), text, "{provider}");
@@ -540,5 +541,148 @@ mod streamed {
         let pieces = line.as_bytes().chunks(5).map(Ok::<_, Error>);
         let items = process_bytes_async(&Agent::new("ollama"), stream::iter(pieces)).expect("known");
         assert_eq!(block_on(items.collect::<Vec<_>>()), [Ok(Item::Text("Hi".into()))]);
+    }
+}
+
+/// Every case of every protocol, and recorded traffic where it is at hand: the items are what the message holds.
+mod recorded {
+    use std::collections::HashSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use callweave::event::{BlockKind, Body, CallKind, Event};
+    use callweave::message::Message;
+    use callweave::pipeline::{Decoder, decode};
+
+    use super::*;
+
+    const PROVIDERS: &[(&str, &str)] = &[
+        ("anthropic-messages", "anthropic"),
+        ("bedrock-converse", "bedrock"),
+        ("bedrock-invoke", "bedrock"),
+        ("codex-appserver-v2", "codex"),
+        ("cohere-v2", "cohere"),
+        ("gemini-generatecontent", "gemini"),
+        ("gemini-interactions", "gemini"),
+        ("mistral-chat", "mistral"),
+        ("ollama", "ollama"),
+        ("openai-chat", "openai"),
+        ("openai-responses", "openai"),
+    ];
+
+    /// Text, and the ids and names of the calls.
+    type Told = (String, Vec<(String, String)>);
+
+    fn held(message: &Message) -> Told {
+        let mut calls: Vec<_> = message
+            .tool_calls()
+            .filter(|call| call.kind != CallKind::Builtin && !call.name.is_empty())
+            .collect();
+        calls.sort_by_key(|call| call.index);
+        let calls = calls.into_iter().map(|call| (call.id.clone(), call.name.clone())).collect();
+        (message.text().into_owned(), calls)
+    }
+
+    /// The text as it came: what a provider corrects afterwards cannot be taken back.
+    fn written(bytes: &[u8]) -> String {
+        let (mut text, mut blocks) = (String::new(), HashSet::new());
+        let mut sink = |event: Event<'_>| match event.body {
+            Body::BlockStart { block, kind: BlockKind::Text } => {
+                blocks.insert(block);
+            }
+            Body::Delta { block, text: piece } if blocks.contains(&block) => text.push_str(&piece),
+            _ => {}
+        };
+        let mut decoder = Decoder::detect();
+        decoder.push(bytes, &mut sink).and_then(|()| decoder.finish(&mut sink)).expect("it was decoded");
+        text
+    }
+
+    fn streamed(agent: &Agent, bytes: &[u8], size: usize) -> Result<Told, Failure> {
+        let (mut text, mut calls) = (String::new(), Vec::new());
+        for item in process_bytes(agent, bytes.chunks(size).map(Ok::<_, Error>)).expect("known") {
+            match item? {
+                Item::Text(piece) => text.push_str(&piece),
+                Item::ToolCall(call) => calls.push((call.id, call.name)),
+                other => panic!("{other:?}"),
+            }
+        }
+        Ok((text, calls))
+    }
+
+    fn check(provider: &str, path: &Path) {
+        let title = path.display();
+        let bytes = fs::read(path).expect("a readable input");
+        let agent = Agent::new(provider);
+        let streamed = streamed(&agent, &bytes, 64);
+        let Ok(message) = decode(&bytes) else {
+            assert!(streamed.is_err(), "{title}: {streamed:?}");
+            return;
+        };
+        let is_refused = message.choices.iter().any(|choice| !choice.refusal().is_empty());
+        match &streamed {
+            Ok(told) => {
+                assert!(message.errors.is_empty() && !is_refused, "{title}: {told:?}");
+                let is_one = message.choices.len() == 1;
+                let expected = (written(&bytes), held(&message).1);
+                assert!(!is_one || *told == expected, "{title}: {told:?} of {expected:?}");
+            }
+            Err(failure) => {
+                let expected = if is_refused { ErrorKind::Refusal } else { ErrorKind::Upstream };
+                assert!(is_refused || !message.errors.is_empty(), "{title}: {failure:?}");
+                assert_eq!(failure.error.kind(), expected, "{title}: {failure:?}");
+            }
+        }
+        if path.extension().is_none_or(|extension| extension != "json") {
+            return;
+        }
+        let Ok(response) = serde_json::from_slice(&bytes) else { return };
+        match (process(&agent, &response), message.errors.first()) {
+            (Ok(processed), None) => {
+                let (text, calls) = held(&message);
+                let refusal = message.first().map(|choice| choice.refusal().into_owned()).unwrap_or_default();
+                match processed {
+                    Processed::ToolCalls(found) => assert_eq!(found.len(), calls.len(), "{title}"),
+                    Processed::Text(found) if text.is_empty() => assert_eq!(found, refusal, "{title}"),
+                    Processed::Text(found) => assert_eq!(found, text, "{title}"),
+                    other => panic!("{title}: {other:?}"),
+                }
+            }
+            (Err(error), Some(upstream)) => assert_eq!(error.detail(), upstream.message, "{title}"),
+            (processed, error) => panic!("{title}: {processed:?} for {error:?}"),
+        }
+    }
+
+    fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.expect("a readable entry").path();
+            match path.is_dir() {
+                true => files(&path, found),
+                false => found.push(path),
+            }
+        }
+    }
+
+    fn check_all(root: &Path, is_input: impl Fn(&Path) -> bool) -> usize {
+        let mut count = 0;
+        for (protocol, provider) in PROVIDERS {
+            let mut found = Vec::new();
+            files(&root.join(protocol), &mut found);
+            for path in found.iter().filter(|path| is_input(path)) {
+                check(provider, path);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn items_are_what_the_message_holds() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let is_input = |path: &Path| path.file_stem().is_some_and(|stem| stem == "input");
+        let own = check_all(&here.join("tests/data/protocol"), is_input);
+        assert!(own > 0, "no cases");
+        let recorded = check_all(&here.join("../../../shared/corpus"), |_| true);
+        println!("{own} own cases, {recorded} recordings");
     }
 }

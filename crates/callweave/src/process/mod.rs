@@ -24,9 +24,29 @@
 //!
 //! # Traces
 //!
-//! With the feature `tracing` every [`process`] writes a span `process`, and every stream that came to its
-//! end a span `PromptyStream`. They carry the attributes of the OpenTelemetry conventions for generative AI;
-//! content only where the agent asks for it with [`Agent::capturing_content`].
+//! With the feature `tracing` (on by default) every [`process`] writes a span `process`, and every stream that
+//! came to its end, or broke off, a span `PromptyStream`; a stream that nobody reads to its end writes none.
+//! Results are the same with and without. The spans go to whatever subscriber of `tracing` the program has; the
+//! example `trace_process` sends them through an OpenTelemetry SDK. A subscriber that panics changes nothing.
+//!
+//! The attributes are those of OpenTelemetry's conventions for generative AI:
+//!
+//! | Attribute | |
+//! |---|---|
+//! | `gen_ai.provider.name` | the conventions' name of the provider, such as `azure.ai.openai` |
+//! | `gen_ai.operation.name` | `chat`, `generate_content` (Gemini, images) or `embeddings` |
+//! | `gen_ai.request.model`, `gen_ai.agent.name` | as the agent has them |
+//! | `gen_ai.request.stream` | `true` for a stream |
+//! | `gen_ai.output.type` | `json` where outputs are declared, `image` for images |
+//! | `gen_ai.response.id`, `gen_ai.response.model` | as the answer has them |
+//! | `gen_ai.response.finish_reasons` | the provider's words, one per choice; JSON |
+//! | `gen_ai.usage.input_tokens`, `gen_ai.usage.output_tokens` | and `….cache_read.input_tokens`, `….cache_creation.input_tokens`, `….reasoning.output_tokens` |
+//! | `gen_ai.tool.call.id`, `gen_ai.tool.name` | of all calls, in order; JSON |
+//! | `error.type` | the [`ErrorKind`] in lower case; the span's status is then an error |
+//! | `signature`, `result_count` | `<agent>.<span>`, and how many chunks a stream had |
+//!
+//! Lists are JSON text, since `tracing` has none. Only with [`Agent::capturing_content`] there are also
+//! `gen_ai.output.messages`, `inputs`, `result`, and the words of an error.
 
 mod provider;
 #[cfg(feature = "tracing")]

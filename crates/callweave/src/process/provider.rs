@@ -17,7 +17,16 @@ pub(super) struct Provider {
 
 const OPENAI: &[&str] = &["openai-chat", "openai-responses"];
 const GOOGLE: &[&str] = &["gemini-generatecontent", "gemini-interactions", "openai-chat"];
-const BEDROCK: &[&str] = &["bedrock-converse", "bedrock-invoke", "anthropic-messages"];
+// Clouds pass on what the makers of the models they serve speak.
+const VERTEX: &[&str] = &["gemini-generatecontent", "anthropic-messages", "openai-chat"];
+const BEDROCK: &[&str] = &[
+    "bedrock-converse",
+    "bedrock-invoke",
+    "anthropic-messages",
+    "cohere-v2",
+    "openai-responses",
+    "openai-chat",
+];
 
 const fn like_openai(names: &'static [&'static str], conventional: &'static str) -> Provider {
     Provider { names, conventional, protocols: OPENAI, has_values: true }
@@ -49,7 +58,7 @@ static TABLE: &[Provider] = &[
     like_openai(&["llamacpp", "llama-cpp", "llama.cpp"], "llama.cpp"),
     own(&["anthropic", "claude"], "anthropic", &["anthropic-messages"]),
     own(&["gemini", "google", "google-ai", "gcp-gemini"], "gcp.gemini", GOOGLE),
-    own(&["vertex", "vertexai", "vertex-ai", "google-vertex", "gcp-vertex-ai"], "gcp.vertex_ai", GOOGLE),
+    own(&["vertex", "vertexai", "vertex-ai", "google-vertex", "gcp-vertex-ai"], "gcp.vertex_ai", VERTEX),
     own(&["cohere"], "cohere", &["cohere-v2", "openai-chat"]),
     own(&["bedrock", "aws-bedrock", "amazon-bedrock", "converse", "aws"], "aws.bedrock", BEDROCK),
     own(&["codex"], "openai", &["codex-appserver-v2"]),

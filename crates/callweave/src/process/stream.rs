@@ -241,7 +241,8 @@ impl<B: AsRef<[u8]>> Source<B> for Decoder {
 /// The items of an answer while it comes: an [`Iterator`] over an iterator, a [`futures_core::Stream`] over a
 /// stream (feature `async`).
 ///
-/// - Text comes at once, as the provider cut it; empty text is left out.
+/// - Text comes at once, as the provider cut it; empty text is left out. Where a provider corrects its text in
+///   the end, what was given stays given; [`ProcessStream::message`] has the correction.
 /// - Calls come when the source has ended, in the order of the wire's own numbers. A call without any argument
 ///   text has `""` (or `{}` where the wire tells objects); one that never got a name is left out.
 /// - A refusal, an error of the upstream's and a failing source end it with a [`Failure`], and nothing follows.
