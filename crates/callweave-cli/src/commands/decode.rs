@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use callweave::accumulator::Accumulator;
+use callweave::dialect::{Options, Stage, Tools};
 use callweave::event::{Body, Event, EventSink, Sink};
 use callweave::framing::{Framer, Limits};
 use callweave::message::Message;
@@ -14,8 +15,10 @@ use callweave::protocol::{Protocol, TABLE};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::commands::extract::{Reading, named};
 use crate::input::Input;
 use crate::render::{Form, Printer};
 use crate::rows::{self, Failure};
@@ -28,6 +31,7 @@ Examples:
   callweave decode answer.sse > message.json       the finished message
   callweave decode --as events answer.sse          every event as it happens
   callweave decode --as text - < answer.json       the text alone
+  callweave decode --dialect auto answer.sse       with the calls that the model wrote into its text
   callweave decode --jsonl requests.jsonl          many answers: {\"data\": …} or {\"file\": …} per line
 
 What a damaged input still gave is printed before the error is reported.")]
@@ -36,10 +40,12 @@ pub(crate) struct Decode {
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = protocol_parser())]
     #[arg(hide_possible_values = true, ignore_case = true)]
     protocol: Chosen,
+    #[command(flatten)]
+    reading: Reading,
     /// What to print
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<Form>,
-    /// Read one JSON request per line ({"protocol"?, "data" | "data_base64" | "file"}), print one message per line
+    /// Read one JSON request per line ({"data" | "data_base64" | "file", "protocol"?, "dialect"?, "tools"?}), print one message per line
     #[arg(long)]
     jsonl: bool,
     /// The longest line or frame that is read
@@ -64,14 +70,24 @@ fn protocol_parser() -> impl TypedValueParser<Value = Chosen> {
 
 impl Decode {
     pub(crate) fn run(&self) -> Result<()> {
+        let options = self.reading.options()?;
         if self.jsonl {
-            return rows::run(&self.file, |row: Row| row.decode(self));
+            return rows::run(&self.file, |row: Row| row.decode(self, options.as_ref()));
         }
         let mut input = Input::open(&self.file)?;
         let mut printer = Printer::new::<Accumulator>(self.form.unwrap_or_else(Form::suited));
         let mut output = printer.sink();
         let mut watch = Watch { next: &mut output, upstream: None };
-        let read = pump(&mut input, self.decoder(self.protocol), &mut watch, &mut printer);
+        let decoder = self.decoder(self.protocol);
+        let read = match &options {
+            None => pump(&mut input, decoder, &mut watch, &mut printer),
+            Some(options) => {
+                let mut stage = Stage::new(options, &mut watch);
+                let read = pump(&mut input, decoder, &mut stage, &mut printer);
+                stage.finish();
+                read
+            }
+        };
         printer.finish()?;
         read?;
         match watch.upstream {
@@ -136,16 +152,32 @@ struct Row {
     data: Option<Box<RawValue>>,
     data_base64: Option<String>,
     file: Option<PathBuf>,
+    dialect: Option<String>,
+    tools: Option<Value>,
 }
 
 impl Row {
-    fn decode(self, options: &Decode) -> Result<Message, Failure> {
-        let mut decoder = options.decoder(self.protocol(options.protocol)?);
+    fn decode(self, command: &Decode, options: Option<&Options>) -> Result<Message, Failure> {
+        let decoder = command.decoder(self.protocol(command.protocol)?);
+        let mut options = match &self.dialect {
+            Some(name) => Some(named(name)?),
+            None => options.cloned(),
+        };
+        if let Some(tools) = &self.tools {
+            options = options.map(|options| options.tools(Tools::from_json(tools)));
+        }
         let mut accumulator = Accumulator::new();
-        let pushed = self.push(&mut decoder, &mut accumulator);
-        let finished = decoder.finish(&mut accumulator).map_err(explain);
+        let read = match &options {
+            None => self.pump(decoder, &mut accumulator),
+            Some(options) => {
+                let mut stage = Stage::new(options, &mut accumulator);
+                let read = self.pump(decoder, &mut stage);
+                stage.finish();
+                read
+            }
+        };
         let message = accumulator.take();
-        match pushed.and(finished) {
+        match read {
             Ok(()) => Ok(message),
             Err(error) if message == Message::default() => Err(error.into()),
             Err(error) => Err(Failure::with(error, &message)),
@@ -161,6 +193,11 @@ impl Row {
                 None => bail!("unknown protocol {name:?}; see callweave protocols"),
             },
         }
+    }
+
+    fn pump(self, mut decoder: Decoder, sink: &mut EventSink<'_>) -> Result<()> {
+        let pushed = self.push(&mut decoder, sink);
+        pushed.and(decoder.finish(sink).map_err(explain))
     }
 
     fn push(self, decoder: &mut Decoder, sink: &mut EventSink<'_>) -> Result<()> {

@@ -98,7 +98,8 @@ impl Reading {
     }
 }
 
-fn named(name: &str) -> Result<Options> {
+/// The dialect of that name, or all of them for `auto`.
+pub(crate) fn named(name: &str) -> Result<Options> {
     Options::new(name).map_err(|_| anyhow!("unknown dialect {name:?}; see callweave dialects"))
 }
 

@@ -59,8 +59,8 @@ pub(crate) struct Repair {
 enum Filling {
     /// They stay away; a required one is a problem
     Keep,
-    /// They become null where that is allowed
-    Null,
+    /// They become null where that is allowed; a required array becomes empty
+    Empty,
     /// They become null, or empty where only an array or a map is allowed
     Blank,
     /// Required ones become what the schema offers: its default, its first choice, an empty container
@@ -71,7 +71,7 @@ impl From<Filling> for Missing {
     fn from(filling: Filling) -> Self {
         match filling {
             Filling::Keep => Self::Keep,
-            Filling::Null => Self::Null,
+            Filling::Empty => Self::Empty,
             Filling::Blank => Self::Blank,
             Filling::Infer => Self::Infer,
         }

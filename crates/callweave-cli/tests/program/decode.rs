@@ -109,3 +109,22 @@ fn files_that_cannot_be_read_are_named() {
     run(&["decode", "no-such-file.sse"], "").bad("cannot read no-such-file.sse");
     run(&["decode", env!("CARGO_TARGET_TMPDIR")], "").bad("directory");
 }
+
+#[test]
+fn a_dialect_is_read_behind_any_protocol() {
+    let text = "Sure. <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}</tool_call>";
+    let body = json!({"object": "chat.completion", "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}]});
+    let body = body.to_string();
+    let plain = run(&["decode"], &body).good().json();
+    assert_eq!((&plain["content"], plain["tool_calls"].as_array().map(Vec::len)), (&json!(text), Some(0)));
+    let read = run(&["decode", "--dialect", "auto"], &body).good().json();
+    assert_eq!((&read["content"], &read["tool_calls"][0]["name"]), (&json!("Sure. "), &json!("look")));
+    assert_eq!(read["finish_reason"], "tool_calls");
+    assert_eq!(read, run(&["decode", "--model", "Hermes-3-8B"], &body).good().json());
+    let row = json!({"data": body, "dialect": "hermes"}).to_string();
+    assert_eq!(read, run(&["decode", "--jsonl"], row).good().json());
+    let row = json!({"data": body}).to_string();
+    assert_eq!(plain, run(&["decode", "--jsonl"], &row).good().json());
+    assert_eq!(read, run(&["decode", "--jsonl", "--dialect", "hermes"], row).good().json());
+}

@@ -110,3 +110,15 @@ fn dialects_are_listed_with_models_and_example() {
     assert_eq!(run(&["dialects", "Qwen/Qwen3-Coder-30B"], "").good().json()["name"], "qwen3_coder");
     run(&["dialects", "nothing"], "").bad("no dialect and no model is called nothing");
 }
+
+/// The example that each dialect shows is read by that dialect as a call or a thought.
+#[test]
+fn every_example_is_read_by_its_own_dialect() {
+    for row in run(&["dialects"], "").lines() {
+        let request = json!({"text": row["example"], "dialect": row["name"]});
+        let found = run(&["extract", "--jsonl"], request.to_string()).good().json();
+        let is_read = found["calls"].as_array().is_some_and(|calls| !calls.is_empty())
+            || found["reasoning"].as_str().is_some_and(|thought| !thought.is_empty());
+        assert!(is_read, "{}: {found}", row["name"]);
+    }
+}

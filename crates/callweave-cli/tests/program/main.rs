@@ -1,6 +1,7 @@
 //! Runs the real program and looks at what it prints.
 
 mod decode;
+#[cfg(unix)]
 mod docs;
 mod extract;
 mod meta;
