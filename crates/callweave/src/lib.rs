@@ -50,6 +50,7 @@ pub mod aggregator;
 pub mod dialect;
 pub mod error;
 pub mod event;
+pub mod extract;
 pub mod fragment;
 pub mod framing;
 pub mod grammar;

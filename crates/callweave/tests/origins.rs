@@ -6,6 +6,8 @@
 
 #[path = "origins/codex.rs"]
 mod codex;
+#[path = "origins/exathena.rs"]
+mod exathena;
 #[path = "origins/matching.rs"]
 mod matching;
 #[path = "origins/nous.rs"]
@@ -26,6 +28,11 @@ use serde_json::Value;
 
 /// Where we decided otherwise: system, row, decision.
 const DECISIONS: &[(&str, &str, &str)] = &[
+    (
+        "exathena",
+        "one_broken_fence_fails_the_whole_text",
+        "one bad call is an error of that call and never loses the good ones",
+    ),
     (
         "nous",
         "openai_first_id_and_name_win",
@@ -51,6 +58,7 @@ const DECISIONS: &[(&str, &str, &str)] = &[
 /// Our answer to a row; none where the system has no function here.
 fn answer(row: &Value) -> Option<Value> {
     match row["system"].as_str()? {
+        "exathena" => exathena::answer(row),
         "nous" => Some(nous::answer(row)),
         "prompty" => prompty::answer(row),
         "reqllm" => Some(reqllm::answer(row)),

@@ -1,0 +1,383 @@
+//! A finished reply → its tool calls, wherever the model put them.
+//!
+//! In goes a reply as a JSON object with `text` (or `content`) and `tool_calls`, and what is known about
+//! the provider; out comes a list of calls, possibly empty. Four parsers are tried in this order, and the
+//! first that has something to say wins:
+//!
+//! 1. [`native`]: structured calls. Where there are any, the text is not looked at.
+//! 2. [`text_tagged`]: `~~~tool_call` fences; where the text has one, or where the provider is known to
+//!    have no native calls.
+//! 3. [`markup`]: `<tool_call>…</tool_call>`, which some servers forget to take out of the text.
+//! 4. [`raw_json`]: bare or fenced JSON; where the text has both words `"name"` and `"arguments"`. With
+//!    [declared tools](Capabilities::tools) an object in the middle of prose must name one of them.
+//!
+//! ```
+//! use callweave::extract::{Capabilities, extract};
+//! use serde_json::json;
+//!
+//! let reply = json!({"text": "Let me look.\n~~~tool_call\n{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}\n~~~"});
+//! let found = extract(&reply, &Capabilities::default())?;
+//! assert_eq!(found[0].call.name, "look");
+//! assert_eq!(found[0].call.arguments(), r#"{"at": "sky"}"#);
+//!
+//! assert!(extract(&json!({"text": "Done.", "tool_calls": null}), &Capabilities::default())?.is_empty());
+//! # Ok::<(), callweave::Error>(())
+//! ```
+//!
+//! What holds for all parsers:
+//!
+//! - A damaged call is an error of that call ([`ToolCall::invalid`], [`ToolCall::error_result`]); its text is
+//!   kept, and the good calls beside it stay. Only [`raw_json`] passes over what is no whole call, because
+//!   there nothing says that a call was meant.
+//! - Arguments that are the same data in another notation (a trailing comma, single quotes) are repaired,
+//!   and [`Extracted::repaired_from`] says so. Null and missing arguments are `{}`.
+//! - Of calls with the same name and the same arguments the first is kept. A second call with the id of
+//!   another one gets an id of its own.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::dialect::{Body, Dialect, ExtractedCall, Extraction, Form, Json, Options, Tools};
+use crate::event::{CallKind, Completion};
+use crate::json::repair::{self, Class, Verdict};
+use crate::message::ToolCall;
+use crate::{Error, ErrorKind, Result};
+
+/// What is known about a provider and the request it answered.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Capabilities {
+    /// Whether the provider has native tool calls; none where nobody knows.
+    pub native_tool_calls: Option<bool>,
+    /// Whether the provider is an agent that runs its tools itself: there is never a call to be run.
+    pub self_contained_tools: bool,
+    /// The only parser to be tried.
+    pub forced: Option<Parser>,
+    /// The tools that the model was told of. Their names tell calls from prose, their schemas give
+    /// types to values that were written without.
+    #[serde(skip)]
+    pub tools: Tools,
+}
+
+/// The parsers, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parser {
+    /// [`native`]
+    Native,
+    /// [`text_tagged`]
+    TextTagged,
+    /// [`markup`]
+    Markup,
+    /// [`raw_json`]
+    RawJson,
+}
+
+/// A call that was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Extracted {
+    /// The call. Its name is empty and its arguments are all that is known where it was too damaged.
+    #[serde(flatten)]
+    pub call: ToolCall,
+    /// Who found it.
+    pub parser: Parser,
+    /// The arguments as the model wrote them, where they had to be repaired.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repaired_from: Option<String>,
+}
+
+/// Extracts the calls of a reply. See the [module](self).
+///
+/// Only a reply of an impossible shape is an error: one that is no object, or whose text or calls are
+/// neither missing nor what they should be.
+pub fn extract(reply: &Value, capabilities: &Capabilities) -> Result<Vec<Extracted>> {
+    let reply = Reply::read(reply)?;
+    if capabilities.self_contained_tools {
+        return Ok(Vec::new());
+    }
+    let tools = &capabilities.tools;
+    let found = match capabilities.forced {
+        Some(parser) => reply.parse(parser, tools),
+        None => reply.cascade(capabilities.native_tool_calls, tools),
+    };
+    Ok(settle(found))
+}
+
+/// Structured calls, as the APIs write them: `{"type": "function", "id", "function": {"name", "arguments"}}`,
+/// `{"type": "tool_use", "id", "name", "input"}`, flat `{"id", "name", "arguments"}`, the items, parts and
+/// chunks of other APIs; with or without type and id.
+///
+/// ```
+/// use callweave::extract::native;
+/// use serde_json::json;
+///
+/// let calls = [
+///     json!({"type": "function", "id": "a", "function": {"name": "look", "arguments": "{\"at\":\"sky\"}"}}),
+///     json!({"type": "tool_use", "id": "b", "name": "read", "input": {"path": "x"}}),
+///     json!({"name": "ping", "arguments": "{oops"}),
+/// ];
+/// let found = native(&calls);
+/// assert_eq!(found.iter().map(|found| found.call.invalid().is_none()).collect::<Vec<_>>(), [true, true, false]);
+/// assert_eq!(found[2].call.id, "tool_0_2");
+/// ```
+pub fn native<'v>(calls: impl IntoIterator<Item = &'v Value>) -> Vec<Extracted> {
+    settle(calls.into_iter().map(structured).collect())
+}
+
+/// Calls in `~~~tool_call` fences.
+///
+/// The opener is followed by the end of its line, and the closing tildes are the first on theirs. A fence
+/// without an end is no call.
+///
+/// ```
+/// let found = callweave::extract::text_tagged("~~~tool_call\n{\"name\": \"look\"}\n~~~\n~~~tool_call\n{oops\n~~~");
+/// assert_eq!(found[0].call.arguments(), "{}");
+/// assert!(found[1].call.error_result().is_some());
+/// ```
+pub fn text_tagged(text: &str) -> Vec<Extracted> {
+    settle(fenced(text))
+}
+
+/// Calls between `<tool_call>` and `</tool_call>`, as JSON or with tagged parameters.
+pub fn markup(text: &str, tools: &Tools) -> Vec<Extracted> {
+    settle(marked(text, tools))
+}
+
+/// Calls as JSON objects with `name` and `arguments`, bare or in a Markdown fence, alone, in lists or in
+/// other objects. An object without arguments, or one that is not whole, is no call, nor is one in a
+/// thought. Without declared tools, prose around an object does not matter.
+///
+/// ```
+/// use callweave::dialect::Tools;
+/// use callweave::extract::raw_json;
+///
+/// let text = "Sure: {\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}";
+/// assert_eq!(raw_json(text, &Tools::default()).len(), 1);
+///
+/// let mut tools = Tools::default();
+/// tools.declare("read", None);
+/// assert_eq!(raw_json(text, &tools).len(), 0);
+/// ```
+pub fn raw_json(text: &str, tools: &Tools) -> Vec<Extracted> {
+    settle(bare(text, tools))
+}
+
+/// A reply whose shape is right.
+struct Reply<'v> {
+    text: Cow<'v, str>,
+    calls: Vec<&'v Value>,
+}
+
+impl<'v> Reply<'v> {
+    fn read(reply: &'v Value) -> Result<Self> {
+        let invalid = |detail| Error::new(ErrorKind::Invalid, 0, detail);
+        let Some(reply) = reply.as_object() else {
+            return Err(invalid("a reply is an object with text and tool_calls"));
+        };
+        let given = |key| reply.get(key).filter(|value: &&Value| !value.is_null());
+        let mut calls = Vec::new();
+        let text = match given("text").or_else(|| given("content")) {
+            None => Cow::Borrowed(""),
+            Some(Value::String(text)) => Cow::Borrowed(text.as_str()),
+            Some(Value::Array(blocks)) => {
+                calls.extend(blocks.iter().filter(|block| block["type"] == "tool_use"));
+                Cow::Owned(blocks.iter().filter_map(|block| block["text"].as_str()).collect())
+            }
+            Some(_) => return Err(invalid("the text of a reply is neither a string nor a list of blocks")),
+        };
+        match given("tool_calls") {
+            None => {}
+            Some(Value::Array(list)) => calls.extend(list),
+            Some(_) => return Err(invalid("the tool_calls of a reply are not a list")),
+        }
+        Ok(Self { text, calls })
+    }
+
+    fn parse(&self, parser: Parser, tools: &Tools) -> Vec<Extracted> {
+        match parser {
+            Parser::Native => self.calls.iter().copied().map(structured).collect(),
+            Parser::TextTagged => fenced(&self.text),
+            Parser::Markup => marked(&self.text, tools),
+            Parser::RawJson => bare(&self.text, tools),
+        }
+    }
+
+    fn cascade(&self, has_native: Option<bool>, tools: &Tools) -> Vec<Extracted> {
+        if !self.calls.is_empty() {
+            return self.parse(Parser::Native, tools);
+        }
+        if self.text.contains(FENCE) {
+            let found = fenced(&self.text);
+            // Only a model without native calls may have meant something else by half a fence.
+            if !found.is_empty() || has_native != Some(false) {
+                return found;
+            }
+        }
+        if self.text.contains("<tool_call>") {
+            let found = marked(&self.text, tools);
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        let has_words = self.text.contains("\"name\"") && self.text.contains("\"arguments\"");
+        if has_words { bare(&self.text, tools) } else { Vec::new() }
+    }
+}
+
+/// One structured call.
+fn structured(call: &Value) -> Extracted {
+    const WRAPPERS: [&str; 5] = ["function", "custom", "functionCall", "function_call", "toolUse"];
+    let wrapped = WRAPPERS.iter().find_map(|&key| call.get(key).filter(|inner| inner.is_object()));
+    let find = |key: &str| {
+        let inner = wrapped.and_then(|inner| inner.get(key));
+        inner.or_else(|| call.get(key)).filter(|value| !value.is_null())
+    };
+    let text = |key: &str| find(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    // Where there are two ids, the one that an answer must name goes first.
+    let id = ["call_id", "tool_call_id", "toolUseId", "id"].iter().find_map(|&key| text(key));
+    let id = id.or_else(|| call.pointer("/metadata/id").and_then(Value::as_str));
+    let arguments = match ["arguments", "input", "args"].iter().find_map(|&key| find(key)) {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None if call.is_object() => String::new(),
+        None => call.to_string(),
+    };
+    let kind = match call.get("type").and_then(Value::as_str) {
+        Some("custom") => CallKind::Custom,
+        Some("server_tool_use" | "mcp_tool_use") => CallKind::Builtin,
+        _ => CallKind::Function,
+    };
+    let found = ExtractedCall {
+        name: text("name").unwrap_or_default().to_owned(),
+        arguments,
+        id: id.map(str::to_owned),
+        ..ExtractedCall::default()
+    };
+    Extracted::new(Parser::Native, found, kind)
+}
+
+const FENCE: &str = "~~~tool_call";
+const FENCE_END: &str = "\n~~~";
+
+fn fenced(text: &str) -> Vec<Extracted> {
+    let options = Options::new("fence").expect("the table has this dialect");
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(FENCE) {
+        let block = &rest[start..];
+        let Some((body, end)) = fence_body(block) else {
+            rest = &block[FENCE.len()..];
+            continue;
+        };
+        let calls = Extraction::of(&block[..end], &options).calls;
+        if calls.is_empty() {
+            let damaged = ExtractedCall { arguments: body.trim().to_owned(), ..ExtractedCall::default() };
+            found.push(Extracted::new(Parser::TextTagged, damaged, CallKind::Function));
+        }
+        found.extend(
+            calls.into_iter().map(|call| Extracted::new(Parser::TextTagged, call, CallKind::Function)),
+        );
+        // What closes one fence may be the opener of the next.
+        let closer = end - FENCE_END.len() + 1;
+        rest = &block[if block[closer..].starts_with(FENCE) { closer } else { end }..];
+    }
+    found
+}
+
+/// The body of the fence that `block` begins with, and the byte after its closing tildes.
+fn fence_body(block: &str) -> Option<(&str, usize)> {
+    let line_end = block.find('\n')?;
+    if !block[FENCE.len()..line_end].trim().is_empty() {
+        return None;
+    }
+    let len = block[line_end..].find(FENCE_END)?;
+    let body = block.get(line_end + 1..line_end + len).unwrap_or_default();
+    Some((body, line_end + len + FENCE_END.len()))
+}
+
+fn marked(text: &str, tools: &Tools) -> Vec<Extracted> {
+    // Its markers are those of Hermes, and it reads both kinds of body.
+    let options = Options::new("qwen3_coder").expect("the table has this dialect").tools(tools.clone());
+    let calls = Extraction::of(text, &options).calls;
+    calls.into_iter().map(|call| Extracted::new(Parser::Markup, call, CallKind::Function)).collect()
+}
+
+fn bare(text: &str, tools: &Tools) -> Vec<Extracted> {
+    let only = |key: &str| vec![key.to_owned()];
+    let body = Json {
+        name: only("name"),
+        arguments: only("arguments"),
+        id: only("id"),
+        name_is_key: false,
+        arguments_optional: false,
+    };
+    let dialect = Dialect::new("raw_json")
+        .thoughts("<think>", "</think>")
+        .quotes_calls_in_thoughts()
+        .form(Form::new(Body::Json(body)));
+    let options = Options::with_dialects(vec![dialect]).tools(tools.clone());
+    // Something follows the text, so that its end does not complete an object that has none.
+    let calls = Extraction::of_deltas([text, "\n."], &options).calls.into_iter();
+    calls
+        .filter(|call| !call.incomplete)
+        .map(|call| Extracted::new(Parser::RawJson, call, CallKind::Function))
+        .filter(|found| found.call.invalid().is_none())
+        .collect()
+}
+
+impl Extracted {
+    fn new(parser: Parser, found: ExtractedCall, kind: CallKind) -> Self {
+        let mut call = ToolCall {
+            id: found.id.unwrap_or_default(),
+            has_made_id: false,
+            name: found.name,
+            index: None,
+            raw_arguments: found.arguments,
+            kind,
+            completion: if found.incomplete { Completion::Cut } else { Completion::Whole },
+        };
+        if kind == CallKind::Custom {
+            return Self { call, parser, repaired_from: None };
+        }
+        if call.raw_arguments.trim() == "null" {
+            call.raw_arguments.clear();
+        }
+        let mended = mend(call.arguments());
+        let repaired_from = mended.map(|mended| std::mem::replace(&mut call.raw_arguments, mended));
+        Self { call, parser, repaired_from }
+    }
+}
+
+/// The object that `arguments` are in another notation, if they are not JSON.
+fn mend(arguments: &str) -> Option<String> {
+    if !arguments.trim_start().starts_with('{') {
+        return None;
+    }
+    let repaired = repair::Options::new().without_prose().allow(Class::Lossless).repair(arguments);
+    let is_object = repaired.verdict == Verdict::Repaired && repaired.text.trim_start().starts_with('{');
+    is_object.then(|| repaired.text.into_owned())
+}
+
+/// Drops calls that are told again, and gives every call an id of its own.
+fn settle(mut found: Vec<Extracted>) -> Vec<Extracted> {
+    let mut seen = HashSet::new();
+    found.retain(|found| match found.call.object() {
+        Ok(arguments) => seen.insert((found.call.name.clone(), Value::Object(arguments))),
+        Err(_) => true,
+    });
+    let mut taken: HashSet<String> = HashSet::new();
+    for Extracted { call, .. } in &mut found {
+        call.has_made_id = call.id.is_empty() || !taken.insert(call.id.clone());
+    }
+    for (ordinal, Extracted { call, .. }) in
+        found.iter_mut().enumerate().filter(|(_, one)| one.call.has_made_id)
+    {
+        let ids = (ordinal..).map(|number| format!("tool_0_{number}"));
+        call.id = ids.into_iter().find(|id| !taken.contains(id)).expect("there are more numbers than calls");
+        taken.insert(call.id.clone());
+    }
+    found
+}

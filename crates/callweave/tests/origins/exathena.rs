@@ -1,0 +1,45 @@
+//! ExAthena: `{"text", "tool_calls"}` and capabilities → the calls, or the error of the only ones.
+
+use callweave::extract::{Capabilities, Extracted, Parser, extract};
+use callweave::message::InvalidReason;
+use serde_json::{Value, json};
+
+pub(crate) fn answer(row: &Value) -> Option<Value> {
+    match row["op"].as_str() {
+        Some("extract") => Some(extracted(row)),
+        _ => None,
+    }
+}
+
+fn extracted(row: &Value) -> Value {
+    let options = &row["options"];
+    let capabilities = options.get("capabilities").cloned().unwrap_or_else(|| json!({}));
+    let mut capabilities: Capabilities = serde_json::from_value(capabilities).expect("known capabilities");
+    capabilities.forced = options.get("parser").and_then(|name| serde_json::from_value(name.clone()).ok());
+    match extract(&row["input"], &capabilities) {
+        Err(error) => json!({"error": error.to_string()}),
+        Ok(found) => shown(&found),
+    }
+}
+
+/// The origin's newest parser of structured calls shows a damaged call as one with a marked argument; its
+/// parser of fences has an error for the whole text, which we show where no call of it can be used.
+fn shown(found: &[Extracted]) -> Value {
+    let is_fence = |found: &Extracted| found.parser == Parser::TextTagged;
+    let faults = || found.iter().filter_map(|found| found.call.invalid());
+    if let Some(first) = faults().next()
+        && found.iter().all(is_fence)
+        && faults().count() == found.len()
+    {
+        let is_nameless = first.reason == InvalidReason::NoName;
+        return json!({"error": if is_nameless { "missing_tool_name" } else { "invalid_arguments" }});
+    }
+    let call = |Extracted { call, .. }: &Extracted| match call.object() {
+        Ok(arguments) => json!({"id": call.id, "name": call.name, "arguments": arguments}),
+        Err(_) => {
+            let name = if call.name.is_empty() { "unknown" } else { &call.name };
+            json!({"id": null, "name": name, "arguments": {"__invalid_json__": call.raw_arguments}})
+        }
+    };
+    json!({"ok": found.iter().map(call).collect::<Vec<_>>()})
+}
