@@ -165,6 +165,27 @@ fn nested_alternatives_end() {
     assert!(!schema.coerce(&value).problems.is_empty());
 }
 
+/// Hostile answers are read with work that is bounded by their length, and without deep recursion.
+#[test]
+fn hostile_answers_end() {
+    let schema = Schema::new(&json!({
+        "type": "object",
+        "properties": {"a": {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"$ref": "#"}, {"type": "integer"}]}},
+    }));
+    let depth = 500;
+    for text in [
+        "[".repeat(depth),
+        "{\"a\":".repeat(depth),
+        "{} ".repeat(depth),
+        "{\"a\":[".repeat(depth) + &"]}".repeat(depth),
+        "\"{\\\"a\\\":".repeat(depth),
+        format!("{{\"a\":{}}}", "[{\"a\":\"1\"}],".repeat(depth)),
+        "true false ".repeat(depth),
+    ] {
+        schema.read(&text);
+    }
+}
+
 /// An alternative that could enclose the value for ever does not hide the one that takes it as it is.
 #[test]
 fn what_fits_is_found_behind_what_could_be_made_to_fit() {

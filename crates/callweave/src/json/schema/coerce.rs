@@ -13,9 +13,9 @@ use super::{Change, ChangeKind, Missing, Options, Problem, Types};
 
 /// What is deeper than this, in the value and in the schema together, is left as it is.
 const MAX_DEPTH: usize = 256;
-/// How many trials each part of a value gets on average before the rest is left as it is: alternatives
-/// inside alternatives multiply.
-const TRIALS_PER_PART: usize = 64;
+/// How much work each part of a value gets on average before the rest is left as it is: alternatives
+/// inside alternatives multiply, and so do texts that spell texts.
+const WORK_PER_PART: usize = 64;
 /// How often a value is put into a container that was not written, one inside the other.
 const MAX_ENCLOSED: usize = 4;
 /// What one problem costs: more than all changes that could avoid it.
@@ -41,7 +41,7 @@ pub(super) struct Coercer<'s> {
     enclosed: usize,
     /// The schemas that are being tried on the same value: one that comes again leads nowhere.
     trail: Vec<Id>,
-    trials_left: usize,
+    work_left: usize,
 }
 
 enum Segment {
@@ -68,30 +68,21 @@ impl Trial {
 impl<'s> Coercer<'s> {
     /// For fitting `value`.
     pub(super) fn new(graph: &'s Graph, options: Options, reach: Reach, value: &Value) -> Self {
-        let trials_left = (parts(value) + TRIALS_PER_PART).saturating_mul(TRIALS_PER_PART);
-        Self {
-            graph,
-            options,
-            reach,
-            path: Vec::new(),
-            depth: 0,
-            enclosed: 0,
-            trail: Vec::new(),
-            trials_left,
-        }
+        let work_left = (size(value) + WORK_PER_PART).saturating_mul(WORK_PER_PART);
+        Self { graph, options, reach, path: Vec::new(), depth: 0, enclosed: 0, trail: Vec::new(), work_left }
     }
 
     pub(super) fn fit(&mut self, id: Id, value: &Value) -> Trial {
         if self.depth == MAX_DEPTH {
             return self.problem("nested too deep to be fitted".to_owned());
         }
-        if self.trials_left == 0 {
+        if self.work_left == 0 {
             return self.problem("too many alternatives to be fitted".to_owned());
         }
         if self.trail.contains(&id) {
             return self.problem("the schema leads back to itself".to_owned());
         }
-        self.trials_left -= 1;
+        self.work_left -= 1;
         self.depth += 1;
         self.trail.push(id);
         let trial = self.fit_here(id, value);
@@ -147,6 +138,7 @@ impl<'s> Coercer<'s> {
         {
             return Trial::default();
         }
+        self.spend(value);
         if let Some(chosen) = scalar::choose(choices, value, self.reach) {
             return self.change(ChangeKind::Chosen, value, chosen.clone());
         }
@@ -192,6 +184,7 @@ impl<'s> Coercer<'s> {
 
     /// Fits a value of a type that is not allowed: the cheapest conversion to one that is.
     fn convert(&mut self, id: Id, types: Types, value: &Value) -> Trial {
+        self.spend(value);
         let mut best: Option<Trial> = None;
         for (kind, converted) in self.conversions(id, types, value) {
             let is_enclosing = matches!(kind, ChangeKind::Wrapped | ChangeKind::Keyed);
@@ -417,6 +410,14 @@ impl<'s> Coercer<'s> {
         })
     }
 
+    /// Counts the work of looking at all of a value, which conversions and choices do. Text that may have
+    /// to be mended is looked at closely.
+    fn spend(&mut self, value: &Value) {
+        let is_mendable = value.as_str().is_some_and(|text| text.trim_start().starts_with(['{', '[']));
+        let closeness = if is_mendable { 16 } else { 1 };
+        self.work_left = self.work_left.saturating_sub(size(value).saturating_mul(closeness));
+    }
+
     fn change(&self, kind: ChangeKind, from: &Value, to: Value) -> Trial {
         let change = Change { path: self.path(), kind, from: from.clone(), to: to.clone() };
         Trial { value: Some(to), cost: kind.cost(), changes: vec![change], problems: Vec::new() }
@@ -518,19 +519,21 @@ impl<'s> Shape<'s> {
     }
 }
 
-/// How many values stand in a value, itself included.
-fn parts(value: &Value) -> usize {
-    let mut count = 0;
+/// How much there is to look at in a value: its parts, long texts counted by their length.
+fn size(value: &Value) -> usize {
+    const TEXT: usize = 64;
+    let mut size = 0;
     let mut open = vec![value];
     while let Some(value) = open.pop() {
-        count += 1;
+        size += 1;
         match value {
             Value::Array(elements) => open.extend(elements),
             Value::Object(members) => open.extend(members.values()),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::String(text) => size += text.len() / TEXT,
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    count
+    size
 }
 
 fn keyed(name: &str, value: &Value) -> Value {
