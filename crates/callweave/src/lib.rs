@@ -40,10 +40,12 @@
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
 //! - [`loose`]: fragments as other accumulators hand them on.
+//! - [`process`]: a provider's answer, whole or streamed → text, calls, a structured value, vectors, images.
 //!
 //! # Features
 //!
-//! `async` adds adapters for `futures::Stream`. A feature never changes results.
+//! `async` adds adapters for `futures::Stream`; `tracing` (on by default) lets [`process`] write spans. A feature
+//! never changes results.
 
 pub mod accumulator;
 pub mod aggregator;

@@ -261,8 +261,8 @@ fn conclude(agent: &Agent, protocol: Option<&Protocol>, message: &Message) -> Re
         return Ok(Processed::ToolCalls(calls));
     }
     let text = text(message);
+    // No text is no JSON either.
     if agent.has_outputs
-        && !text.is_empty()
         && let Ok(value) = serde_json::from_str(&text)
     {
         return Ok(Processed::Structured(Structured { value, raw: text }));
