@@ -2,9 +2,17 @@
 
 mod check;
 mod clients;
+mod coverage;
 mod scoreboard;
 
 use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask check [--quick]
+       cargo xtask clients
+       cargo xtask coverage [--shared DIR]
+       cargo xtask scoreboard repair [--differences] [FILE]
+       cargo xtask scoreboard schema [--differences]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -12,11 +20,10 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["check", ref rest @ ..] => check::run(rest),
         ["clients"] => clients::run(),
+        ["coverage", ref rest @ ..] => coverage::run(rest),
         ["scoreboard", "repair", ref rest @ ..] => scoreboard::repair::run(rest),
         ["scoreboard", "schema", ref rest @ ..] => scoreboard::schema::run(rest),
-        _ => Err("usage: cargo xtask check [--quick] | clients | scoreboard repair [--differences] [FILE] \
-                  | scoreboard schema [--differences]"
-            .into()),
+        _ => Err(USAGE.into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

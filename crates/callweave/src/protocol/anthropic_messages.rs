@@ -5,7 +5,7 @@
 //! after its own tools, a gateway tries again), each with a `message_start` and a numbering of its own, so a
 //! block that begins at a place ends whatever stood there.
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -135,8 +135,8 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     for (key, value) in message.members() {
         match key {
-            // The role is always the assistant's.
-            "id" | "model" | "type" | "role" => {}
+            "id" | "model" | "type" => {}
+            "role" if is_usual(value, &["assistant"]) => {}
             "content" => {
                 if let Some(text) = value.filled() {
                     put(None, Part::Text { channel: Channel::Text, text }, sink);

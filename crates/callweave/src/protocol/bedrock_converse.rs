@@ -6,7 +6,7 @@
 //! their own. What begins a block, what grows it and what a whole answer holds is written with the same
 //! words, so all three are read by the same code.
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -132,8 +132,7 @@ fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
 fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in answer.members() {
         match key {
-            // Always the assistant's.
-            "role" => {}
+            "role" if is_usual(value, &["assistant"]) => {}
             "output" => {
                 for (key, value) in value.members() {
                     match key {
@@ -158,7 +157,7 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
 fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in message.members() {
         match key {
-            "role" => {}
+            "role" if is_usual(value, &["assistant"]) => {}
             "content" => {
                 for (index, block) in value.elements().enumerate() {
                     let place = i64::try_from(index).ok().map(Place::at);
@@ -176,7 +175,7 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
     for (key, value) in content.members() {
         match key {
             // Some gateways name the kind beside the member that says it.
-            "type" if value.kind() == Kind::String => {}
+            "type" if is_usual(value, &["text", "tool_use", "tool_result", "reasoning"]) => {}
             "text" => text(place, Channel::Text, value, sink),
             "reasoningContent" => reasoning(place, value, sink),
             "toolUse" => call(place, value, sink),
@@ -265,7 +264,9 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let arguments = arguments.or(name.map(|_| Arguments::Text(Str::Plain(""))));
     put(place, Part::Call { id, name, kind, arguments }, sink);
     for (key, value) in tool.members() {
-        if !matches!(key, "toolUseId" | "name" | "type" | "input") {
+        let is_read = matches!(key, "toolUseId" | "name" | "input")
+            || key == "type" && is_usual(value, &["tool_use", "server_tool_use"]);
+        if !is_read {
             foreign(0, place, "content[].toolUse.", key, value, sink);
         }
     }

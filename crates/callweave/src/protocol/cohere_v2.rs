@@ -4,7 +4,7 @@
 //! it calls) is told as thoughts: it is about the answer, not part of it, and Cohere itself keeps it out of
 //! the content. It has no number and no end, so it runs until something else begins.
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -184,8 +184,7 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
     let (mut content, mut plan, mut calls, mut citations) = (None, None, None, None);
     for (key, value) in message.members() {
         match key {
-            // Always the assistant's.
-            "role" => {}
+            "role" if is_usual(value, &["assistant"]) => {}
             "content" => content = Some(value),
             "tool_plan" => plan = value.filled(),
             "tool_calls" => calls = Some(value),
@@ -280,8 +279,8 @@ fn decode_call(index: i64, call: Value<'_>, extent: Extent, sink: &mut FragmentS
     let part = Part::Call { id, name, kind: CallKind::Function, arguments };
     sink.put(Fragment::new(part).at(place));
     for (key, value) in call.members() {
-        // The type is always a function.
-        if !matches!(key, "id" | "function" | "type") {
+        let is_read = matches!(key, "id" | "function") || key == "type" && is_usual(value, &["function"]);
+        if !is_read {
             foreign(0, Some(place), "message.tool_calls[].", key, value, sink);
         }
     }

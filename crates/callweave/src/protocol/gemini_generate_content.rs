@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -142,8 +142,7 @@ fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
         .unwrap_or_default();
     for (key, value) in candidate.get("content").iter().flat_map(|content| content.members()) {
         match key {
-            // Always the model's.
-            "role" => {}
+            "role" if is_usual(value, &["model"]) => {}
             "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
             _ => foreign(choice, None, CONTENT, key, value, sink),
         }
@@ -205,8 +204,10 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
         }
         entries.push_str(if entries.is_empty() { "[{" } else { ",{" });
         let members = token.into_iter().flat_map(|token| token.members());
-        let rivals = rivals.and_then(|rivals| rivals.get("candidates"));
-        for (at, (key, value)) in members.chain(rivals.map(|list| ("topCandidates", list))).enumerate() {
+        let rivals = rivals.into_iter().flat_map(|rivals| rivals.members());
+        let rivals =
+            rivals.map(|(key, list)| (if key == "candidates" { "topCandidates" } else { key }, list));
+        for (at, (key, value)) in members.chain(rivals).enumerate() {
             let comma = if at == 0 { "" } else { "," };
             let _ = write!(entries, "{comma}\"{key}\":{}", value.raw());
         }
@@ -226,46 +227,59 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
         let channel = if is_thought { Channel::REASONING } else { Channel::Text };
         put(Part::Text { channel, text });
     }
-    let content = part.members().find(|(key, value)| !value.is_null() && is_content(key));
-    match content {
-        Some(("functionCall" | "function_call", call)) => {
-            let continues = decode_call(choice, call, sink);
+    let mut contents = part.members().filter(|(key, value)| !value.is_null() && is_content(key)).peekable();
+    if contents.peek().is_none() {
+        if let Some(data) = signature(part) {
+            put(Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None });
+        }
+        for (key, value) in part.members() {
+            if !matches!(key, "text" | "thought" | "thoughtSignature" | "thought_signature") {
+                foreign(choice, None, PART, key, value, sink);
+            }
+        }
+    }
+    for (key, content) in contents {
+        decode_part_content(choice, part, key, content, sink);
+    }
+}
+
+fn decode_part_content(
+    choice: u32,
+    part: Value<'_>,
+    key: &str,
+    content: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
+    let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
+    match key {
+        "functionCall" | "function_call" => {
+            let continues = decode_call(choice, content, sink);
             decode_rest(choice, PART, part, sink);
             if !continues {
                 sink.put(Fragment::new(Part::End).in_choice(choice));
             }
         }
-        Some(("executableCode" | "executable_code", code)) => {
-            let id = code.get("id").and_then(Value::filled);
-            let arguments = Some(Arguments::Value(code.raw()));
+        "executableCode" | "executable_code" => {
+            let id = content.get("id").and_then(Value::filled);
+            let arguments = Some(Arguments::Value(content.raw()));
             put(Part::Call { id, name: Some(CODE_EXECUTION), kind: CallKind::Builtin, arguments });
             decode_rest(choice, PART, part, sink);
             sink.put(Fragment::new(Part::End).in_choice(choice));
         }
-        Some(("toolCall" | "tool_call", call)) => {
-            decode_tool_call(choice, call, sink);
+        "toolCall" | "tool_call" => {
+            decode_tool_call(choice, content, sink);
             decode_rest(choice, PART, part, sink);
             sink.put(Fragment::new(Part::End).in_choice(choice));
         }
-        Some(("inlineData" | "inline_data" | "fileData" | "file_data", _)) => {
+        "inlineData" | "inline_data" | "fileData" | "file_data" => {
             // One value, so that its members stay together. What is said after a picture is another text.
             foreign(choice, None, CONTENT, "parts", part, sink);
             sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
         }
-        Some((_, result)) => {
-            let call = result.get("id").and_then(Value::filled);
-            put(Part::ToolResult { call, value: result.raw() });
+        _ => {
+            let call = content.get("id").and_then(Value::filled);
+            put(Part::ToolResult { call, value: content.raw() });
             decode_rest(choice, RESULT, part, sink);
-        }
-        None => {
-            if let Some(data) = signature(part) {
-                put(Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None });
-            }
-            for (key, value) in part.members() {
-                if !matches!(key, "text" | "thought" | "thoughtSignature" | "thought_signature") {
-                    foreign(choice, None, PART, key, value, sink);
-                }
-            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! the same calls steps contents (`content.start`, `outputs`). The texts of an output are one block: the
 //! events do not tell its parts apart.
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -135,8 +135,8 @@ fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut Fragm
             "error" => failure = Some(value),
             // Events have told the steps already; should one restate them, that is passed on as it is.
             "steps" | "outputs" if telling == Telling::Whole => steps = Some(value),
-            // Always an interaction, and the model's.
-            "object" | "role" => {}
+            "object" if is_usual(value, &["interaction"]) => {}
+            "role" if is_usual(value, &["model"]) => {}
             _ => foreign(0, None, INTERACTION, key, value, sink),
         }
     }

@@ -113,6 +113,12 @@ fn foreign<'a>(
     }
 }
 
+/// Whether the value is one of the words that always stand there (or no word at all) and so says nothing;
+/// another word is worth passing on.
+fn is_usual(value: Value<'_>, words: &[&str]) -> bool {
+    value.str().is_some_and(|own| own.is_empty() || words.iter().any(|word| own.is(word)))
+}
+
 /// Reports an upstream error told by `error` (an object, a text, or a list of one). Null, `""`, `false`
 /// and `{}` are no error.
 pub(crate) fn error<'a>(error: Value<'a>, sink: &mut FragmentSink<'_>) -> bool {

@@ -3,7 +3,7 @@
 //! Calls come whole. Their `function.index` is not used: old builds leave it out or number every call 0,
 //! and a call that is never continued needs no number.
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Value};
@@ -86,8 +86,7 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut thinking, mut content, mut calls) = (None, None, None);
     for (key, value) in message.members() {
         match key {
-            // Always the assistant's.
-            "role" => {}
+            "role" if is_usual(value, &["assistant"]) => {}
             "thinking" => thinking = Some(value),
             "content" => content = Some(value),
             "tool_calls" => calls = Some(value),
@@ -114,7 +113,9 @@ fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
     let part = Part::Call { id, name, kind: CallKind::Function, arguments: Some(arguments) };
     sink.put(Fragment::new(part));
     for (key, value) in call.members() {
-        if !matches!(key, "id" | "type" | "index" | "function" | "name" | "arguments") {
+        let is_read = matches!(key, "id" | "index" | "function" | "name" | "arguments")
+            || key == "type" && is_usual(value, &["function"]);
+        if !is_read {
             foreign(0, Some(Place::LAST), "message.tool_calls[].", key, value, sink);
         }
     }

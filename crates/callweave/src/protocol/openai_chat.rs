@@ -1,6 +1,6 @@
 //! OpenAI Chat Completions and the many servers that speak it with an accent: chunk and whole body.
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -40,6 +40,8 @@ const LEGACY_SPACE: u8 = 1;
 /// Calls that the provider ran itself (`executed_tools`).
 const EXECUTED_SPACE: u8 = 2;
 
+const OBJECTS: &[&str] = &["chat.completion.chunk", "chat.completion", "chat.completion.done", "error"];
+
 fn recognise(input: &Input<'_>) -> bool {
     let body = input.value;
     let is_named = body
@@ -62,7 +64,12 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "id" => id = value.filled(),
             "model" => model = value.filled(),
             // Names the shape: chunk, whole or error.
-            "object" => object = value.str(),
+            "object" => {
+                object = value.str();
+                if !is_usual(value, OBJECTS) {
+                    foreign(0, None, "", key, value, sink);
+                }
+            }
             "choices" => choices = Some(value),
             "usage" => usage = usage.filter(|_| value.is_null()).or(Some(value)),
             "error" => failure = Some(value),
@@ -95,13 +102,14 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
     if let Some(failure) = failure {
         error(failure, sink);
-    } else if let Some((key, value)) = words {
+    }
+    match words {
         // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
-        if choices.is_none() {
+        Some(_) if failure.is_none() && choices.is_none() => {
             error(body, sink);
-        } else {
-            foreign(0, None, "", key, value, sink);
         }
+        Some((key, value)) => foreign(0, None, "", key, value, sink),
+        None => {}
     }
     if object.is_some_and(|object| object.is("chat.completion.done")) {
         sink.put(Fragment::new(Part::Done));
@@ -178,8 +186,7 @@ fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) 
     let (mut details, mut reasoning_content, mut reasoning, mut signature) = (None, None, None, None);
     for (key, value) in message.members() {
         match key {
-            // Always the assistant's.
-            "role" => {}
+            "role" if is_usual(value, &["assistant"]) => {}
             "content" => content = Some(value),
             "refusal" => refusal = Some(value),
             "tool_calls" => calls = Some(value),
@@ -238,34 +245,46 @@ fn decode_content(choice: u32, content: Value<'_>, sink: &mut FragmentSink<'_>) 
     text(choice, Channel::Text, content, sink);
     for part in content.elements() {
         let kind = part.get("type").and_then(Value::str).unwrap_or(Str::Plain("text"));
-        match kind.written() {
-            "text" | "output_text" => {
-                if let Some(value) = part.get("text") {
-                    text(choice, Channel::Text, value, sink);
-                }
+        let told = match kind.written() {
+            "text" | "output_text" => "text",
+            "refusal" => "refusal",
+            "thinking" => "thinking",
+            "reference" => {
+                sink.put(Fragment::new(Part::Annotation(part.raw())).in_choice(choice));
+                continue;
             }
-            "refusal" => {
-                if let Some(value) = part.get("refusal") {
-                    text(choice, Channel::Refusal, value, sink);
-                }
+            _ => {
+                foreign(choice, None, "choices[].message.", "content", part, sink);
+                continue;
             }
-            "thinking" => {
-                let Some(thoughts) = part.get("thinking") else { continue };
-                text(choice, REASONING_CONTENT, thoughts, sink);
-                for thought in thoughts.elements() {
-                    match thought.get("text") {
-                        Some(value) => text(choice, REASONING_CONTENT, value, sink),
-                        None => {
-                            foreign(choice, None, "choices[].message.content[].", "thinking", thought, sink)
-                        }
-                    }
-                }
+        };
+        for (key, value) in part.members() {
+            match key {
+                "type" => {}
+                "thinking" if key == told => decode_thinking(choice, value, sink),
+                "refusal" if key == told => text(choice, Channel::Refusal, value, sink),
+                "text" if key == told => text(choice, Channel::Text, value, sink),
+                _ => foreign(choice, None, CONTENT_PART, key, value, sink),
             }
-            "reference" => sink.put(Fragment::new(Part::Annotation(part.raw())).in_choice(choice)),
-            _ => foreign(choice, None, "choices[].message.", "content", part, sink),
         }
     }
 }
+
+const CONTENT_PART: &str = "choices[].message.content[].";
+
+/// Thoughts are a text, or a list of texts.
+fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>) {
+    text(choice, REASONING_CONTENT, thoughts, sink);
+    for thought in thoughts.elements() {
+        match thought.get("text") {
+            Some(value) => text(choice, REASONING_CONTENT, value, sink),
+            None => foreign(choice, None, CONTENT_PART, "thinking", thought, sink),
+        }
+    }
+}
+
+/// The types whose members say what they are.
+const DETAIL_TYPES: &[&str] = &["reasoning.text", "reasoning.summary", "reasoning.encrypted"];
 
 /// One of OpenRouter's `reasoning_details`. Fragments of one detail share their index and type.
 fn decode_detail(choice: u32, detail: Value<'_>, sink: &mut FragmentSink<'_>) {
@@ -277,7 +296,8 @@ fn decode_detail(choice: u32, detail: Value<'_>, sink: &mut FragmentSink<'_>) {
             "summary" => (DetailKind::Summary, true),
             "signature" => (DetailKind::Signature, false),
             "data" => (DetailKind::Encrypted, false),
-            "type" | "index" => continue,
+            "index" => continue,
+            "type" if is_usual(value, DETAIL_TYPES) => continue,
             _ if value.is_null() => continue,
             _ => {
                 put(Part::Foreign {
@@ -306,6 +326,12 @@ fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     if tool.get("output").is_some_and(|output| !output.is_null()) {
         let part = Part::ToolResult { call: None, value: tool.raw() };
         sink.put(Fragment::new(part).in_choice(choice).at(place));
+        return;
+    }
+    for (key, value) in tool.members() {
+        if !matches!(key, "index" | "type" | "arguments") {
+            foreign(choice, Some(place), "choices[].message.executed_tools[].", key, value, sink);
+        }
     }
 }
 
@@ -337,13 +363,16 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment { choice, place, part });
     for (key, value) in call.members() {
         match key {
-            "index" | "id" | "type" | "function" | "custom" | "name" | "arguments" => {}
+            "index" | "id" | "function" | "custom" | "name" | "arguments" => {}
+            "type" if is_usual(value, &["function", "custom"]) => {}
             _ => foreign(choice, place, "choices[].message.tool_calls[].", key, value, sink),
         }
     }
-    for (key, value) in call.get("function").iter().flat_map(|function| function.members()) {
-        if !matches!(key, "name" | "arguments") {
-            foreign(choice, place, "choices[].message.tool_calls[].function.", key, value, sink);
+    for (tool, is_read) in [("function", ["name", "arguments"]), ("custom", ["name", "input"])] {
+        for (key, value) in call.get(tool).iter().flat_map(|tool| tool.members()) {
+            if !is_read.contains(&key) {
+                foreign(choice, place, "choices[].message.tool_calls[].function.", key, value, sink);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | a call at `output_index` i | `Place::at(i)` |
 //! | its content part c, summary part s, reasoning part c | `.part(CONTENT + c)`, `.part(SUMMARY + s)`, `.part(THOUGHT + c)` |
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -334,7 +334,8 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
     let (mut output, mut usage, mut failure) = (None, None, None);
     for (key, value) in response.members() {
         match key {
-            "object" | "id" | "model" => {}
+            "id" | "model" => {}
+            "object" if is_usual(value, &["response"]) => {}
             "status" => status = value.filled(),
             "incomplete_details" => {
                 for (key, value) in value.members() {
