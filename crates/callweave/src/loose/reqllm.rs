@@ -274,9 +274,14 @@ impl ChunkAccumulator {
         let usage = self.answer.message().usage.as_ref()?;
         let counters = usage.counters();
         let mut all = usage.raw.as_object().cloned().unwrap_or_default();
-        all.insert("input".to_owned(), json!(counters.input_tokens.unwrap_or(0)));
-        all.insert("output".to_owned(), json!(counters.output_tokens.unwrap_or(0)));
-        all.insert("total_tokens".to_owned(), json!(counters.total_tokens.unwrap_or(0)));
+        for (alias, key, counted) in [
+            ("input", "input_tokens", counters.input_tokens),
+            ("output", "output_tokens", counters.output_tokens),
+        ] {
+            let value = all.get(key).cloned().unwrap_or_else(|| json!(counted.unwrap_or(0)));
+            all.insert(alias.to_owned(), value);
+        }
+        all.entry("total_tokens").or_insert_with(|| json!(counters.total_tokens.unwrap_or(0)));
         Some(all)
     }
 
