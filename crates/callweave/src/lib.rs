@@ -72,6 +72,8 @@ pub use error::{Error, ErrorKind, Result};
 /// The examples in the documents, so that they are run.
 #[cfg(doctest)]
 mod documents {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
     #[doc = include_str!("../../../docs/origins.md")]
     mod origins {}
     #[doc = include_str!("../../../docs/dev/tool-call-aggregator.md")]
