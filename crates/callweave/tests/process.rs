@@ -686,3 +686,113 @@ mod recorded {
         println!("{own} own cases, {recorded} recordings");
     }
 }
+
+/// Whatever a provider sends: no panic, and a stream gives up nothing that it gave.
+mod anything {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    const PROVIDERS: &[&str] =
+        &["openai", "anthropic", "gemini", "vertex", "ollama", "cohere", "bedrock", "codex"];
+
+    /// Words that mean something on some wire, so that chance goes deep.
+    const WORDS: &[&str] = &[
+        "args",
+        "arguments",
+        "b64_json",
+        "candidates",
+        "choices",
+        "content",
+        "content_block",
+        "contentBlockDelta",
+        "data",
+        "delta",
+        "done",
+        "embedding",
+        "error",
+        "finish_reason",
+        "function",
+        "functionCall",
+        "function_call",
+        "id",
+        "index",
+        "input",
+        "item",
+        "list",
+        "message",
+        "model",
+        "name",
+        "object",
+        "output",
+        "output_index",
+        "output_text",
+        "parts",
+        "refusal",
+        "response",
+        "role",
+        "text",
+        "tool_calls",
+        "tool_use",
+        "toolUse",
+        "type",
+        "url",
+        "usage",
+        "content_block_delta",
+        "content_block_start",
+        "content-delta",
+        "input_json_delta",
+        "text_delta",
+        "partial_json",
+        "response.output_text.delta",
+        "response.output_item.added",
+        "response.refusal.delta",
+        "output_item",
+    ];
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            (-2i64..4).prop_map(Value::from),
+            select(WORDS).prop_map(Value::from),
+            select(&["", "{", "{\"a\": 1}", "\u{1F600}"][..]).prop_map(Value::from),
+        ];
+        leaf.prop_recursive(6, 40, 6, |inner| {
+            let members = vec((select(WORDS), inner.clone()), 0..6);
+            prop_oneof![
+                vec(inner, 0..4).prop_map(Value::from),
+                members.prop_map(|members| members
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value))
+                    .collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn is_processed(provider in select(PROVIDERS), response in value()) {
+            for agent in [Agent::new(provider), Agent::new(provider).with_outputs().capturing_content()] {
+                let _ = result(&agent, &response);
+            }
+        }
+
+        #[test]
+        fn is_streamed(provider in select(PROVIDERS), chunks in vec(value(), 0..5)) {
+            let mut text = String::new();
+            for item in process_stream(&Agent::new(provider), chunks.into_iter().map(Ok::<_, Error>)).expect("known") {
+                match item {
+                    Ok(Item::Text(piece)) => {
+                        prop_assert!(!piece.is_empty());
+                        text.push_str(&piece);
+                    }
+                    Ok(_) => {}
+                    Err(failure) => prop_assert_eq!(&failure.partial, &text),
+                }
+            }
+        }
+    }
+}

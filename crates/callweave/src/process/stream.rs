@@ -63,7 +63,7 @@ where
     Ok(ProcessStream::new(agent, pieces.into_iter(), decoder))
 }
 
-/// [`process_stream`] for a [`futures_core::Stream`] (feature `async`). No runtime is assumed.
+/// [`process_stream`] for a `futures::Stream` (feature `async`). No runtime is assumed.
 ///
 /// ```
 /// use callweave::process::{Agent, Item, process_stream_async};
@@ -86,7 +86,7 @@ where
     Ok(ProcessStream::new(agent, chunks, decoder))
 }
 
-/// [`process_bytes`] for a [`futures_core::Stream`] (feature `async`). No runtime is assumed.
+/// [`process_bytes`] for a `futures::Stream` (feature `async`). No runtime is assumed.
 ///
 /// ```
 /// use callweave::process::{Agent, Item, process_bytes_async};
@@ -238,8 +238,8 @@ impl<B: AsRef<[u8]>> Source<B> for Decoder {
     }
 }
 
-/// The items of an answer while it comes: an [`Iterator`] over an iterator, a [`futures_core::Stream`] over a
-/// stream (feature `async`).
+/// The items of an answer while it comes: an [`Iterator`] over an iterator, a `futures::Stream` over a stream
+/// (feature `async`).
 ///
 /// - Text comes at once, as the provider cut it; empty text is left out. Where a provider corrects its text in
 ///   the end, what was given stays given; [`ProcessStream::message`] has the correction.
