@@ -132,12 +132,12 @@ fn criterion_5_choice_support() {
 #[test]
 fn criterion_6_textual_fallback() {
     let mut aggregator = Aggregator::new();
-    let block = "<use_tool>\n  <name>webSearch</name>\n  <args>{\"q\":\"é\"}</args>\n</use_tool>";
+    let block = "<use_tool>\n  <name>tide</name>\n  <args>{\"harbour\":\"Å\"}</args>\n</use_tool>";
     let text = format!("So: {block} and <b>noise</b> {block} tail");
     let blocks = aggregator.extract_use_tool_blocks(&text);
     assert_eq!(blocks.len(), 2);
     for found in &blocks {
-        assert_eq!((found.name.as_str(), found.arguments.as_str()), ("webSearch", "{\"q\":\"é\"}"));
+        assert_eq!((found.name.as_str(), found.arguments.as_str()), ("tide", "{\"harbour\":\"Å\"}"));
         assert_eq!(&text[found.start..found.end], block);
     }
     assert_eq!(blocks[1].tail(&text), " tail");
@@ -152,7 +152,7 @@ fn criterion_6_textual_fallback() {
     assert_eq!(aggregator.extract_use_tool_blocks(&text), blocks, "the built-in pattern is as before");
     let message = json!({"message": {"content": [{"type": "text", "text": block}, {"type": "text", "text": " then !stop"}]}});
     assert!(aggregator.ingest_message(&message, None, EMIT).updated);
-    let expected = [call("tool_0_0", "webSearch", "{\"q\":\"é\"}"), call("tool_0_1", "stop", "{}")];
+    let expected = [call("tool_0_0", "tide", "{\"harbour\":\"Å\"}"), call("tool_0_1", "stop", "{}")];
     assert_eq!(calls(&aggregator, 0), expected);
     assert!(!aggregator.ingest_message(&message, None, EMIT).updated, "told once");
     assert_eq!(calls(&aggregator, 0), expected);
@@ -273,18 +273,19 @@ fn criterion_10_non_stream_assembly() {
     let mut aggregator = Aggregator::new();
     let message = json!({"message": {
         "tool_calls": [
-            {"id": "call_a", "index": 0, "function": {"name": "alpha", "arguments": "{\"foo\":"}},
-            {"id": "call_b", "index": 1, "function": {"name": "beta"}},
+            {"id": "m1", "index": 0, "function": {"name": "tide", "arguments": "{\"day\":"}},
+            {"id": "m2", "index": 1, "function": {"name": "moon"}},
         ],
-        "function_call": {"name": "legacy", "arguments": "{\"bar\":1}"},
+        "function_call": {"name": "wind", "arguments": "{\"knots\":9}"},
     }});
     assert!(!aggregator.ingest_message(&message, None, SILENT).updated);
-    let fuller = json!({"message": {"tool_calls": [{"id": "call_a", "function": {"arguments": "{\"foo\":\"bar\"}"}}]}});
+    let fuller =
+        json!({"message": {"tool_calls": [{"id": "m1", "function": {"arguments": "{\"day\":\"1 May\"}"}}]}});
     aggregator.ingest_message(&fuller, None, SILENT);
     let found = calls(&aggregator, 0);
-    assert_eq!(found[0], call("call_a", "alpha", "{\"foo\":\"bar\"}"));
-    assert_eq!(found[1], call("call_b", "beta", ""));
-    assert_eq!((found[2].1.as_str(), found[2].2.as_str()), ("legacy", "{\"bar\":1}"));
+    assert_eq!(found[0], call("m1", "tide", "{\"day\":\"1 May\"}"));
+    assert_eq!(found[1], call("m2", "moon", ""));
+    assert_eq!((found[2].1.as_str(), found[2].2.as_str()), ("wind", "{\"knots\":9}"));
     // Emitted later, all of them, and once.
     let names: Vec<_> = aggregator
         .ingest_message(&json!({}), None, EMIT)
@@ -292,7 +293,7 @@ fn criterion_10_non_stream_assembly() {
         .iter()
         .map(|delta| delta.call.name.to_owned())
         .collect();
-    assert_eq!(names, ["alpha", "beta", "legacy"]);
+    assert_eq!(names, ["tide", "moon", "wind"]);
     assert!(!aggregator.ingest_message(&json!({}), None, EMIT).updated);
 }
 

@@ -92,9 +92,9 @@ impl ParsedTextBlock {
 /// ```
 /// use callweave::aggregator::extract_use_tool_blocks;
 ///
-/// let buffer = r#"<use_tool><name>webSearch</name><args>{"q":"rust"}</args></use_tool> tail"#;
+/// let buffer = r#"<use_tool><name>tide</name><args>{"day":1}</args></use_tool> So."#;
 /// let blocks = extract_use_tool_blocks(buffer);
-/// assert_eq!((blocks[0].name.as_str(), blocks[0].arguments.as_str()), ("webSearch", r#"{"q":"rust"}"#));
+/// assert_eq!((blocks[0].name.as_str(), blocks[0].arguments.as_str()), ("tide", r#"{"day":1}"#));
 /// assert!(extract_use_tool_blocks("<use_tool><name>not yet").is_empty());
 /// ```
 pub fn extract_use_tool_blocks(buffer: &str) -> Vec<ParsedTextBlock> {
@@ -311,7 +311,7 @@ mod tests {
     fn damaged_blocks_are_empty_and_other_tags_are_none() {
         for (text, expected) in [
             ("<use_tool name=\"x\"</use_tool>", Some(("", ""))),
-            ("<use_tool>{not-json}</use_tool>", Some(("", ""))),
+            ("<use_tool>{day: 1}</use_tool>", Some(("", ""))),
             ("<use_tool><name>a</name></use_tool>", Some(("a", ""))),
             ("<use_tools><name>a</name></use_tools></use_tool>", None),
         ] {

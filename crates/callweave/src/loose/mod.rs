@@ -4,7 +4,7 @@
 //!
 //! | shape | looks like |
 //! |---|---|
-//! | [`Shape::Partials`] | `[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"q"}}]` |
+//! | [`Shape::Partials`] | `[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{\"day"}}]` |
 //! | [`Shape::Phase`] | `{"_phase": "start", "_index": 0, "id": "a", "name": "f"}`, then `partial` with `partial_json`, then `stop` |
 //! | [`Shape::Complete`] | `{"name": "f", "arguments": {…}}` or `{"id": "a", "name": "f", "input": {…}}` |
 //! | [`Shape::Chunk`] | `{"type": "content" \| "thinking" \| "tool_call" \| "meta", …}` |
@@ -114,7 +114,7 @@ impl Loose {
     /// let mut loose = Loose::new();
     /// let start = json!({"_phase": "start", "_index": 1, "id": "tu", "name": "find"});
     /// assert_eq!(loose.push(&start, &mut events), Some(Shape::Phase));
-    /// assert_eq!(loose.push(&json!({"unrelated": true}), &mut events), None);
+    /// assert_eq!(loose.push(&json!({"weather": "fair"}), &mut events), None);
     /// assert_eq!(events.len(), 1);
     /// ```
     pub fn push(&mut self, fragment: &Value, sink: &mut EventSink<'_>) -> Option<Shape> {

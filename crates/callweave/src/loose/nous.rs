@@ -5,11 +5,11 @@
 //! use serde_json::json;
 //!
 //! let mut accumulator = ToolCallAccumulator::new();
-//! accumulator.feed(&json!([{"index": 0, "id": "call_a", "function": {"name": "search", "arguments": "{\"q"}}]));
-//! accumulator.feed(&json!([{"index": 0, "function": {"arguments": "uery\":\"hi\"}"}}]));
+//! accumulator.feed(&json!([{"index": 0, "id": "t1", "function": {"name": "tide", "arguments": "{\"harbour\":\"Aa"}}]));
+//! accumulator.feed(&json!([{"index": 0, "function": {"arguments": "lesund\"}"}}]));
 //! assert_eq!(
 //!     json!(accumulator.finalize()),
-//!     json!([{"id": "call_a", "name": "search", "arguments": {"query": "hi"}}]),
+//!     json!([{"id": "t1", "name": "tide", "arguments": {"harbour": "Aalesund"}}]),
 //! );
 //! ```
 
@@ -65,10 +65,10 @@ impl ToolCallAccumulator {
     /// # use serde_json::json;
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator
-    ///     .feed(&json!({"_phase": "start", "_index": 0, "id": "tu_a", "name": "search"}))
-    ///     .feed(&json!({"_phase": "partial", "_index": 0, "partial_json": "{\"q\":1}"}))
-    ///     .feed(&json!("garbage"));
-    /// assert_eq!(accumulator.finalize()[0].arguments["q"], 1);
+    ///     .feed(&json!({"_phase": "start", "_index": 0, "id": "t1", "name": "tide"}))
+    ///     .feed(&json!({"_phase": "partial", "_index": 0, "partial_json": "{\"day\":1}"}))
+    ///     .feed(&json!("of no shape"));
+    /// assert_eq!(accumulator.finalize()[0].arguments["day"], 1);
     /// ```
     pub fn feed(&mut self, fragment: &Value) -> &mut Self {
         let lane = match Shape::of(fragment) {

@@ -293,10 +293,10 @@ impl ChunkAccumulator {
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator
-    ///     .push(&json!({"type": "tool_call", "name": "f", "arguments": {"raw": 1}, "metadata": {"id": "c", "index": 0}}))
-    ///     .push(&json!({"type": "meta", "metadata": {"tool_call_args": {"index": 0, "fragment": "not-json"}}}));
+    ///     .push(&json!({"type": "tool_call", "name": "f", "arguments": {"day": 1}, "metadata": {"id": "c", "index": 0}}))
+    ///     .push(&json!({"type": "meta", "metadata": {"tool_call_args": {"index": 0, "fragment": "{day: tomorrow"}}}));
     /// let call = &accumulator.finalize_tool_calls_for_response()[0];
-    /// assert_eq!(call.arguments, json!({"raw": 1}));
+    /// assert_eq!(call.arguments, json!({"day": 1}));
     /// assert_eq!(call.lost, Some(LostReason::JsonDecodeError));
     /// assert_eq!(call.metadata["error"], json!(["args_lost", "json_decode_error"]));
     /// ```
