@@ -11,6 +11,7 @@ const USAGE: &str = "\
 usage: cargo xtask check [--quick]
        cargo xtask clients
        cargo xtask coverage [--shared DIR]
+       cargo xtask scoreboard dialects [--differences]
        cargo xtask scoreboard repair [--differences] [FILE]
        cargo xtask scoreboard schema [--differences]";
 
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         ["check", ref rest @ ..] => check::run(rest),
         ["clients"] => clients::run(),
         ["coverage", ref rest @ ..] => coverage::run(rest),
+        ["scoreboard", "dialects", ref rest @ ..] => scoreboard::dialects::run(rest),
         ["scoreboard", "repair", ref rest @ ..] => scoreboard::repair::run(rest),
         ["scoreboard", "schema", ref rest @ ..] => scoreboard::schema::run(rest),
         _ => Err(USAGE.into()),

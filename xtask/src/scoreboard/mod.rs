@@ -1,4 +1,5 @@
 //! How callweave does on the test data of others.
 
+pub(crate) mod dialects;
 pub(crate) mod repair;
 pub(crate) mod schema;

@@ -3,7 +3,7 @@
 use super::rows::Row;
 
 /// Why a row is set aside, if it is.
-pub fn reason(row: &Row) -> Option<&'static str> {
+pub(crate) fn reason(row: &Row) -> Option<&'static str> {
     let table = if row.is_reasoning { REASONING } else { DIALECTS };
     table.iter().find(|(_, numbers)| numbers.contains(&row.number)).map(|(reason, _)| *reason)
 }

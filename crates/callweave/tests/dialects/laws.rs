@@ -4,7 +4,10 @@ use callweave::dialect::{Extractor, Options};
 use callweave::event::{BlockId, Body, Event, Span};
 
 /// The events of a text that comes in these pieces, adjacent deltas merged.
-pub fn events<'d>(deltas: impl IntoIterator<Item = &'d str>, options: &Options) -> Vec<Event<'static>> {
+pub(crate) fn events<'d>(
+    deltas: impl IntoIterator<Item = &'d str>,
+    options: &Options,
+) -> Vec<Event<'static>> {
     let mut events = Vec::new();
     let mut extractor = Extractor::new(options);
     for delta in deltas {
@@ -44,7 +47,7 @@ fn merged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
 }
 
 /// Blocks balance, and deltas belong to open blocks.
-pub fn check_grammar(events: &[Event<'_>]) {
+pub(crate) fn check_grammar(events: &[Event<'_>]) {
     let mut open: Vec<BlockId> = Vec::new();
     let mut next = 0;
     for event in events {
@@ -70,7 +73,7 @@ pub fn check_grammar(events: &[Event<'_>]) {
 }
 
 /// The sources of the events tile the text.
-pub fn check_conservation(text: &str, events: &[Event<'_>]) {
+pub(crate) fn check_conservation(text: &str, events: &[Event<'_>]) {
     let mut spans: Vec<Span> =
         events.iter().map(|event| event.source).filter(|span| !span.is_empty()).collect();
     spans.sort_by_key(|span| span.start);
@@ -83,7 +86,7 @@ pub fn check_conservation(text: &str, events: &[Event<'_>]) {
 }
 
 /// Cuts `text` at pseudo-random places.
-pub fn cut(text: &str, seed: u64) -> Vec<&str> {
+pub(crate) fn cut(text: &str, seed: u64) -> Vec<&str> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -103,7 +106,7 @@ pub fn cut(text: &str, seed: u64) -> Vec<&str> {
 }
 
 /// All cuts of a text give the same events; the events are well formed and tile it. Returns them.
-pub fn check(text: &str, options: &Options) -> Result<Vec<Event<'static>>, String> {
+pub(crate) fn check(text: &str, options: &Options) -> Result<Vec<Event<'static>>, String> {
     let whole = events([text], options);
     check_grammar(&whole);
     check_conservation(text, &whole);
@@ -128,7 +131,7 @@ pub fn check(text: &str, options: &Options) -> Result<Vec<Event<'static>>, Strin
 }
 
 /// Every prefix finishes without a panic, and what it showed is where the whole text begins.
-pub fn check_prefixes(text: &str, options: &Options) {
+pub(crate) fn check_prefixes(text: &str, options: &Options) {
     for (at, _) in text.char_indices() {
         let prefix = &text[..at];
         let found = events([prefix], options);

@@ -1,24 +1,24 @@
 //! Reading recorded rows of other parsers' tests, and comparing an extraction with one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use callweave::dialect::{Extraction, Options, Start, Tools};
 use serde_json::Value;
 
 /// One recorded row.
-pub struct Row {
-    pub number: usize,
-    pub value: Value,
-    pub is_reasoning: bool,
+pub(crate) struct Row {
+    pub(crate) number: usize,
+    pub(crate) value: Value,
+    pub(crate) is_reasoning: bool,
 }
 
-/// Where shared test data lives, if it does.
-pub fn shared(file: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors")).join(file);
-    path.exists().then_some(path)
+/// Where shared test data lives, if it does: beside the workspace.
+fn shared(file: &str) -> Option<PathBuf> {
+    let beside = |folder: &Path| folder.join("shared/vectors").join(file);
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(beside).find(|path| path.exists())
 }
 
-pub fn load(file: &str) -> Option<Vec<Row>> {
+pub(crate) fn load(file: &str) -> Option<Vec<Row>> {
     let text = std::fs::read_to_string(shared(file)?).expect("the rows can be read");
     // Python writes NaN into JSON; such values cannot be compared anyway.
     let is_reasoning = file.starts_with("reasoning");
@@ -32,20 +32,20 @@ pub fn load(file: &str) -> Option<Vec<Row>> {
 }
 
 impl Row {
-    pub fn text(&self, key: &str) -> Option<&str> {
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.value[key].as_str()
     }
 
-    pub fn format(&self) -> &str {
+    pub(crate) fn format(&self) -> &str {
         self.text("format").expect("a row has a format")
     }
 
     /// Whether calls and content are asserted in full.
-    pub fn counts(&self) -> bool {
+    pub(crate) fn counts(&self) -> bool {
         self.is_reasoning || matches!(self.text("assert_level"), Some("full" | "recorded"))
     }
 
-    pub fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         let mut options = Options::new(self.format()).expect("every format is a dialect");
         options = options.tools(Tools::from_json(&self.value["tools"]));
         if self.value["reasoning_open"] == Value::Bool(true) {
@@ -54,20 +54,20 @@ impl Row {
         options
     }
 
-    pub fn chunks(&self) -> Vec<String> {
+    pub(crate) fn chunks(&self) -> Vec<String> {
         match self.value["chunks"].as_array() {
             Some(chunks) => chunks.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             None => vec![self.text("text").expect("a row has a text").to_owned()],
         }
     }
 
-    pub fn extract(&self) -> Extraction {
+    pub(crate) fn extract(&self) -> Extraction {
         let chunks = self.chunks();
         Extraction::of_deltas(chunks.iter().map(String::as_str), &self.options())
     }
 
     /// What differs from the row, if anything does.
-    pub fn difference(&self, found: &Extraction) -> Option<String> {
+    pub(crate) fn difference(&self, found: &Extraction) -> Option<String> {
         let notes = self.text("notes").unwrap_or_default();
         let mut differences = Vec::new();
         if let Some(calls) = self.value["expected_calls"].as_array() {
@@ -121,8 +121,9 @@ fn same(one: &Value, other: &Value) -> bool {
 
 /// How rows score, by format.
 #[derive(Default)]
-pub struct Board {
+pub(crate) struct Board {
     formats: std::collections::BTreeMap<String, Score>,
+    /// The rows that differ and were not set aside.
     lines: Vec<String>,
 }
 
@@ -134,7 +135,7 @@ struct Score {
 }
 
 impl Board {
-    pub fn add(&mut self, row: &Row, difference: Option<String>, aside: Option<&str>) {
+    pub(crate) fn add(&mut self, row: &Row, difference: Option<String>, aside: Option<&str>) {
         let score = self.formats.entry(row.format().to_owned()).or_default();
         score.all += 1;
         match (difference, aside) {
@@ -155,8 +156,16 @@ impl Board {
         }
     }
 
+    /// Leaves the rows that differ out of the report.
+    #[allow(dead_code, reason = "a report's, not a test's")]
+    pub(crate) fn hide_rows(&mut self, is_hidden: bool) {
+        if is_hidden {
+            self.lines.clear();
+        }
+    }
+
     /// The share of good rows, of all and of those that were not set aside.
-    pub fn shares(&self) -> (f64, f64) {
+    pub(crate) fn shares(&self) -> (f64, f64) {
         let sum = self.sum();
         (sum.good as f64 / sum.all as f64, sum.good as f64 / (sum.all - sum.aside) as f64)
     }

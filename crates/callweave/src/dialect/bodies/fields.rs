@@ -16,6 +16,8 @@ const LONGEST_TAG: usize = 512;
 pub(in super::super) struct Reader {
     at: At,
     field: String,
+    /// The closing tag of the field.
+    closer: String,
     value: Value,
     has_name: bool,
     /// How many fields have become arguments.
@@ -125,6 +127,10 @@ impl Reader {
         }
         self.field.clear();
         self.field.push_str(tag.trim());
+        self.closer.clear();
+        self.closer.push_str("</");
+        self.closer.push_str(&self.field);
+        self.closer.push('>');
         if self.field == body.name {
             self.at = At::Name;
             return Token::Markup(end + 1);
@@ -145,7 +151,7 @@ impl Reader {
 
     /// Where the field that is open ends, or how much of it is certain.
     fn end_of_field(&self, text: &str, is_last: bool) -> (usize, bool) {
-        let closer = format!("</{}>", self.field);
+        let closer = self.closer.as_str();
         match memchr::memmem::find(text.as_bytes(), closer.as_bytes()) {
             Some(at) => (at, true),
             None if is_last => (text.len(), false),
@@ -240,7 +246,7 @@ impl Reader {
         let (len, is_ended) = self.end_of_field(text, context.is_last);
         if is_ended {
             self.at = At::Children;
-            return Token::Markup(len + self.field.len() + "</>".len());
+            return Token::Markup(len + self.closer.len());
         }
         match (context.is_last, len) {
             (true, 0) => self.finish(0, Completion::Cut, context),

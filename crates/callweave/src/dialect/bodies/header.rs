@@ -101,7 +101,7 @@ impl Reader {
         let is_name = !written.is_empty()
             && len <= LONGEST_NAME
             && !written.contains(['\n', '{', '}', '<', '>', '"'])
-            && !(written.contains(' ') && !context.tools.contains(written));
+            && (!written.contains(' ') || context.tools.contains(written));
         if !is_name {
             return Token::Fail;
         }

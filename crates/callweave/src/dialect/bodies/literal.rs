@@ -295,11 +295,8 @@ impl Literal {
             let byte = bytes[at];
             match byte {
                 b'\\' if quote != 0 => at += 1,
-                _ if quote != 0 => {
-                    if byte == quote {
-                        quote = 0;
-                    }
-                }
+                _ if byte == quote => quote = 0,
+                _ if quote != 0 => {}
                 b'"' | b'\'' => quote = byte,
                 b':' | b'{' | b'[' | b'(' => return Some(false),
                 b'}' => return Some(at > start),
