@@ -1,0 +1,33 @@
+//! Follows the arguments of a tool call live, while the model still writes them.
+//!
+//! `cargo run --example follow_arguments < FILE`
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use callweave::event::{BlockKind, Body};
+use callweave::read::Events;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut calls = HashMap::new();
+    for event in Events::new(std::io::stdin().lock()) {
+        match event?.body {
+            Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. } } => {
+                calls.insert(block, (name, String::new()));
+            }
+            Body::Delta { block, text } => {
+                if let Some((name, arguments)) = calls.get_mut(&block) {
+                    arguments.push_str(&text);
+                    println!("{name} … {arguments}");
+                }
+            }
+            Body::BlockEnd { block, completion } => {
+                if let Some((name, _)) = calls.remove(&block) {
+                    println!("{name} is {completion:?}");
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

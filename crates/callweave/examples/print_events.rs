@@ -1,0 +1,14 @@
+//! Prints the events of an answer as they come, one JSON object per line.
+//!
+//! `cargo run --example print_events < FILE`
+
+use std::error::Error;
+
+use callweave::read::Events;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for event in Events::new(std::io::stdin().lock()) {
+        println!("{}", serde_json::to_string(&event?)?);
+    }
+    Ok(())
+}
