@@ -61,6 +61,7 @@ pub mod loose;
 pub mod message;
 pub mod pipeline;
 pub mod process;
+pub mod prompt;
 pub mod protocol;
 pub mod read;
 #[cfg(feature = "async")]

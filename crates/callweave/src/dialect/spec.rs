@@ -42,8 +42,10 @@ pub struct Dialect {
     pub continues: String,
     /// A grammar of channels, for the few dialects that are more than markers.
     pub channels: Option<Channels>,
-    /// A short text in this dialect.
+    /// A short text in this dialect. Calls that are written back into a prompt follow its layout.
     pub example: String,
+    /// How the result of a call is given back in a prompt, with `{name}`, `{id}` and `{content}` in it.
+    pub result: String,
 }
 
 /// How a thought begins and ends.
@@ -94,6 +96,8 @@ pub struct Form {
     /// What may stand between two bodies under one opener, besides white space.
     #[serde(deserialize_with = "one_or_many")]
     pub separators: Vec<String>,
+    /// Whether several calls are written under one opener. They are read that way in any case.
+    pub is_shared: bool,
     /// How the calls themselves are written.
     pub body: Body,
 }
@@ -353,6 +357,9 @@ impl Dialect {
         if self.example.is_empty() {
             self.example = base.example;
         }
+        if self.result.is_empty() {
+            self.result = base.result;
+        }
         self
     }
 
@@ -411,6 +418,13 @@ impl Dialect {
         self.example = text.to_owned();
         self
     }
+
+    /// Sets how the result of a call is given back.
+    #[must_use]
+    pub fn result(mut self, template: &str) -> Self {
+        self.result = template.to_owned();
+        self
+    }
 }
 
 impl Form {
@@ -448,6 +462,13 @@ impl Form {
     #[must_use]
     pub fn close(mut self, close: &str) -> Self {
         self.close.push(close.to_owned());
+        self
+    }
+
+    /// Says that several calls are written under one opener.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.is_shared = true;
         self
     }
 

@@ -28,8 +28,9 @@ impl Tools {
         for tool in list.as_array().into_iter().flatten() {
             let function = tool.get("function").filter(|function| function.is_object()).unwrap_or(tool);
             let Some(name) = function.get("name").and_then(Value::as_str) else { continue };
-            let schema =
-                ["parameters", "input_schema", "inputSchema"].iter().find_map(|&key| function.get(key));
+            let schema = ["parameters", "input_schema", "inputSchema", "schema"]
+                .iter()
+                .find_map(|&key| function.get(key));
             tools.declare(name, schema);
         }
         tools

@@ -2,11 +2,13 @@
 
 use callweave::extract::{Capabilities, Extracted, Parser, extract};
 use callweave::message::InvalidReason;
+use callweave::prompt::{Options, augment_system_prompt};
 use serde_json::{Value, json};
 
 pub(crate) fn answer(row: &Value) -> Option<Value> {
     match row["op"].as_str() {
         Some("extract") => Some(extracted(row)),
+        Some("augment_prompt") => Some(prompted(row)),
         _ => None,
     }
 }
@@ -42,4 +44,28 @@ fn shown(found: &[Extracted]) -> Value {
         }
     };
     json!({"ok": found.iter().map(call).collect::<Vec<_>>()})
+}
+
+/// The row's own demands if the prompt meets them, else the prompt.
+fn prompted(row: &Value) -> Value {
+    let (input, demands) = (&row["input"], &row["expected"]);
+    let options = match row["options"]["compact"].as_bool() {
+        Some(true) => Options::default().compact(),
+        _ => Options::default(),
+    };
+    let prompt = augment_system_prompt(input["existing"].as_str(), &input["tools"], &options);
+    let texts = |key: &str| match &demands[key] {
+        Value::String(text) => vec![text.as_str()],
+        list => list.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
+    };
+    // The parts stand in the order in which they are listed.
+    let mut from = Some(0);
+    for part in texts("contains") {
+        from = from.and_then(|from| prompt[from..].find(part).map(|at| from + at));
+    }
+    let is_met = from.is_some()
+        && texts("not_contains").iter().all(|part| !prompt.contains(part))
+        && texts("starts_with").iter().all(|part| prompt.starts_with(part))
+        && texts("not_starts_with").iter().all(|part| !prompt.starts_with(part));
+    if is_met { demands.clone() } else { json!({"prompt": prompt}) }
 }

@@ -20,4 +20,5 @@ pub(super) fn dialect() -> Dialect {
             "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n\
              {\"city\": \"Oslo\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
         )
+        .result("<｜tool▁output▁begin｜>{content}<｜tool▁output▁end｜>")
 }

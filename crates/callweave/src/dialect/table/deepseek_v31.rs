@@ -16,4 +16,5 @@ pub(super) fn dialect() -> Dialect {
             "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{\"city\": \"Oslo\"}\
              <｜tool▁call▁end｜><｜tool▁calls▁end｜>",
         )
+        .result("<｜tool▁output▁begin｜>{content}<｜tool▁output▁end｜>")
 }

@@ -12,11 +12,12 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("deepseek_v32")
         .models(["deepseek-v3.2"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Tagged(body)).between("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"))
+        .form(Form::new(Body::Tagged(body)).shared().between("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"))
         .markup(["<｜end▁of▁sentence｜>"])
         .example(
             "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n\
              <｜DSML｜parameter name=\"city\" string=\"true\">Oslo</｜DSML｜parameter>\n\
              </｜DSML｜invoke>\n</｜DSML｜function_calls>",
         )
+        .result("<function_results>\n<result>{content}</result>\n</function_results>")
 }

@@ -13,7 +13,7 @@ pub(super) fn dialect() -> Dialect {
         .aliases(["deepseek_v41"])
         .models(["deepseek-v4"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Tagged(body)).between("<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"))
+        .form(Form::new(Body::Tagged(body)).shared().between("<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"))
         .markup(["<｜end▁of▁sentence｜>"])
         .example(
             "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_weather\">\n\

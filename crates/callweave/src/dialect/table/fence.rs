@@ -6,4 +6,5 @@ pub(super) fn dialect() -> Dialect {
         .form(Form::json().between("~~~tool_call", "~~~"))
         .form(Form::json().between("```tool_call", "```"))
         .example("~~~tool_call\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n~~~")
+        .result("~~~tool_result\n{content}\n~~~")
 }

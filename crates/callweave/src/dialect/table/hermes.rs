@@ -7,4 +7,5 @@ pub(super) fn dialect() -> Dialect {
         .thoughts("<think>", "</think>")
         .form(Form::json().between("<tool_call>", "</tool_call>"))
         .example("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>")
+        .result("<tool_response>\n{content}\n</tool_response>")
 }

@@ -13,7 +13,7 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("hy_v3")
         .models(["hy3", "hunyuan-3"])
         .thoughts("<think{suffix}>", "</think{suffix}>")
-        .form(Form::new(Body::Tagged(body)).between("<tool_calls{suffix}>", "</tool_calls{suffix}>"))
+        .form(Form::new(Body::Tagged(body)).shared().between("<tool_calls{suffix}>", "</tool_calls{suffix}>"))
         .example(
             "<tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n\
              <arg_value>Oslo</arg_value>\n</tool_call>\n</tool_calls>",

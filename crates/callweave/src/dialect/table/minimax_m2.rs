@@ -12,9 +12,10 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("minimax_m2")
         .models(["minimax-m2"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Tagged(body)).between("<minimax:tool_call>", "</minimax:tool_call>"))
+        .form(Form::new(Body::Tagged(body)).shared().between("<minimax:tool_call>", "</minimax:tool_call>"))
         .example(
             "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">Oslo</parameter>\n\
              </invoke>\n</minimax:tool_call>",
         )
+        .result("<response>{content}</response>")
 }

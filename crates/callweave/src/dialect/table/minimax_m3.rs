@@ -12,6 +12,7 @@ pub(super) fn dialect() -> Dialect {
         .thoughts("<mm:think>", "</mm:think>")
         .form(
             Form::new(Body::Elements(body))
+                .shared()
                 .between("]<]minimax[>[<tool_call>", "]<]minimax[>[</tool_call>")
                 .close("]<]minimax[>[</invoke>"),
         )

@@ -16,4 +16,5 @@ pub(super) fn dialect() -> Dialect {
         .form(Form::new(Body::Header(header)).open("[TOOL_CALLS]"))
         .markup(["</s>"])
         .example("[TOOL_CALLS]get_weather[ARGS]{\"city\": \"Oslo\"}")
+        .result("[TOOL_RESULTS]{content}[/TOOL_RESULTS]")
 }

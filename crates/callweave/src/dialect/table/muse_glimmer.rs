@@ -15,6 +15,7 @@ pub(super) fn dialect() -> Dialect {
         .channels(Channels::Muse)
         .form(
             Form::new(Body::Tagged(body))
+                .shared()
                 .between("<atem:function_calls>", "</atem:function_calls>")
                 .close("<|eom|>")
                 .close("<|eot|>"),

@@ -5,6 +5,6 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("olmo3")
         .models(["olmo-3"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Python(body)).between("<function_calls>", "</function_calls>"))
+        .form(Form::new(Body::Python(body)).shared().between("<function_calls>", "</function_calls>"))
         .example("<function_calls>get_weather(city='Oslo')</function_calls>")
 }

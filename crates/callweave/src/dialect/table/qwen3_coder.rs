@@ -19,4 +19,5 @@ pub(super) fn dialect() -> Dialect {
         .example(
             "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>",
         )
+        .result("<tool_response>\n{content}\n</tool_response>")
 }

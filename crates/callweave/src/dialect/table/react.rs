@@ -4,4 +4,5 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("react")
         .form(Form::new(Body::Header(Header::until(["\nAction Input:"]))).between("Action:", "Observation:"))
         .example("Thought: a city.\nAction: get_weather\nAction Input: {\"city\": \"Oslo\"}\n")
+        .result("Observation: {content}")
 }

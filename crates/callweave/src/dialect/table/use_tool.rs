@@ -9,4 +9,5 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("use_tool")
         .form(Form::new(Body::Fields(body)).between("<use_tool", "</use_tool>"))
         .example("<use_tool>\n  <name>get_weather</name>\n  <args>{\"city\": \"Oslo\"}</args>\n</use_tool>")
+        .result("<tool_result name=\"{name}\">\n{content}\n</tool_result>")
 }

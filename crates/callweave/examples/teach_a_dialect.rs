@@ -1,0 +1,31 @@
+//! Teaches a model without native tool calls to write them, and reads what it answers.
+//!
+//! `cargo run --example teach_a_dialect -- qwen3_coder`
+
+use std::error::Error;
+
+use callweave::dialect::{Extraction, Options as Reading, Registry};
+use callweave::extract::native;
+use callweave::prompt::{Options, Writer, augment_system_prompt};
+use serde_json::json;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let name = std::env::args().nth(1).unwrap_or_else(|| "fence".to_owned());
+    let tools = json!([{
+        "name": "get_weather",
+        "description": "The weather in a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    }]);
+    println!("{}\n", augment_system_prompt(Some("Be brief."), &tools, &Options::new(&name)?.compact()));
+
+    // What the model would answer, and how the result goes into its next turn.
+    let dialect = Registry::builtin().find(&name).ok_or("unknown dialect")?;
+    let writer = Writer::new(dialect)?;
+    let call = &native(&[json!({"name": "get_weather", "arguments": {"city": "Oslo"}})])[0].call;
+    let answer = writer.render_call(call)?;
+    println!("assistant: {answer}\nuser: {}", writer.render_result(call, "rain"));
+
+    let found = Extraction::of(&answer, &Reading::new(&name)?);
+    println!("read as: {}({})", found.calls[0].name, found.calls[0].arguments);
+    Ok(())
+}

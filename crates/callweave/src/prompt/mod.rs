@@ -1,0 +1,145 @@
+//! Teaching a model to call tools by what it is told, for models and servers without native tool calls.
+//!
+//! In go a system prompt and a list of tools; out comes a prompt that also explains how calls are written
+//! in a [`Dialect`], so that the [extractor](crate::dialect::Extractor) of the same dialect reads what the
+//! model answers. For the turns that follow, a [`Writer`] writes past calls and their results the same way.
+//!
+//! ```
+//! use callweave::prompt::{Options, augment_system_prompt};
+//! use serde_json::json;
+//!
+//! let tools = json!([{"name": "look", "description": "Look at something.", "parameters": {
+//!     "type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"],
+//! }}]);
+//! let prompt = augment_system_prompt(Some("Be brief."), &tools, &Options::default());
+//! assert!(prompt.starts_with("Be brief.\n\n"));
+//! assert!(prompt.contains("~~~tool_call"));
+//!
+//! let prompt = augment_system_prompt(None, &tools, &Options::new("hermes")?.compact());
+//! assert!(prompt.contains("<tool_call>"));
+//! assert!(prompt.ends_with("- look(at: string) — Look at something."));
+//! # Ok::<(), callweave::Error>(())
+//! ```
+
+mod layout;
+mod signature;
+mod values;
+mod writer;
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::dialect::{Body, Dialect, Registry};
+use crate::error::{Error, ErrorKind, Result};
+use signature::Tool;
+pub use writer::Writer;
+
+/// How tools are explained.
+#[derive(Clone, Debug)]
+pub struct Options {
+    writer: Writer,
+    detail: Detail,
+}
+
+/// How much is told about each tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The description and the whole JSON Schema.
+    #[default]
+    Full,
+    /// One line: the parameters with their types, and the first sentence of the description. For small
+    /// models, which suffer from long prompts.
+    Compact,
+}
+
+impl Default for Options {
+    /// `~~~tool_call` fences and full schemas.
+    fn default() -> Self {
+        Self::new("fence").expect("the table has this dialect")
+    }
+}
+
+impl Options {
+    /// Teaches the built-in dialect of that name. A dialect whose calls a prompt cannot explain is
+    /// refused, see [`Writer::new`].
+    pub fn new(name: &str) -> Result<Self> {
+        let unknown = || Error::new(ErrorKind::Unknown, 0, format!("no dialect is called {name:?}"));
+        Self::of(Registry::builtin().find(name).ok_or_else(unknown)?)
+    }
+
+    /// Teaches this dialect.
+    pub fn of(dialect: &Dialect) -> Result<Self> {
+        Ok(Self { writer: Writer::new(dialect)?, detail: Detail::Full })
+    }
+
+    /// Says one line about each tool.
+    #[must_use]
+    pub fn compact(self) -> Self {
+        self.detail(Detail::Compact)
+    }
+
+    /// Sets how much is told about each tool.
+    #[must_use]
+    pub fn detail(self, detail: Detail) -> Self {
+        Self { detail, ..self }
+    }
+}
+
+/// Appends to a system prompt how calls are written and which tools there are.
+///
+/// `tools` is a list in the shape of OpenAI (`function.parameters`), of Anthropic (`input_schema`) or bare
+/// (`name`, `description`, `parameters` or `schema`).
+pub fn augment_system_prompt(existing: Option<&str>, tools: &Value, options: &Options) -> String {
+    let mut prompt = String::new();
+    if let Some(existing) = existing.filter(|existing| !existing.trim().is_empty()) {
+        prompt.push_str(existing.trim_end());
+        prompt.push_str("\n\n");
+    }
+    instruct(&options.writer, &mut prompt);
+    prompt.push_str("\n\n## Tools\n");
+    for tool in tools.as_array().into_iter().flatten().map(Tool::read) {
+        let _ = match options.detail {
+            Detail::Full => write!(prompt, "\n{}\n", tool.full()),
+            Detail::Compact => write!(prompt, "\n{}", tool.compact()),
+        };
+    }
+    prompt.truncate(prompt.trim_end_matches('\n').len());
+    prompt
+}
+
+/// Explains how a call is written, how several are, and how results come back.
+fn instruct(writer: &Writer, prompt: &mut String) {
+    let (one, two) = writer.samples();
+    prompt.push_str("## Calling tools\n\nTo call a tool, write exactly this into your answer:\n\n");
+    indent(&one, prompt);
+    prompt.push_str(match &writer.form().body {
+        Body::Json(_) | Body::Header(_) | Body::Fields(_) => {
+            "\n\nThe arguments are one valid JSON object that fits the tool's schema. "
+        }
+        Body::Tagged(_) | Body::Elements(_) => {
+            "\n\nGive every parameter by its name: text as it is, everything else as JSON. "
+        }
+        Body::Braces(_) => "\n\nGive every parameter by its name; text stands between its own quote marks. ",
+        Body::Python(_) | Body::Matched(_) => {
+            "\n\nGive every parameter by its name, with a Python literal as its value. "
+        }
+    });
+    match two {
+        Some(two) => {
+            prompt.push_str("Several calls are written together:\n\n");
+            indent(&two, prompt);
+            prompt.push_str("\n\n");
+        }
+        None => prompt.push_str("For several calls, write one block after the other. "),
+    }
+    prompt.push_str("Stop after your calls; the result of each will be given to you like this:\n\n");
+    indent(&writer.sample_result(), prompt);
+    prompt.push_str("\n\nWhen you need no tool, answer in plain text: that ends the task.");
+}
+
+/// An example is indented, so that it is not taken for a call itself.
+fn indent(example: &str, prompt: &mut String) {
+    let lines: Vec<String> = example.trim_end().lines().map(|line| format!("    {line}")).collect();
+    prompt.push_str(&lines.join("\n"));
+}
