@@ -169,6 +169,31 @@ fn argument_text_streams_in_every_dialect() {
 }
 
 #[test]
+fn the_laws_hold_where_names_are_too_long_and_texts_are_mangled() {
+    for dialect in Registry::builtin().dialects() {
+        let options = Options::with_dialects(vec![dialect.clone()]);
+        for len in [120, 130, 250, 260, 510, 520, 700] {
+            let text =
+                dialect.example.replace("get_weather", &"n".repeat(len)).replace("city", &"k".repeat(len));
+            laws::check(&text, &options).unwrap_or_else(|found| panic!("{}: {len}: {found}", dialect.name));
+        }
+        // Characters left out, halves swapped, a beginning repeated.
+        let example = &dialect.example;
+        let places: Vec<usize> = example.char_indices().map(|(at, _)| at).collect();
+        for &at in places.iter().step_by(5) {
+            let len = example[at..].chars().next().map_or(0, char::len_utf8);
+            let without = format!("a {}{} b", &example[..at], &example[at + len..]);
+            let swapped = format!("{}{}", &example[at..], &example[..at]);
+            let twice = format!("{}{}", &example[..at], example);
+            for text in [without, swapped, twice] {
+                laws::check(&text, &options)
+                    .unwrap_or_else(|found| panic!("{}: {text:?}: {found}", dialect.name));
+            }
+        }
+    }
+}
+
+#[test]
 fn examples_are_found_without_naming_the_dialect() {
     let tools = Tools::from_json(&json!([{"name": "get_weather"}]));
     let auto = Options::new("auto").expect("auto").tools(tools);

@@ -159,10 +159,10 @@ fn muse(header: &str, _tools: &Tools) -> Route {
 }
 
 fn functionary(header: &str, _tools: &Tools) -> Route {
-    let name = header.trim();
+    let name = header.trim_start_matches(['>', ' ']).trim_end();
     if name.is_empty() || name == "all" {
         return Route::Text;
     }
-    let start = header.len() - header.trim_start().len();
+    let start = header.len() - header.trim_start_matches(['>', ' ']).len();
     Route::Call { start, end: start + name.len(), kind: CallKind::Function }
 }

@@ -136,6 +136,8 @@ enum Entry {
 enum Step {
     /// It accounted for this many bytes, or changed the state.
     Took(usize),
+    /// It accounted for this many bytes, which were all, and nothing is pending.
+    Rest(usize),
     /// It needs more text.
     Wait,
 }
@@ -183,10 +185,13 @@ impl Engine {
     #[inline]
     pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
         let mut at = 0;
-        while let Step::Took(taken) = self.run.step(&self.plan, &text[at..], is_last, sink) {
-            at += taken;
+        loop {
+            match self.run.step(&self.plan, &text[at..], is_last, sink) {
+                Step::Took(taken) => at += taken,
+                Step::Rest(taken) => return at + taken,
+                Step::Wait => return at,
+            }
         }
-        at
     }
 
     /// Shows calls that a matcher found in the whole text; what stands between them is read as usual.
@@ -249,7 +254,19 @@ impl Run {
                     is_last,
                 };
                 let token = reader.next(text, &mut context);
-                self.show(token, form, text, sink)
+                // The common case of a long argument: no second look at what is exhausted.
+                let is_through = |len: usize| len == text.len() && !is_last && reader.is_in_argument();
+                match token {
+                    Token::Argument(len) if is_through(len) => {
+                        self.emitter.argument(text, len, sink);
+                        Step::Rest(len)
+                    }
+                    Token::Converted(len) if is_through(len) => {
+                        self.emitter.argument(&self.scratch, len, sink);
+                        Step::Rest(len)
+                    }
+                    token => self.show(token, form, text, sink),
+                }
             }
             State::Prose(place) => {
                 let place = *place;
@@ -452,28 +469,26 @@ impl Run {
                 }
             }
         }
-        let Some(len) = memchr::memmem::find(text.as_bytes(), grammar.header_end.as_bytes()) else {
-            if !is_last && text.len() < LONGEST_HEADER {
-                return Step::Wait;
-            }
-            // A header without an end: what there is of it is syntax, what follows is text.
-            let cut = if is_last {
+        let limit = LONGEST_HEADER + grammar.header_end.len();
+        let begin = &text.as_bytes()[..limit.min(text.len())];
+        let Some(len) = memchr::memmem::find(begin, grammar.header_end.as_bytes()) else {
+            let cut = if text.len() >= limit {
+                // Too long for a header: what began it is syntax, what follows is text.
+                let start = grammar.starts.iter().find(|start| text.starts_with(**start));
+                start.map_or(0, |start| start.len())
+            } else if is_last {
                 text.len()
             } else {
-                grammar.starts.iter().map(|start| start.len()).min().unwrap_or(1)
+                return Step::Wait;
             };
-            self.emitter.markup(&text[..cut.min(text.len())], sink);
+            self.emitter.markup(&text[..cut], sink);
             self.emitter.notice(NoticeCode::StrayMarkup, "the header of a message has no end", sink);
             self.state = State::Prose(Place::Text);
-            return Step::Took(cut.min(text.len()));
+            return Step::Took(cut);
         };
         self.dialect = Some(messages.dialect);
-        let header = &text[..len];
-        let prefix =
-            if is_given { None } else { grammar.starts.iter().find(|start| header.starts_with(**start)) };
-        let skipped = prefix.map_or(0, |start| if *start == "<|channel|>" { 0 } else { start.len() });
         let whole = len + grammar.header_end.len();
-        let route = (grammar.route)(&header[skipped..], &self.tools);
+        let route = (grammar.route)(&text[..len], &self.tools);
         let place = match route {
             Route::Text => Place::Message,
             Route::Thought => Place::MessageThought,
@@ -483,7 +498,6 @@ impl Run {
                 Place::MessageNothing
             }
             Route::Call { start, end, kind } => {
-                let (start, end) = (skipped + start, skipped + end);
                 self.emitter.markup(&text[..start], sink);
                 self.name.clear();
                 self.name.push_str(&text[start..end]);

@@ -104,6 +104,11 @@ impl<M: Copy> Markers<M> {
         }
     }
 
+    /// Whether a marker begins with that byte.
+    pub(super) fn is_first(&self, byte: u8) -> bool {
+        self.is_first[usize::from(byte)]
+    }
+
     pub(super) fn from_texts<'t>(texts: impl IntoIterator<Item = &'t str>, meaning: M) -> Self {
         let mut markers = Self::new();
         for text in texts {

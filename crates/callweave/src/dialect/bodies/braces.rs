@@ -27,6 +27,11 @@ enum At {
 }
 
 impl Reader {
+    /// See [`super::Reader::is_in_argument`].
+    pub(super) fn is_in_argument(&self) -> bool {
+        self.at == At::Members
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Members => self.members(text, body, context),
@@ -65,11 +70,12 @@ impl Reader {
         ends.add("{", ());
         let len = match ends.find(text, context.is_last) {
             Found::Marker { at, .. } => at,
-            _ if context.is_last || text.len() > LONGEST_NAME => return Token::Fail,
-            _ => return Token::More,
+            Found::Perhaps(at) if at <= LONGEST_NAME => return Token::More,
+            Found::Nothing if text.len() <= LONGEST_NAME && !context.is_last => return Token::More,
+            _ => return Token::Fail,
         };
         let name = text[..len].trim();
-        if name.is_empty() || name.len() > LONGEST_NAME || name.contains(['\n', '<', '>', '"', ' ']) {
+        if name.is_empty() || len > LONGEST_NAME || name.contains(['\n', '<', '>', '"', ' ']) {
             return Token::Fail;
         }
         context.name.clear();
@@ -94,8 +100,11 @@ impl Reader {
     #[inline]
     fn members(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
         let Some(literal) = &mut self.literal else { return Token::Fail };
-        context.scratch.clear();
         let syntax = Syntax { quote: &body.quote };
+        if literal.takes_as_is(text, syntax) {
+            return Token::Argument(text.len());
+        }
+        context.scratch.clear();
         match literal.next(text, syntax, context.is_last, context.scratch) {
             Piece::More if context.is_last && !text.is_empty() => Token::Markup(text.len()),
             Piece::More if context.is_last => {

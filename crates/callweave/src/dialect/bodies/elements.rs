@@ -58,6 +58,11 @@ enum Tag<'t> {
 }
 
 impl Reader {
+    /// See [`super::Reader::is_in_argument`].
+    pub(super) fn is_in_argument(&self) -> bool {
+        self.at == At::Text
+    }
+
     #[inline]
     pub(super) fn next(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
         match self.at {
@@ -88,7 +93,7 @@ impl Reader {
     }
 
     fn header(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
-        let Some(end) = text.find(body.call.end.as_str()) else {
+        let Some(end) = text.find(body.call.end.as_str()).filter(|&end| end <= LONGEST_TAG) else {
             return if context.is_last || text.len() > LONGEST_TAG { Token::Fail } else { Token::More };
         };
         let attribute = body.call.attribute.as_deref().unwrap_or("name");
@@ -323,7 +328,7 @@ fn tag_at<'t>(text: &'t str, prefix: &str, is_last: bool) -> Tag<'t> {
         return if is_last { Tag::None } else { Tag::More };
     }
     let Some(inner) = tag.strip_prefix('<') else { return Tag::None };
-    let Some(end) = inner.find('>') else {
+    let Some(end) = inner.find('>').filter(|&end| end <= LONGEST_TAG) else {
         return if is_last || inner.len() > LONGEST_TAG { Tag::None } else { Tag::More };
     };
     let len = prefix.len() + 1 + end + 1;

@@ -73,7 +73,7 @@ impl Reader {
 
     /// The opening tag, which may hold the name.
     fn header(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Some(end) = text.find('>') else {
+        let Some(end) = text.find('>').filter(|&end| end <= LONGEST_TAG) else {
             return if context.is_last || text.len() > LONGEST_TAG { Token::Fail } else { Token::More };
         };
         let header = &text[..end];
@@ -107,10 +107,10 @@ impl Reader {
         if !text.starts_with('<') {
             return if self.has_name { self.finish(0, Completion::Cut, context) } else { Token::Fail };
         }
-        let Some(end) = text.find('>') else {
+        let Some(end) = text.find('>').filter(|&end| end <= LONGEST_TAG) else {
             return match context.is_last {
+                _ if text.len() > LONGEST_TAG => Token::Fail,
                 true => Token::Markup(text.len()),
-                false if text.len() > LONGEST_TAG => Token::Fail,
                 false => Token::More,
             };
         };
@@ -166,7 +166,7 @@ impl Reader {
 
     fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let (len, is_ended) = self.end_of_field(text, context.is_last);
-        if !is_ended {
+        if len > LONGEST_TAG || !is_ended {
             return if context.is_last || len > LONGEST_TAG { Token::Fail } else { Token::More };
         }
         let name = text[..len].trim();

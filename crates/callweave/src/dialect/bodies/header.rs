@@ -43,6 +43,11 @@ impl Reader {
         Self { at: At::Lead, ..Self::default() }
     }
 
+    /// See [`super::Reader::is_in_argument`].
+    pub(super) fn is_in_argument(&self) -> bool {
+        self.at == At::Argument
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Before => self.before(text, body, context),
@@ -94,8 +99,9 @@ impl Reader {
         let len = match ends.find(text, context.is_last) {
             Found::Marker { at, .. } => at,
             _ if context.is_last => text.len(),
-            _ if text.len() > LONGEST_NAME => return Token::Fail,
-            _ => return Token::More,
+            Found::Perhaps(at) if at <= LONGEST_NAME => return Token::More,
+            Found::Nothing if text.len() <= LONGEST_NAME => return Token::More,
+            _ => return Token::Fail,
         };
         let written = text[..len].trim();
         let is_name = !written.is_empty()

@@ -73,6 +73,11 @@ impl Level {
 }
 
 impl Reader {
+    /// See [`super::Reader::is_in_argument`].
+    pub(super) fn is_in_argument(&self) -> bool {
+        self.at == At::Argument
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
         if self.is_over {
             self.is_over = false;

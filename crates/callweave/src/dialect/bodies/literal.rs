@@ -63,6 +63,9 @@ enum At {
     Done,
 }
 
+/// Texts up to this length are looked at byte by byte first.
+const SHORT: usize = 32;
+
 /// Bare words are not longer than this in front of something that must be told from them.
 const LOOK_AHEAD: usize = 256;
 
@@ -86,12 +89,24 @@ impl Literal {
         Self::new(At::Key, vec![Frame::Object])
     }
 
+    /// Whether all of `text` is the inside of a string and reads the same in JSON.
+    #[inline]
+    pub(super) fn takes_as_is(&self, text: &str, syntax: Syntax<'_>) -> bool {
+        let At::String { quote, .. } = self.at else { return false };
+        let first = if quote == 0 { syntax.quote.as_bytes()[0] } else { quote };
+        let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\' && byte != first;
+        !text.is_empty() && text.len() <= SHORT && text.bytes().all(is_plain)
+    }
+
     /// Reads on, and appends what it means as JSON to `out`.
     pub(super) fn next(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
         let mut at = 0;
         loop {
             if self.at == At::Done {
                 return Piece::Done(at);
+            }
+            if at > 0 && at == text.len() {
+                return Piece::Took(at);
             }
             match self.step(&text[at..], syntax, is_last, out) {
                 Piece::Took(len) | Piece::Done(len) => at += len,
@@ -342,7 +357,7 @@ impl Literal {
         }
         let separator = if frame == Frame::Arguments { b'=' } else { b':' };
         match text.bytes().position(|byte| byte == separator || matches!(byte, b',' | b')' | b'}' | b'(')) {
-            Some(len) if text.as_bytes()[len] == separator && len > 0 => {
+            Some(len) if text.as_bytes()[len] == separator && (1..=LOOK_AHEAD).contains(&len) => {
                 self.pay_comma(out);
                 out.push('"');
                 escape_into(text[..len].trim_end(), out);
@@ -350,7 +365,7 @@ impl Literal {
                 self.at = At::Separator;
                 Piece::Took(len)
             }
-            None if !is_last && text.len() < LOOK_AHEAD => Piece::More,
+            None if !is_last && text.len() <= LOOK_AHEAD => Piece::More,
             _ => Piece::Bad,
         }
     }

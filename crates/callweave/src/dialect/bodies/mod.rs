@@ -133,6 +133,20 @@ impl Reader {
         Self::Header(header::Reader::of_arguments())
     }
 
+    /// Whether it stands inside argument text, so that it has nothing to say before more text comes.
+    #[inline]
+    pub(super) fn is_in_argument(&self) -> bool {
+        match self {
+            Self::Json(reader) => reader.is_in_argument(),
+            Self::Header(reader) => reader.is_in_argument(),
+            Self::Tagged(reader) => reader.is_in_argument(),
+            Self::Python(reader) => reader.is_in_argument(),
+            Self::Braces(reader) => reader.is_in_argument(),
+            Self::Elements(reader) => reader.is_in_argument(),
+            Self::Fields(_) | Self::Matched(_) => false,
+        }
+    }
+
     #[inline]
     pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         match (self, &context.form.form.body) {

@@ -29,6 +29,8 @@ pub(in super::super) struct Frame {
     inside: Markers<Inside>,
     /// What may follow a closer that is to be confirmed.
     follows: Markers<()>,
+    /// Bytes that are data and need no escaping in a string, whatever stands around them.
+    plain: Box<[bool; 256]>,
 }
 
 /// What may stand inside a call, or end a value.
@@ -76,7 +78,19 @@ impl Frame {
         {
             follows.add(text, ());
         }
+        let is_plain = |byte: u8| {
+            byte >= 0x20
+                && byte != b'"'
+                && byte != b'\\'
+                && !inside.is_first(byte)
+                && !(body.entities && byte == b'&')
+        };
+        let mut plain = Box::new([false; 256]);
+        for byte in 0..=u8::MAX {
+            plain[usize::from(byte)] = is_plain(byte);
+        }
         Self {
+            plain,
             call_open,
             call_end,
             parameter_end: Markers::from_texts([body.parameter.end.as_str()], ()),
@@ -86,6 +100,16 @@ impl Frame {
         }
     }
 }
+
+impl Frame {
+    #[inline]
+    fn is_plain(&self, byte: u8) -> bool {
+        self.plain[usize::from(byte)]
+    }
+}
+
+/// Deltas up to this length are looked at byte by byte.
+const SHORT: usize = 32;
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
@@ -150,6 +174,11 @@ enum End {
 }
 
 impl Reader {
+    /// See [`super::Reader::is_in_argument`].
+    pub(super) fn is_in_argument(&self) -> bool {
+        self.at == At::Value && self.kind == Kind::Text
+    }
+
     #[inline]
     pub(super) fn next(&mut self, text: &str, body: &Tagged, context: &mut Context<'_>) -> Token {
         let Some(frame) = &context.form.frame else { return Token::Fail };
@@ -199,8 +228,10 @@ impl Reader {
 
     /// The tag with the name.
     fn header(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
-        let Some(len) = tag_len(text, &frame.call_end, body.call.attribute.is_some(), context.is_last) else {
-            return if context.is_last || text.len() > LONGEST_HEADER { Token::Fail } else { Token::More };
+        let len = match tag_len(text, &frame.call_end, body.call.attribute.is_some(), context.is_last) {
+            TagLen::Known(len) => len,
+            TagLen::More => return Token::More,
+            TagLen::Never => return Token::Fail,
         };
         let header = &text[..len];
         context.name.clear();
@@ -292,16 +323,15 @@ impl Reader {
     /// The tag of a parameter.
     fn key(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
         let is_quoted = body.parameter.attribute.is_some();
-        let Some(len) = tag_len(text, &frame.parameter_end, is_quoted, context.is_last) else {
-            if !context.is_last && text.len() <= LONGEST_HEADER {
-                return Token::More;
-            }
-            if context.is_last {
+        let len = match tag_len(text, &frame.parameter_end, is_quoted, context.is_last) {
+            TagLen::Known(len) => len,
+            TagLen::More => return Token::More,
+            TagLen::Never => {
+                // Whatever follows is no parameter.
                 self.at = At::Inside;
-                return Token::Markup(text.len());
+                self.was_odd = true;
+                return Token::Odd("a parameter has no name");
             }
-            self.at = At::Inside;
-            return Token::Odd("a parameter has no name");
         };
         let header = &text[..len];
         self.key.clear();
@@ -385,6 +415,11 @@ impl Reader {
     fn read_value(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
         match self.kind {
             Kind::Text => {
+                // Most deltas are a few plain bytes: one look at each is all they need.
+                if text.len() <= SHORT && !text.is_empty() && text.bytes().all(|byte| frame.is_plain(byte)) {
+                    self.last = text.as_bytes()[text.len() - 1];
+                    return Token::Argument(text.len());
+                }
                 let (data, closer) = match self.find_end(text, 0, body, frame, context.is_last) {
                     End::Beyond(data) => (data, None),
                     End::Here(data, len, what) => (data, Some((len, what))),
@@ -698,8 +733,16 @@ fn frame_space(text: &str, is_last: bool) -> Option<usize> {
     if rest == "\\" && space == 0 && !is_last { None } else { Some(space) }
 }
 
+/// How long the header of a tag is.
+enum TagLen {
+    Known(usize),
+    More,
+    /// It has no end, or none near enough.
+    Never,
+}
+
 /// The length of a tag's header: up to its end, which does not count inside quotes.
-fn tag_len<M: Copy>(text: &str, ends: &Markers<M>, is_quoted: bool, is_last: bool) -> Option<usize> {
+fn tag_len<M: Copy>(text: &str, ends: &Markers<M>, is_quoted: bool, is_last: bool) -> TagLen {
     let mut from = 0;
     loop {
         match ends.find(&text[from..], is_last) {
@@ -710,9 +753,11 @@ fn tag_len<M: Copy>(text: &str, ends: &Markers<M>, is_quoted: bool, is_last: boo
                     from = at + 1;
                     continue;
                 }
-                return Some(at);
+                return if at <= LONGEST_HEADER { TagLen::Known(at) } else { TagLen::Never };
             }
-            Found::Perhaps(_) | Found::Nothing => return None,
+            Found::Perhaps(at) if from + at <= LONGEST_HEADER => return TagLen::More,
+            Found::Nothing if text.len() <= LONGEST_HEADER && !is_last => return TagLen::More,
+            Found::Perhaps(_) | Found::Nothing => return TagLen::Never,
         }
     }
 }

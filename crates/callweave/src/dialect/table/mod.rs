@@ -1,4 +1,10 @@
 //! The built-in dialects: one small file each, and one line each here.
+//!
+//! To add one: a file with a function `dialect` (markers around a body of [`super::spec::Body`], model names, an
+//! example that asks `get_weather` about the city Oslo), a line in the table below, and a folder under
+//! `tests/data/dialect/` with a case or more (`input.txt`; `BLESS=1 cargo test --test dialects own_data` writes
+//! what is expected, to be read before it is committed). The laws, the latency and the allocation tests then
+//! run over it by themselves.
 
 use super::spec::Dialect;
 
