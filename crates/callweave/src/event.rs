@@ -390,9 +390,10 @@ impl<'a> Json<'a> {
         &self.0
     }
 
-    /// The value it stands for.
+    /// The value it stands for. Half a surrogate pair becomes U+FFFD, and what is nested too deeply for
+    /// programs that recurse is a string of its JSON text; [`Json::as_str`] has both as they were written.
     pub fn to_value(&self) -> serde_json::Value {
-        serde_json::from_str(&self.0).unwrap_or(serde_json::Value::Null)
+        crate::json::to_value(&self.0)
     }
 
     /// Detaches it from what it borrows.

@@ -11,6 +11,8 @@ use crate::event::{BlockId, BlockKind, Body, Event, Sink};
 #[derive(Debug, Default)]
 pub struct Validator {
     blocks: HashMap<BlockId, Open>,
+    /// How many blocks of each choice are open.
+    open: HashMap<u32, usize>,
     finished: HashSet<u32>,
     events: usize,
     faults: Vec<String>,
@@ -82,6 +84,7 @@ impl<'e> Sink<Event<'e>> for Validator {
                 if self.blocks.insert(*block, Open { choice, is_call, is_ended: false }).is_some() {
                     self.fault(format_args!("block {} started twice", block.0));
                 }
+                *self.open.entry(choice).or_default() += 1;
             }
             Body::Delta { block, text } => {
                 self.inside(choice, *block, "delta");
@@ -100,10 +103,12 @@ impl<'e> Sink<Event<'e>> for Validator {
                 self.inside(choice, *block, "end");
                 if let Some(block) = self.blocks.get_mut(block) {
                     block.is_ended = true;
+                    let open = self.open.entry(block.choice).or_default();
+                    *open = open.saturating_sub(1);
                 }
             }
             Body::Finish { .. } => {
-                if self.blocks.values().any(|block| block.choice == choice && !block.is_ended) {
+                if self.open.get(&choice).is_some_and(|&open| open > 0) {
                     self.fault(format_args!("choice {choice} finished with an open block"));
                 }
                 self.finished.insert(choice);

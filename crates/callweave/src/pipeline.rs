@@ -22,7 +22,7 @@ use crate::accumulator::Accumulator;
 use crate::event::{Body, Event, EventSink, Notice, NoticeCode};
 use crate::fragment::{Fragment, FragmentSink, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
-use crate::json::{Str, Tape, escape_into};
+use crate::json::{Str, Tape, escape_into, repair};
 use crate::message::Message;
 use crate::protocol::{Input, Protocol, TABLE};
 use crate::weave::Weave;
@@ -160,13 +160,20 @@ impl FrameDecoder {
         if data == "[DONE]" {
             return self.weave.push(frame.offset, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
         }
+        if !self.push_json(frame, data, sink) {
+            self.malformed(frame, data, sink);
+        }
+    }
+
+    /// Takes the JSON of a frame; false if it is none.
+    fn push_json(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) -> bool {
         let Self { protocol, candidates, weave, tape, held, .. } = self;
-        let Ok(value) = tape.parse(data) else {
-            return self.malformed(frame, sink);
-        };
+        let Ok(value) = tape.parse(data) else { return false };
         let input = Input { event: frame.event, value };
         let known = match *protocol {
             Some(known) => known,
+            // Too much of what nobody knows came first: what follows must not stand without it.
+            None if held.len() >= MAX_HELD => return true,
             None => {
                 let candidates = if candidates.is_empty() { TABLE } else { candidates };
                 let Some(found) = Protocol::detect_among(candidates, &input) else {
@@ -176,11 +183,11 @@ impl FrameDecoder {
                         is_error = error.is_some_and(|error| crate::protocol::error(error, fragments));
                     };
                     weave.push(frame.offset, &mut report, sink);
-                    if !is_error && held.len() < MAX_HELD {
+                    if !is_error {
                         let (event, data) = (frame.event.map(Into::into), data.to_owned());
                         held.push(Held { event, data, offset: frame.offset });
                     }
-                    return;
+                    return true;
                 };
                 *protocol = Some(found);
                 Self::release(held, found, weave, sink);
@@ -188,6 +195,7 @@ impl FrameDecoder {
             }
         };
         weave.push(frame.offset, |fragments| known.decode(&input, fragments), sink);
+        true
     }
 
     /// Takes the next frame as decoded JSON.
@@ -240,8 +248,17 @@ impl FrameDecoder {
         );
     }
 
-    /// The frame is not JSON. Alone, it is a plain-text error; among others it is damage.
-    fn malformed(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
+    /// The frame is not JSON. Where that is only a matter of notation (`NaN`, a comma too many) it is read
+    /// all the same. Else, alone, it is a plain-text error; among others it is damage.
+    fn malformed(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) {
+        let mended = repair::Options::new().allow(repair::Class::Lossless).without_prose().repair(data);
+        if mended.verdict == repair::Verdict::Repaired && mended.text.starts_with('{') {
+            let notice = Notice::new(NoticeCode::Repaired, frame.offset, "a frame is not quite JSON");
+            sink.put(Event::new(0, Body::Notice(notice)));
+            if self.push_json(frame, &mended.text, sink) {
+                return;
+            }
+        }
         if self.frames == 1 {
             return self.weave.push(frame.offset, |fragments| report_text(frame.data, fragments), sink);
         }

@@ -13,8 +13,10 @@ mod scanner;
 pub mod schema;
 mod str;
 mod tape;
+mod value;
 
 pub use compact::compact_into;
 pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
 pub use str::{Str, Surrogate, escape_into};
 pub use tape::{Elements, Kind, Members, Tape, Value};
+pub(crate) use value::to_value;

@@ -244,6 +244,17 @@ fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) 
 fn decode_content(choice: u32, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     text(choice, Channel::Text, content, sink);
     for part in content.elements() {
+        match part.kind() {
+            Kind::Object => {}
+            Kind::String => {
+                text(choice, Channel::Text, part, sink);
+                continue;
+            }
+            _ => {
+                foreign(choice, None, "choices[].message.", "content", part, sink);
+                continue;
+            }
+        }
         let kind = part.get("type").and_then(Value::str).unwrap_or(Str::Plain("text"));
         let told = match kind.written() {
             "text" | "output_text" => "text",

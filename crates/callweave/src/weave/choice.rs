@@ -33,8 +33,12 @@ pub(super) struct Choice {
     last: Option<usize>,
     last_call: Option<usize>,
     last_reasoning: Option<usize>,
-    /// Calls that wait for their name to be settled.
-    unnamed: Vec<usize>,
+    /// Calls that got the first piece of their name in this frame.
+    named: Vec<usize>,
+    /// Calls that had it before: their name is settled if it does not grow in this frame.
+    ripe: Vec<usize>,
+    /// Whether the weave knows that something is to do at the end of the frame.
+    pub(super) is_awake: bool,
     /// Which of several fields tells the thoughts, and the frame in which it last did.
     source: Option<(u8, u64)>,
     /// Thoughts from another field, used only if the chosen one is silent in this frame.
@@ -136,9 +140,12 @@ impl Choice {
     fn is_chosen_source(&mut self, channel: Channel, text: Str<'_>, context: &mut Context) -> bool {
         let Channel::Reasoning { source } = channel else { return true };
         match &mut self.source {
-            Some((chosen, _)) if *chosen != source => {
-                self.spare.push_str(&text.to_cow());
-                context.has_spare = true;
+            Some((chosen, frame)) if *chosen != source => {
+                if *frame != context.frame {
+                    let mut scratch = context.take_scratch();
+                    self.spare.push_str(text.decode(&mut scratch));
+                    context.return_scratch(scratch);
+                }
                 false
             }
             Some((_, frame)) => {
@@ -191,31 +198,26 @@ impl Choice {
         if let Some(running) = self.running.take_if(|running| *running != at) {
             self.end_slot(running, Cut::No, context, sink);
         }
-        if !self.unnamed.is_empty() {
-            self.settle_names(context.frame.saturating_sub(1), Some(at), context, sink);
+        if !self.ripe.is_empty() {
+            self.settle_names(Some(at), context, sink);
         }
     }
 
-    /// Starts the calls whose name has not grown since `frame`, but not the one at `except`.
-    fn settle_names(
-        &mut self,
-        frame: u64,
-        except: Option<usize>,
-        context: &mut Context,
-        sink: &mut EventSink<'_>,
-    ) {
-        let Self { unnamed, slots, .. } = self;
-        unnamed.retain(|&at| {
+    /// Starts the calls whose name came in an earlier frame and has not grown in this one, but not the one
+    /// at `except`.
+    fn settle_names(&mut self, except: Option<usize>, context: &mut Context, sink: &mut EventSink<'_>) {
+        let Self { ripe, slots, .. } = self;
+        ripe.retain(|&at| {
             let slot = &mut slots[at];
             if slot.block.is_some() || slot.is_ended {
                 return false;
             }
-            let is_settled =
-                slot.as_call().is_some_and(|call| !call.name.is_empty() && call.named_in <= frame);
-            if is_settled && except != Some(at) {
-                slot.start(context, sink);
+            let is_growing = slot.as_call().is_some_and(|call| call.named_in == context.frame);
+            if is_growing || except == Some(at) {
+                return true;
             }
-            slot.block.is_none()
+            slot.start(context, sink);
+            false
         });
     }
 
@@ -233,7 +235,6 @@ impl Choice {
                 self.arrive(at, context, sink);
                 let index = piece.place.and_then(Place::number);
                 self.slots.push(Slot::call(piece.kind, index, context.frame));
-                self.unnamed.push(at);
                 at
             }
         };
@@ -361,11 +362,15 @@ impl Choice {
             return;
         }
         // A repeated whole name is not doubled, a growing one replaces, a further piece is joined.
+        let is_first = call.name.is_empty();
         if piece.starts_with(call.name.as_str()) {
             call.name.clear();
         }
         call.name.push_str(piece);
         call.named_in = context.frame;
+        if is_first {
+            self.named.push(at);
+        }
     }
 
     fn argue(
@@ -478,30 +483,32 @@ impl Choice {
     /// The frame is over: names that did not grow in it are settled, spare thoughts are used.
     pub(super) fn end_frame(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
         if !self.spare.is_empty() {
-            let text = std::mem::take(&mut self.spare);
+            let mut text = std::mem::take(&mut self.spare);
             if let Some((source, frame)) = self.source
                 && frame != context.frame
             {
                 let at = self.running_slot(None, Channel::Reasoning { source }, context, sink);
                 self.slots[at].append(Str::Plain(&text), context, sink);
             }
+            text.clear();
+            self.spare = text;
         }
-        if !self.unnamed.is_empty() {
-            self.settle_names(context.frame.saturating_sub(1), None, context, sink);
-        }
+        self.settle_names(None, context, sink);
+        self.ripe.append(&mut self.named);
     }
 
     /// The calls whose name may still grow.
     pub(super) fn pending(&self) -> impl Iterator<Item = &Call> {
-        let waiting = self.unnamed.iter().filter_map(|&at| self.slots.get(at));
+        let waiting = self.ripe.iter().chain(&self.named).filter_map(|&at| self.slots.get(at));
         waiting
             .filter(|slot| slot.block.is_none() && slot.is_open())
             .filter_map(Slot::as_call)
             .filter(|call| !call.name.is_empty())
     }
 
-    pub(super) fn waits_for_names(&self) -> bool {
-        !self.unnamed.is_empty()
+    /// Whether something is to do at the end of the frame.
+    pub(super) fn waits(&self) -> bool {
+        !self.spare.is_empty() || !self.named.is_empty() || !self.ripe.is_empty()
     }
 
     /// The stream is over: everything ends, and the finish reason is derived from what is there.

@@ -10,16 +10,26 @@ pub(super) struct Leaves {
     root: Value,
     /// The path of the string that will be continued.
     growing: Option<String>,
+    /// How many elements were made only because a later one was named.
+    gaps: usize,
+    /// Whether a leaf found no place.
+    pub(super) has_lost: bool,
 }
 
-/// No real tool has longer lists; a hostile index must not allocate.
-const MAX_INDEX: usize = 100_000;
+/// Leaves come in order, nearly: a hostile index must not allocate.
+const MAX_GAPS: usize = 10_000;
+
+/// No real arguments are nested more deeply; whoever walks them recurses.
+const MAX_DEPTH: usize = 100;
 
 impl Leaves {
     /// Puts a leaf in its place, or appends to the string that is growing there.
     pub(super) fn put(&mut self, path: &str, value: Value, continues: bool) -> Result<(), NoticeCode> {
-        let place = walk(&mut self.root, path).ok_or(NoticeCode::MalformedCall)?;
         let is_continued = self.growing.as_deref() == Some(path);
+        let Some(place) = self.walk(path) else {
+            self.has_lost = true;
+            return Err(NoticeCode::MalformedCall);
+        };
         match (place, value) {
             (Value::String(text), Value::String(more)) if is_continued => text.push_str(&more),
             // An empty string closes what it continues, whatever that is.
@@ -28,6 +38,25 @@ impl Leaves {
         }
         self.growing = continues.then(|| path.to_owned());
         Ok(())
+    }
+
+    /// The value at `path`, made where it is missing.
+    fn walk(&mut self, path: &str) -> Option<&mut Value> {
+        let Self { root: at, gaps, .. } = self;
+        let mut at = at;
+        let mut rest = path.strip_prefix('$').unwrap_or(path);
+        for _ in 0..MAX_DEPTH {
+            if rest.is_empty() {
+                return Some(at);
+            }
+            let (step, after) = step(rest)?;
+            rest = after;
+            at = match step {
+                Step::Member(key) => member(at, key)?,
+                Step::Element(index) => element(at, index, gaps)?,
+            };
+        }
+        None
     }
 
     /// Whether a string has not come to its end.
@@ -41,30 +70,26 @@ impl Leaves {
     }
 }
 
-/// The value at `path`, made where it is missing.
-fn walk<'v>(root: &'v mut Value, path: &str) -> Option<&'v mut Value> {
-    let mut at = root;
-    let mut rest = path.strip_prefix('$').unwrap_or(path);
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix('[') {
-            let quote = after.chars().next().filter(|&quote| quote == '\'' || quote == '"');
-            if let Some(quote) = quote {
-                let (key, tail) = after[1..].split_once(quote)?;
-                rest = tail.strip_prefix(']')?;
-                at = member(at, key)?;
-                continue;
-            }
-            let (index, tail) = after.split_once(']')?;
-            rest = tail;
-            at = element(at, index.parse().ok()?)?;
-        } else {
-            let name = rest.strip_prefix('.').unwrap_or(rest);
-            let end = name.find(['.', '[']).unwrap_or(name.len());
-            rest = &name[end..];
-            at = member(at, &name[..end])?;
-        }
+/// One step of a path.
+enum Step<'p> {
+    Member(&'p str),
+    Element(usize),
+}
+
+/// The first step of a path and the rest of it.
+fn step(path: &str) -> Option<(Step<'_>, &str)> {
+    let Some(after) = path.strip_prefix('[') else {
+        let name = path.strip_prefix('.').unwrap_or(path);
+        let end = name.find(['.', '[']).unwrap_or(name.len());
+        return Some((Step::Member(&name[..end]), &name[end..]));
+    };
+    let quote = after.chars().next().filter(|&quote| quote == '\'' || quote == '"');
+    if let Some(quote) = quote {
+        let (key, rest) = after[1..].split_once(quote)?;
+        return Some((Step::Member(key), rest.strip_prefix(']')?));
     }
-    Some(at)
+    let (index, rest) = after.split_once(']')?;
+    Some((Step::Element(index.parse().ok()?), rest))
 }
 
 fn member<'v>(at: &'v mut Value, key: &str) -> Option<&'v mut Value> {
@@ -78,14 +103,16 @@ fn member<'v>(at: &'v mut Value, key: &str) -> Option<&'v mut Value> {
     object.get_mut(key)
 }
 
-fn element(at: &mut Value, index: usize) -> Option<&mut Value> {
+fn element<'v>(at: &'v mut Value, index: usize, gaps: &mut usize) -> Option<&'v mut Value> {
     if at.is_null() {
         *at = Value::Array(Vec::new());
     }
     let array = at.as_array_mut()?;
-    if index > MAX_INDEX {
+    let gap = index.saturating_sub(array.len());
+    if gap > MAX_GAPS - *gaps {
         return None;
     }
+    *gaps += gap;
     if array.len() <= index {
         array.resize(index + 1, Value::Null);
     }

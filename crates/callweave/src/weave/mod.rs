@@ -29,6 +29,8 @@ use crate::json::Str;
 pub struct Weave {
     context: Context,
     choices: Vec<(u32, Choice)>,
+    /// The choices that have something to do when the frame is over.
+    awake: Vec<usize>,
     by_number: HashMap<u32, usize>,
     seen: Seen,
     annotated: HashSet<u64>,
@@ -58,7 +60,6 @@ struct Context {
     frame: u64,
     offset: u64,
     blocks: u32,
-    has_spare: bool,
     scratch: String,
 }
 
@@ -98,15 +99,14 @@ impl Weave {
         self.context.frame += 1;
         self.context.offset = offset;
         frame(&mut Feed { weave: self, sink });
-        let waits = std::mem::take(&mut self.context.has_spare)
-            || self.choices.iter().take(MANY).any(|(_, choice)| choice.waits_for_names())
-            || self.choices.len() > MANY;
-        if waits {
-            for (number, choice) in &mut self.choices {
-                self.context.choice = *number;
-                choice.end_frame(&mut self.context, sink);
-            }
-        }
+        let Self { awake, choices, context, .. } = self;
+        awake.retain(|&at| {
+            let (number, choice) = &mut choices[at];
+            context.choice = *number;
+            choice.end_frame(context, sink);
+            choice.is_awake = choice.waits();
+            choice.is_awake
+        });
     }
 
     /// Says that no frame will come any more: ends all blocks and finishes all choices.
@@ -148,6 +148,15 @@ impl Weave {
         })
     }
 
+    /// Remembers the choice if it has something to do when the frame is over.
+    fn wake(&mut self, at: usize) {
+        let choice = &mut self.choices[at].1;
+        if !choice.is_awake && choice.waits() {
+            choice.is_awake = true;
+            self.awake.push(at);
+        }
+    }
+
     fn fragment(&mut self, fragment: Fragment<'_>, sink: &mut EventSink<'_>) {
         let Fragment { choice: number, place, part } = fragment;
         let at = match part {
@@ -165,12 +174,16 @@ impl Weave {
         match part {
             Part::Start { id, model } => self.start(id, model, sink),
             Part::Open(channel) => self.choices[at].1.open(place, channel, context, sink),
-            Part::Text { channel, text } => self.choices[at].1.text(place, channel, text, context, sink),
+            Part::Text { channel, text } => {
+                self.choices[at].1.text(place, channel, text, context, sink);
+                self.wake(at);
+            }
             Part::Restate { channel, text } => {
                 self.choices[at].1.restate(place, channel, text, context, sink)
             }
             Part::Call { id, name, kind, arguments } => {
                 self.choices[at].1.call(Piece { place, id, name, kind, arguments }, context, sink);
+                self.wake(at);
             }
             Part::End => self.choices[at].1.end(place, context, sink),
             Part::Detail { kind, index, data, extra } => {

@@ -348,11 +348,12 @@ impl Slot {
         sink: &mut EventSink<'_>,
     ) {
         let Content::Call(call) = &mut self.content else { return };
-        let value = serde_json::from_str(value).unwrap_or_default();
         let leaves = call.leaves.get_or_insert_default();
-        if let Err(code) = leaves.put(&path.to_cow(), value, continues) {
+        if let Err(code) = leaves.put(&path.to_cow(), crate::json::to_value(value), continues) {
             let detail = format!("an argument of {} has an impossible path {}", call.name, path.to_cow());
-            context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
+            let notice =
+                Notice { text: Some(Cow::Borrowed(value)), ..Notice::new(code, context.offset, detail) };
+            context.emit(Body::Notice(notice), sink);
         }
     }
 
@@ -367,11 +368,12 @@ impl Slot {
             && let Some(leaves) = call.leaves.take()
         {
             // Leaves always make a complete value, so the text cannot tell.
-            is_missing_leaves = match cut {
-                Cut::No => false,
-                Cut::ByEnd => leaves.is_growing(),
-                Cut::ByLimit => true,
-            };
+            is_missing_leaves = leaves.has_lost
+                || match cut {
+                    Cut::No => false,
+                    Cut::ByEnd => leaves.is_growing(),
+                    Cut::ByLimit => true,
+                };
             self.restate_decoded(&leaves.to_text(), context, sink);
         }
         self.start(context, sink);

@@ -1,0 +1,563 @@
+//! Input made to hurt: a clear error or a correct result, bounded memory, no overflow of the stack, and
+//! ten times the input costs about ten times the work.
+
+mod laws;
+
+use std::time::{Duration, Instant};
+
+use allocation_counter::measure;
+use callweave::ErrorKind;
+use callweave::accumulator::Accumulator;
+use callweave::event::{Body, Completion, Event, NoticeCode, Sink};
+use callweave::framing::{Framer, Framing, Limits};
+use callweave::grammar::Validator;
+use callweave::message::{Content, Message};
+use callweave::pipeline::Decoder;
+
+/// Unoptimised code is slow, and what it tells is the same with less input.
+const SCALE: usize = if cfg!(debug_assertions) { 10 } else { 1 };
+
+/// Decodes what a server may have sent; the grammar holds whatever it is.
+fn decode(bytes: &[u8]) -> (Message, Option<callweave::Error>) {
+    decode_with(Decoder::detect(), bytes)
+}
+
+fn decode_with(mut decoder: Decoder, bytes: &[u8]) -> (Message, Option<callweave::Error>) {
+    let (mut accumulator, mut validator) = (Accumulator::new(), Validator::new());
+    let mut sink = |event: Event<'_>| {
+        validator.put(event.clone());
+        accumulator.put(event);
+    };
+    let pushed = bytes.chunks(1 << 16).try_for_each(|piece| decoder.push(piece, &mut sink));
+    let finished = decoder.finish(&mut sink);
+    let error = pushed.and(finished).err();
+    let faults = if error.is_none() { validator.finish() } else { validator.faults().to_vec() };
+    assert!(faults.is_empty(), "{:#?}", &faults[..faults.len().min(5)]);
+    (accumulator.take(), error)
+}
+
+fn decode_whole(bytes: &[u8]) -> Message {
+    let (message, error) = decode(bytes);
+    assert_eq!(error, None);
+    message
+}
+
+fn has_notice(message: &Message, code: NoticeCode) -> bool {
+    message.notices.iter().any(|notice| notice.code == code)
+}
+
+/// Eight times the input may cost eight times the work and some noise, not sixty-four times.
+fn check_growth(name: &str, small: usize, make: &dyn Fn(usize) -> Vec<u8>) {
+    let time = |count: usize| -> Duration {
+        let bytes = make(count);
+        let once = || {
+            let start = Instant::now();
+            decode(&bytes);
+            start.elapsed()
+        };
+        (0..3).map(|_| once()).min().unwrap_or_default()
+    };
+    // Other work on the machine can only make it look worse than it is.
+    let ratio = |_| time(small * 8).as_secs_f64() / time(small).as_secs_f64();
+    let best = (0..3).map(ratio).find(|ratio| *ratio < 26.0);
+    assert!(best.is_some(), "{name}: eight times the input costs far more than eight times the work");
+}
+
+fn chat(deltas: impl Iterator<Item = String>) -> Vec<u8> {
+    let mut stream = String::new();
+    for delta in deltas {
+        stream += &format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+    }
+    stream +=
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    stream.into_bytes()
+}
+
+fn events(events: impl Iterator<Item = String>) -> Vec<u8> {
+    events.map(|event| format!("data: {event}\n\n")).collect::<String>().into_bytes()
+}
+
+fn nested(depth: usize) -> String {
+    format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
+#[test]
+fn a_single_line_of_100_megabytes() {
+    let limits = Limits { line: (64 << 20) / SCALE, frame: (64 << 20) / SCALE, ..Limits::default() };
+    for framing in [Framing::Sse, Framing::JsonLines, Framing::JsonValues] {
+        let head: &[u8] = match framing {
+            Framing::Sse => b"data: {\"choices\":[{\"delta\":{\"content\":\"",
+            _ => b"{\"choices\":[{\"delta\":{\"content\":\"",
+        };
+        let piece = vec![b'x'; 1 << 16];
+        let mut outcome = Ok(());
+        let used = measure(|| {
+            let mut decoder = Decoder::with(None, Framer::new(framing, limits));
+            let mut events = 0_usize;
+            let mut sink = |_: Event<'_>| events += 1;
+            outcome = decoder.push(head, &mut sink);
+            for _ in 0..100 * 16 / SCALE {
+                outcome = outcome.clone().and(decoder.push(&piece, &mut sink));
+            }
+        });
+        let error = outcome.expect_err("the line is longer than the limit");
+        assert_eq!(error.kind(), ErrorKind::Limit, "{framing}: {error}");
+        assert!(used.bytes_max < 3 * limits.line as u64, "{framing}: {} bytes at once", used.bytes_max);
+    }
+}
+
+#[test]
+fn a_text_of_many_megabytes_in_one_frame() {
+    let text = "x".repeat((32 << 20) / SCALE);
+    let bytes = chat([format!("{{\"content\":\"{text}\"}}")].into_iter());
+    assert_eq!(decode_whole(&bytes).text().len(), text.len());
+}
+
+#[test]
+fn a_million_frames_that_say_nothing() {
+    for empty in ["data:\n\n", ": ping\n\n", "\n\n", "event: ping\ndata: {\"type\": \"ping\"}\n\n"] {
+        let mut bytes = empty.repeat(1_000_000 / SCALE / 4).into_bytes();
+        bytes.extend(chat(["{\"content\":\"Hello\"}".to_owned()].into_iter()));
+        let mut outcome = None;
+        let used = measure(|| outcome = Some(decode(&bytes)));
+        let (message, error) = outcome.expect("decoded");
+        match error {
+            // A ping names another protocol than what follows it.
+            None => assert!(message.text() == "Hello" || empty.contains("ping\"")),
+            Some(error) => assert_eq!(error.kind(), ErrorKind::Unknown),
+        }
+        assert!(used.bytes_max < 1 << 20, "{empty:?}: {} bytes at once", used.bytes_max);
+    }
+}
+
+#[test]
+fn deep_nesting_is_kept_and_overflows_nothing() {
+    let depth = 1_000_000 / SCALE;
+    let deep = nested(depth);
+    let escaped = deep.clone();
+    for delta in [
+        format!("{{\"content\":\"a\",\"foreign\":{deep}}}"),
+        format!("{{\"content\":\"a\",\"annotations\":[{deep}]}}"),
+        format!("{{\"content\":{deep}}}"),
+        format!("{{\"content\":\"a\",\"reasoning_details\":[{{\"type\":\"x\",\"y\":{deep}}}]}}"),
+        format!(
+            "{{\"tool_calls\":[{{\"index\":0,\"id\":\"a\",\"function\":{{\"name\":\"f\",\"arguments\":{deep}}}}}]}}"
+        ),
+        format!(
+            "{{\"tool_calls\":[{{\"index\":0,\"id\":\"a\",\"function\":{{\"name\":\"f\",\"arguments\":\"{{\\\"a\\\":{escaped}}}\"}}}}]}}"
+        ),
+    ] {
+        let message = decode_whole(&chat([delta.clone()].into_iter()));
+        let text = serde_json::to_string(&message).expect("messages serialise");
+        let half = "[".repeat(depth / 2);
+        assert!(text.contains(&half), "lost: {}", &delta[..60]);
+    }
+    for member in ["usage", "error", "x"] {
+        let body = format!("{{\"object\":\"chat.completion\",\"choices\":[],\"{member}\":{{\"a\":{deep}}}}}");
+        let text = serde_json::to_string(&decode_whole(body.as_bytes())).expect("messages serialise");
+        assert!(text.contains(&"[".repeat(depth / 2)), "lost: {member}");
+    }
+    // Not even JSON.
+    decode(format!("data: {}\n\n", "[".repeat(depth)).as_bytes());
+    decode("{\"a\":".repeat(depth).as_bytes());
+}
+
+#[test]
+fn leaves_with_hostile_paths_allocate_little() {
+    let part = |call: &str| {
+        format!("{{\"candidates\":[{{\"content\":{{\"parts\":[{{\"functionCall\":{call}}}]}}}}]}}")
+    };
+    let begin = part("{\"name\":\"f\",\"willContinue\":true}");
+    let leaf = |path: String| {
+        let leaf = format!("{{\"jsonPath\":\"{path}\",\"numberValue\":1}}");
+        part(&format!("{{\"partialArgs\":[{leaf}],\"willContinue\":true}}"))
+    };
+    let paths = (0..2000).map(|at| format!("$.a{at}[99999]")).chain([
+        "$".to_owned() + &".a".repeat(100_000),
+        "$".to_owned() + &"[0]".repeat(100_000),
+        "$.x[18446744073709551615]".to_owned(),
+        "$.x[".to_owned(),
+        "$['".to_owned(),
+        "$.ok".to_owned(),
+    ]);
+    let bytes = events([begin].into_iter().chain(paths.map(leaf)));
+    let mut message = Message::default();
+    let used = measure(|| message = decode_whole(&bytes));
+    assert!(used.bytes_max < 32 << 20, "{} bytes at once", used.bytes_max);
+    let call = message.tool_calls().next().expect("a call");
+    assert!(call.arguments().contains("\"ok\":1"), "{}", call.arguments());
+    assert!(call.completion == Completion::Cut, "leaves that found no place are missing");
+    assert!(has_notice(&message, NoticeCode::MalformedCall));
+}
+
+#[test]
+fn strange_numbers_name_places() {
+    let indices = ["0", "-1", "1.5", "1e300", "99999999999999999999999", "\"7\"", "-0.0"];
+    let call = |index: &str, at: usize, piece: &str| {
+        let head = if piece == "{" { format!("\"id\":\"c{at}\",") } else { String::new() };
+        let name = if piece == "{" { format!("\"name\":\"f{at}\",") } else { String::new() };
+        format!(
+            "{{\"tool_calls\":[{{\"index\":{index},{head}\"function\":{{{name}\"arguments\":\"{piece}\"}}}}]}}"
+        )
+    };
+    // The last one is the first one again.
+    let distinct = &indices[..6];
+    let first = distinct.iter().enumerate().map(|(at, index)| call(index, at, "{"));
+    let second = distinct.iter().enumerate().map(|(at, index)| call(index, at, "}"));
+    let message = decode_whole(&chat(first.chain(second)));
+    let calls: Vec<_> = message.tool_calls().map(|call| (call.name.clone(), call.arguments())).collect();
+    assert_eq!(calls.len(), distinct.len());
+    assert!(calls.iter().all(|(_, arguments)| *arguments == "{}"), "{calls:?}");
+    for index in ["NaN", "Infinity", "-Infinity"] {
+        let message = decode_whole(&chat([call(index, 0, "{}")].into_iter()));
+        assert_eq!(message.tool_calls().count(), 1, "{index}");
+        assert!(has_notice(&message, NoticeCode::Repaired), "{index}");
+    }
+}
+
+#[test]
+fn a_frame_with_nan_is_read_and_a_hopeless_one_is_kept() {
+    let message = decode_whole(&chat(
+        [
+            "{\"content\":\"a\",\"score\":NaN}",
+            "{\"content\":\"b\",}",
+            "{\"content\":\"lo",
+            "{\"content\":\"c\"}",
+        ]
+        .into_iter()
+        .map(str::to_owned),
+    ));
+    assert!(message.text().starts_with("ab") && message.text().ends_with('c'), "{}", message.text());
+    assert_eq!(message.notices.iter().filter(|notice| notice.code == NoticeCode::Repaired).count(), 2);
+    let kept = message.notices.iter().find(|notice| notice.code == NoticeCode::MalformedFrame);
+    assert!(
+        kept.and_then(|notice| notice.text.as_deref()).is_some_and(|text| text.contains("lo}")),
+        "{kept:?}"
+    );
+}
+
+#[test]
+fn half_surrogates_become_replacement_characters() {
+    let message = decode_whole(&chat(
+        [
+            r#"{"content":"a\ud800","x\udc00":"\ud83d"}"#,
+            r#"{"content":"b\udc00"}"#,
+            r#"{"tool_calls":[{"index":0,"id":"\ud800","function":{"name":"f\udfff","arguments":"{\"a\":\"\\ud800\"}"}}]}"#,
+            r#"{"tool_calls":[{"index":1,"id":"x","function":{"name":"g","arguments":{"a":"\ud800"}}}]}"#,
+        ]
+        .into_iter()
+        .map(str::to_owned),
+    ));
+    assert_eq!(message.text(), "a\u{fffd}b\u{fffd}");
+    let calls: Vec<_> = message.tool_calls().collect();
+    assert_eq!((calls[0].id.as_str(), calls[0].name.as_str()), ("\u{fffd}", "f\u{fffd}"));
+    assert_eq!(calls[0].arguments(), r#"{"a":"\ud800"}"#);
+    assert_eq!(calls[1].arguments(), r#"{"a":"\ud800"}"#);
+    let text = serde_json::to_string(&message).expect("messages serialise");
+    assert!(text.contains("\":\"\u{fffd}\""), "{text}");
+}
+
+#[test]
+fn bytes_that_are_not_utf8_are_replaced() {
+    let mut bytes =
+        b"data: {\"choices\":[{\"delta\":{\"content\":\"a\xFF\xC3(\xF0\x9F\x98\"}}]}\n\n".to_vec();
+    bytes.extend(chat(["{\"content\":\"b\"}".to_owned()].into_iter()));
+    let message = decode_whole(&bytes);
+    assert_eq!(message.text(), "a\u{fffd}\u{fffd}(\u{fffd}b");
+    assert!(has_notice(&message, NoticeCode::InvalidUtf8));
+}
+
+fn aws_message(payload: &[u8]) -> Vec<u8> {
+    let headers = b"\x0B:event-type\x07\x00\x11contentBlockDelta";
+    let mut message = ((16 + headers.len() + payload.len()) as u32).to_be_bytes().to_vec();
+    message.extend((headers.len() as u32).to_be_bytes());
+    message.extend(crc32fast::hash(&message).to_be_bytes());
+    message.extend(headers);
+    message.extend(payload);
+    message.extend(crc32fast::hash(&message).to_be_bytes());
+    message
+}
+
+#[test]
+fn binary_frames_cut_or_changed_anywhere() {
+    let one = aws_message(br#"{"contentBlockIndex":0,"delta":{"text":"Hello"}}"#);
+    let bytes: Vec<u8> = one.iter().chain(&one).copied().collect();
+    let decoder = || Decoder::with(None, Framer::new(Framing::AwsEventStream, Limits::default()));
+    for end in 1..bytes.len() {
+        let (message, error) = decode_with(decoder(), &bytes[..end]);
+        let expected = if end < one.len() { "" } else { "Hello" };
+        assert_eq!(message.text(), expected, "cut at {end}");
+        assert_eq!(error.is_some(), end != one.len(), "cut at {end}: {error:?}");
+        if end != one.len() {
+            let kind = error.map(|error| error.kind());
+            assert!(matches!(kind, Some(ErrorKind::Framing | ErrorKind::Unknown)), "cut at {end}: {kind:?}");
+        }
+    }
+    for at in 0..one.len() {
+        let mut bytes = one.clone();
+        bytes[at] ^= 0x40;
+        let (_, error) = decode_with(decoder(), &bytes);
+        assert!(error.is_some(), "byte {at} changed and nobody noticed");
+    }
+    let huge: Vec<u8> = [0xFF; 12].into_iter().chain([0; 100]).collect();
+    let used = measure(|| {
+        let (_, error) = decode_with(decoder(), &huge);
+        assert!(error.is_some());
+    });
+    assert!(used.bytes_max < 1 << 20, "{} bytes for a length that is a lie", used.bytes_max);
+}
+
+/// A way to have very many of something, how many there are at full size, and what must come of it.
+struct Many {
+    name: &'static str,
+    full: usize,
+    make: fn(usize) -> Vec<u8>,
+    check: fn(usize, &Message),
+}
+
+fn whole_calls(count: usize) -> Vec<u8> {
+    let calls = (0..count)
+        .map(|at| format!("{{\"id\":\"c{at}\",\"function\":{{\"name\":\"f\",\"arguments\":\"{{}}\"}}}}"));
+    let calls: Vec<_> = calls.collect();
+    format!(
+        "{{\"object\":\"chat.completion\",\"choices\":[{{\"message\":{{\"tool_calls\":[{}]}},\"finish_reason\":\"tool_calls\"}}]}}",
+        calls.join(",")
+    )
+    .into_bytes()
+}
+
+fn call_count(expected: usize, message: &Message) {
+    assert_eq!(message.tool_calls().count(), expected);
+}
+
+const MANY: &[Many] = &[
+    Many {
+        name: "parallel calls, streamed",
+        full: 100_000,
+        make: |count| {
+            let call = |at: usize, piece: &'static str, head: String| {
+                format!("{{\"tool_calls\":[{{\"index\":{at},{head}\"arguments\":\"{piece}\"}}}}]}}")
+            };
+            let begin = (0..count)
+                .map(move |at| call(at, "{", format!("\"id\":\"c{at}\",\"function\":{{\"name\":\"f\",")));
+            let end = (0..count).map(move |at| call(at, "}", "\"function\":{".to_owned()));
+            chat(begin.chain(end))
+        },
+        check: |count, message| {
+            call_count(count, message);
+            assert!(message.tool_calls().all(|call| call.arguments() == "{}"));
+        },
+    },
+    Many { name: "parallel calls, whole", full: 100_000, make: whole_calls, check: call_count },
+    Many {
+        name: "calls that have a name and nothing else",
+        full: 100_000,
+        make: |count| {
+            let calls: Vec<_> = (0..count)
+                .map(|at| format!("{{\"id\":\"c{at}\",\"function\":{{\"name\":\"f\"}}}}"))
+                .collect();
+            chat([format!("{{\"tool_calls\":[{}]}}", calls.join(","))].into_iter())
+        },
+        check: call_count,
+    },
+    Many {
+        name: "calls without a name",
+        full: 100_000,
+        make: |count| {
+            chat((0..count).map(|at| format!("{{\"tool_calls\":[{{\"index\":{at},\"id\":\"c{at}\",\"function\":{{\"arguments\":\"{{}}\"}}}}]}}")))
+        },
+        check: call_count,
+    },
+    Many {
+        name: "names without arguments, frame by frame",
+        full: 100_000,
+        make: |count| {
+            chat((0..count).map(|at| {
+                format!(
+                    "{{\"tool_calls\":[{{\"index\":{at},\"id\":\"c{at}\",\"function\":{{\"name\":\"f\"}}}}]}}"
+                )
+            }))
+        },
+        check: call_count,
+    },
+    Many {
+        name: "choices",
+        full: 100_000,
+        make: |count| {
+            let choice = |at: usize| {
+                format!(
+                    "{{\"choices\":[{{\"index\":{at},\"delta\":{{\"content\":\"a\",\"tool_calls\":[{{\"index\":0,\"function\":{{\"name\":\"f\"}}}}]}}}}]}}"
+                )
+            };
+            events((0..count).chain(0..count).map(choice))
+        },
+        check: |count, message| assert_eq!(message.choices.len(), count),
+    },
+    Many {
+        name: "content blocks",
+        full: 100_000,
+        make: |count| {
+            let block = |at: usize| {
+                [
+                    format!(
+                        "{{\"type\":\"content_block_start\",\"index\":{at},\"content_block\":{{\"type\":\"text\",\"text\":\"\"}}}}"
+                    ),
+                    format!(
+                        "{{\"type\":\"content_block_delta\",\"index\":{at},\"delta\":{{\"type\":\"text_delta\",\"text\":\"a\"}}}}"
+                    ),
+                    format!("{{\"type\":\"content_block_stop\",\"index\":{at}}}"),
+                ]
+            };
+            events((0..count).flat_map(block))
+        },
+        check: |count, message| assert_eq!(message.text().len(), count),
+    },
+    Many {
+        name: "restatements of one text",
+        full: 10_000,
+        make: |count| {
+            let text = "0123456789".repeat(10);
+            let done = format!(
+                "{{\"type\":\"response.output_text.done\",\"output_index\":0,\"content_index\":0,\"text\":\"{text}\"}}"
+            );
+            let delta = done.replace(".done\"", ".delta\"").replace("\"text\":", "\"delta\":");
+            events(std::iter::once(delta).chain(std::iter::repeat_n(done, count)))
+        },
+        check: |_, message| assert_eq!(message.text().len(), 100),
+    },
+    Many {
+        name: "restatements that differ",
+        full: 10_000,
+        make: |count| {
+            events((0..count).map(|at| {
+                format!("{{\"type\":\"response.output_text.done\",\"output_index\":{},\"content_index\":0,\"text\":\"{at}\"}}", at % 7)
+            }))
+        },
+        check: |_, _| {},
+    },
+    Many {
+        name: "one call id, again and again",
+        full: 100_000,
+        make: |count| {
+            chat((0..count).map(|_| {
+                "{\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"\"}}]}"
+                    .to_owned()
+            }))
+        },
+        check: |_, message| call_count(1, message),
+    },
+    Many {
+        name: "a gigantic name, in pieces",
+        full: 100_000,
+        make: |count| {
+            chat((0..count).map(|_| {
+                "{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"0123456789\"}}]}"
+                    .to_owned()
+            }))
+        },
+        check: |_, message| call_count(1, message),
+    },
+    Many {
+        name: "foreign fields",
+        full: 100_000,
+        make: |count| {
+            let fields: String = (0..count).map(|at| format!(",\"x{at}\":{at}")).collect();
+            chat(
+                [format!("{{\"content\":\"a\"{fields}}}"), format!("{{\"content\":\"b\"{fields}}}")]
+                    .into_iter(),
+            )
+        },
+        check: |count, message| {
+            let foreign = message.choices.iter().map(|choice| choice.foreign.len()).sum::<usize>();
+            assert_eq!(foreign + message.foreign.len(), count);
+        },
+    },
+    Many {
+        name: "foreign fields, one per frame",
+        full: 100_000,
+        make: |count| chat((0..count).map(|at| format!("{{\"content\":\"a\",\"x{at}\":{at}}}"))),
+        check: |count, message| assert_eq!(message.text().len(), count),
+    },
+    Many {
+        name: "thoughts told twice in every frame",
+        full: 100_000,
+        make: |count| {
+            chat((0..count).map(|_| "{\"reasoning\":\"a\",\"reasoning_content\":\"a\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"text\":\"a\",\"index\":0}]}".to_owned()))
+        },
+        check: |count, message| assert_eq!(message.reasoning().len(), count),
+    },
+    Many {
+        name: "text and thoughts by turns",
+        full: 100_000,
+        make: |count| {
+            chat((0..count).map(|at| {
+                let key = if at % 2 == 0 { "content" } else { "reasoning_content" };
+                format!("{{\"{key}\":\"a\"}}")
+            }))
+        },
+        check: |count, message| {
+            let blocks = message.first().map_or(0, |choice| choice.blocks.len());
+            assert_eq!(blocks, count);
+        },
+    },
+    Many {
+        name: "annotations and log probabilities",
+        full: 100_000,
+        make: |count| {
+            events((0..count).map(|at| {
+                format!("{{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"a\",\"annotations\":[{{\"n\":{at}}}]}},\"logprobs\":{{\"content\":[{{\"token\":\"a\"}}]}}}}]}}")
+            }))
+        },
+        check: |count, message| {
+            assert_eq!(message.choices[0].annotations.len(), count);
+            assert_eq!(message.choices[0].logprobs.len(), count);
+        },
+    },
+    Many {
+        name: "usage that changes in every frame",
+        full: 100_000,
+        make: |count| {
+            events((0..count).map(|at| {
+                format!("{{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"a\"}}}}],\"usage\":{{\"completion_tokens\":{at}}}}}")
+            }))
+        },
+        check: |count, message| {
+            let usage = message.usage.as_ref().expect("usage");
+            assert_eq!(usage.counters.output_tokens, Some(count as u64 - 1));
+        },
+    },
+];
+
+#[test]
+fn very_many_of_one_thing() {
+    for Many { name, full, make, check } in MANY {
+        let count = full / SCALE;
+        let bytes = make(count);
+        let mut message = Message::default();
+        let used = measure(|| message = decode_whole(&bytes));
+        check(count, &message);
+        // What is held is the message, what has been seen of it, and the way to find its parts.
+        let bound = (1 << 20) + 60 * bytes.len() as u64;
+        assert!(used.bytes_max < bound, "{name}: {} bytes at once for {}", used.bytes_max, bytes.len());
+        check_growth(name, (count / 8).max(250), make);
+        if let Some(Content::ToolCall(call)) =
+            message.first().and_then(|choice| choice.blocks.first()).map(|block| &block.content)
+        {
+            assert!(call.name.is_empty() || call.name.starts_with(['f', '0']), "{name}: {}", call.name);
+        }
+    }
+}
+
+#[test]
+fn frames_that_nobody_knows_are_refused_as_a_whole() {
+    let unknown = (0..1000).map(|at| format!("{{\"unheard_of\":{at}}}"));
+    let mut bytes = events(unknown);
+    bytes.extend(chat(["{\"content\":\"late\"}".to_owned()].into_iter()));
+    let (_, error) = decode(&bytes);
+    assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Unknown));
+    let mut count = 0;
+    let mut decoder = Decoder::detect();
+    let mut sink = |event: Event<'_>| count += usize::from(matches!(event.body, Body::Delta { .. }));
+    decoder.push(&bytes, &mut sink).expect("sound framing");
+    assert_eq!(count, 0, "a part of the answer was told as if it were the whole");
+}
