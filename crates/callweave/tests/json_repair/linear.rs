@@ -66,23 +66,23 @@ fn time(text: &str) -> Duration {
         std::hint::black_box(Options::new().prefix().repair(text));
         start.elapsed()
     };
-    (0..3).map(|_| once()).min().expect("there are three runs")
+    once().min(once())
 }
 
 #[test]
 fn ten_times_the_text_takes_ten_times_as_long() {
     for (start, piece, end) in HARD {
         let text = |bytes: usize| format!("{start}{}{end}", piece.repeat(bytes / piece.len()));
-        let (small, large) = (text(4_000), text(40_000));
+        let (small, large) = (text(8_000), text(80_000));
         // Quadratic work would take a hundred times as long. Short times are too noisy to compare, and
         // a busy machine may spoil a comparison, but hardly all of them.
         let is_linear = (0..5).any(|_| {
             let large = time(&large);
-            large < Duration::from_millis(20) || large < time(&small) * 30
+            large < Duration::from_millis(20) || large < time(&small) * 50
         });
         assert!(
             is_linear,
-            "{start:?} {piece:?} {end:?}: {:?} for 4 kB, {:?} for 40 kB",
+            "{start:?} {piece:?} {end:?}: {:?} for 8 kB, {:?} for 80 kB",
             time(&small),
             time(&large)
         );

@@ -335,6 +335,9 @@ impl Parser<'_> {
 
     /// Makes one document of all that were found.
     fn gather(&mut self, items: Vec<Item>) {
+        if items.len() == 1 {
+            return;
+        }
         let has_filled = items.iter().any(|item| !item.is_empty);
         let is_placeholder = |at: usize, item: &Item| {
             let is_glued = item.is_glued || items.get(at + 1).is_some_and(|next| next.is_glued);

@@ -108,15 +108,11 @@ impl Options {
 
     /// Repairs `text`.
     pub fn repair<'a>(&self, text: &'a str) -> Repair<'a> {
-        if strict::is_valid(text) {
-            return Repair {
-                verdict: Verdict::Valid,
-                text: Cow::Borrowed(text),
-                changes: Vec::new(),
-                closed: None,
-            };
-        }
-        let (changes, is_cut) = match self.parse(text, 0) {
+        let Err(sound) = strict::check(text) else {
+            let (verdict, text) = (Verdict::Valid, Cow::Borrowed(text));
+            return Repair { verdict, text, changes: Vec::new(), closed: None };
+        };
+        let (changes, is_cut) = match self.parse(text, sound, 0) {
             Ok(found) => found,
             Err((why, at)) => return Repair::hopeless(why, at),
         };
@@ -141,14 +137,14 @@ impl Options {
         kind.class() <= self.allowed && (self.searches_prose || !is_around)
     }
 
-    /// The changes that mend `text`, and whether it was cut off.
-    fn parse(&self, text: &str, level: u8) -> Result<(Vec<Change>, bool), (Why, usize)> {
-        match Parser::new(text, *self, level).document() {
+    /// The changes that mend `text`, which is beyond doubt up to `sound`, and whether it was cut off.
+    fn parse(&self, text: &str, sound: usize, level: u8) -> Result<(Vec<Change>, bool), (Why, usize)> {
+        match Parser::new(text, *self, sound, level).document() {
             Ok(found) => Ok(found),
             Err(Stop::Hopeless(why, at)) => Err((why, at)),
             Err(Stop::Encoded) => {
                 let decoded = encoded::decode(text);
-                let found = self.parse(&decoded.text, level + 1);
+                let found = self.parse(&decoded.text, 0, level + 1);
                 let (changes, is_cut) = found.map_err(|(why, at)| (why, decoded.source(at)))?;
                 Ok((decoded.compose(changes), is_cut))
             }

@@ -27,6 +27,12 @@ const LONGEST_TOKEN: usize = 64;
 /// The special token that stands for a quote.
 const QUOTE_TOKEN: &str = "<|\"|>";
 
+/// Whether `byte` may begin noise other than the white space of JSON.
+#[inline]
+pub(super) fn may_be_noise(byte: u8) -> bool {
+    matches!(byte, b'/' | b'#' | b'<' | 0..0x20 | 0x7f..)
+}
+
 /// A kind of quote, as an opening one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quote {
@@ -81,6 +87,7 @@ impl<'t> Source<'t> {
     }
 
     /// The quote at `at` and its length. Three backticks are a fence, not quotes.
+    #[inline]
     pub(super) fn quote(&self, at: usize) -> Option<(Quote, usize)> {
         Some(match self.byte(at)? {
             b'"' => (Quote::Double, 1),
@@ -99,8 +106,9 @@ impl<'t> Source<'t> {
     }
 
     /// Whether a mark of a fenced block stands at `at`.
+    #[inline]
     pub(super) fn is_fence(&self, at: usize) -> bool {
-        self.starts_with(at, "```")
+        self.byte(at) == Some(b'`') && self.starts_with(at, "```")
     }
 
     /// The noise at `at`: its end, and what removing it would be called (white space that JSON knows
@@ -151,13 +159,32 @@ impl<'t> Source<'t> {
     }
 
     /// Skips noise from `at`.
+    #[inline]
     pub(super) fn gap(&self, mut at: usize) -> Gap {
         let mut has_newline = false;
-        while let Some((end, _)) = self.noise(at) {
-            has_newline |= self.bytes[at] == b'\n';
-            at = end;
+        while let Some(&byte) = self.bytes.get(at) {
+            match byte {
+                b' ' | b'\t' | b'\r' => at += 1,
+                b'\n' => {
+                    has_newline = true;
+                    at += 1;
+                }
+                _ => match may_be_noise(byte).then(|| self.noise(at)).flatten() {
+                    Some((end, _)) => at = end,
+                    None => break,
+                },
+            }
         }
         Gap { next: at, has_newline }
+    }
+
+    /// Skips the white space that JSON knows.
+    #[inline]
+    pub(super) fn ascii_space(&self, mut at: usize) -> usize {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(at) {
+            at += 1;
+        }
+        at
     }
 
     /// The last place before `at` that is no white space, and whether a line ends in between.

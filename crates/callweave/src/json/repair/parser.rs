@@ -3,7 +3,7 @@
 //! The parser never writes text. It walks over the input with an explicit stack and notes changes;
 //! whatever it does not mention stays as it was written.
 
-use super::noise::Source;
+use super::noise::{Source, may_be_noise};
 use super::{Change, ChangeKind, Options, Why, encoded};
 
 /// The deepest nesting that is repaired: what `serde_json` reads by default.
@@ -23,6 +23,8 @@ pub(super) type Step<T = ()> = Result<T, Stop>;
 
 pub(super) struct Parser<'t> {
     pub(super) source: Source<'t>,
+    /// Up to where the text is JSON beyond doubt.
+    pub(super) sound: usize,
     pub(super) at: usize,
     pub(super) options: Options,
     pub(super) changes: Vec<Change>,
@@ -113,12 +115,13 @@ impl Last {
 }
 
 impl<'t> Parser<'t> {
-    pub(super) fn new(text: &'t str, options: Options, level: u8) -> Self {
+    pub(super) fn new(text: &'t str, options: Options, sound: usize, level: u8) -> Self {
         Self {
             source: Source::new(text),
+            sound,
             at: 0,
             options,
-            changes: Vec::new(),
+            changes: Vec::with_capacity(text.len() / 8),
             stack: Vec::new(),
             settled: 0,
             last: Last { start: 0, end: 0, is_string: false, closed: None },
@@ -164,21 +167,35 @@ impl<'t> Parser<'t> {
     }
 
     /// Skips white space, comments and special tokens. Whether a line ended there.
+    #[inline]
     pub(super) fn skip_noise(&mut self) -> bool {
         let mut has_newline = false;
-        while let Some((end, kind)) = self.source.noise(self.at) {
-            has_newline |= self.source.bytes[self.at] == b'\n';
-            match kind {
-                None => {}
-                Some(ChangeKind::Space) => {
-                    let is_wide = self.source.char(self.at).is_some_and(char::is_whitespace);
-                    self.change(self.at, end, if is_wide { " " } else { "" }, ChangeKind::Space);
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\t' | b'\r' => self.at += 1,
+                b'\n' => {
+                    has_newline = true;
+                    self.at += 1;
                 }
-                Some(kind) => self.change(self.at, end, "", kind),
+                _ if may_be_noise(byte) && self.skip_odd_noise() => {}
+                _ => break,
             }
-            self.at = end;
         }
         has_newline
+    }
+
+    /// Skips one comment, special token, or white space that JSON does not know.
+    fn skip_odd_noise(&mut self) -> bool {
+        let Some((end, kind)) = self.source.noise(self.at) else { return false };
+        let replacement = match kind {
+            Some(ChangeKind::Space) if self.source.char(self.at).is_some_and(char::is_whitespace) => " ",
+            _ => "",
+        };
+        if let Some(kind) = kind {
+            self.change(self.at, end, replacement, kind);
+        }
+        self.at = end;
+        true
     }
 
     /// Reads one value from here to its end, or to the end of the text.
@@ -257,6 +274,11 @@ impl<'t> Parser<'t> {
                     self.begin_item();
                 }
                 return match byte {
+                    b'-' | b'0'..=b'9' | b't' | b'f' | b'n' | b'T' | b'F' | b'N'
+                        if self.plain_token(is_member) =>
+                    {
+                        Ok(())
+                    }
                     b'{' => self.open_object(),
                     b'[' => self.open(Container::Array, self.at, self.at + 1),
                     b'(' => self.open_group(self.at, self.at + 1, false),
@@ -682,12 +704,9 @@ impl<'t> Parser<'t> {
 
     /// Removes the byte at `place`, which may have been replaced before.
     fn remove_byte(&mut self, place: usize, kind: ChangeKind) {
-        let from = self.changes.partition_point(|change| change.at < place);
-        match self.changes[from..]
-            .iter_mut()
-            .take_while(|change| change.at == place)
-            .find(|change| change.end > place)
-        {
+        // It was read a moment ago, so its change is among the last.
+        let mut recent = self.changes.iter_mut().rev().skip_while(|change| change.at > place);
+        match recent.by_ref().take_while(|change| change.at == place).find(|change| change.end > place) {
             Some(change) => change.replacement = "",
             None => self.change(place, place + 1, "", kind),
         }

@@ -5,15 +5,50 @@
 
 /// Whether `text` is one JSON value with nothing but white space around it.
 pub(super) fn is_valid(text: &str) -> bool {
-    Reader { bytes: text.as_bytes(), at: 0 }.document().is_some()
+    check(text).is_ok()
+}
+
+/// Checks that `text` is one JSON value with nothing but white space around it. If it is not, tells
+/// up to where it is beyond doubt: two commas before the place that is wrong, because a quote that
+/// seemed to end a string may have been part of it.
+pub(super) fn check(text: &str) -> Result<(), usize> {
+    let mut reader = Reader::new(text.as_bytes(), 0);
+    let outcome = reader.document();
+    outcome.ok_or(reader.commas.0)
+}
+
+/// The end of the number or literal at `at`, if one stands there.
+pub(super) fn scalar(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut reader = Reader::new(bytes, at + 1);
+    match *bytes.get(at)? {
+        b't' => reader.rest(b"rue")?,
+        b'f' => reader.rest(b"alse")?,
+        b'n' => reader.rest(b"ull")?,
+        first @ (b'-' | b'0'..=b'9') => reader.number(first)?,
+        _ => return None,
+    }
+    Some(reader.at)
+}
+
+/// The end of the string whose quote stands at `at`, if it is one as JSON writes it.
+pub(super) fn string(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut reader = Reader::new(bytes, at + 1);
+    reader.string()?;
+    Some(reader.at)
 }
 
 struct Reader<'t> {
     bytes: &'t [u8],
     at: usize,
+    /// Where the last two commas stand.
+    commas: (usize, usize),
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(bytes: &'t [u8], at: usize) -> Self {
+        Self { bytes, at, commas: (0, 0) }
+    }
+
     fn document(&mut self) -> Option<()> {
         let mut open: Vec<u8> = Vec::new();
         loop {
@@ -49,6 +84,7 @@ impl Reader<'_> {
                 };
                 match self.token()? {
                     b',' => {
+                        self.commas = (self.commas.1, self.at);
                         if closer == b'}' {
                             self.key()?;
                         }
