@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
-use commands::{completions, decode, demo, dialects, extract, man, protocols, repair};
+use commands::{completions, decode, demo, dialects, extract, man, prompt, protocols, repair};
 
 const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -53,6 +53,7 @@ enum Command {
     Decode(decode::Decode),
     Extract(extract::Extract),
     Repair(repair::Repair),
+    Prompt(prompt::Prompt),
     Demo(demo::Demo),
     Protocols(protocols::Protocols),
     Dialects(dialects::Dialects),
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         Command::Decode(decode) => decode.run(),
         Command::Extract(extract) => extract.run(),
         Command::Repair(repair) => repair.run(),
+        Command::Prompt(prompt) => prompt.run(),
         Command::Demo(demo) => demo.run(),
         Command::Protocols(protocols) => protocols.run(),
         Command::Dialects(dialects) => dialects.run(),

@@ -40,6 +40,8 @@
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
 //! - [`loose`]: fragments as other accumulators hand them on.
+//! - [`extract`]: a finished reply → its calls, wherever the model put them.
+//! - [`prompt`]: a system prompt that teaches a dialect, and past calls written in it.
 //! - [`process`]: a provider's answer, whole or streamed → text, calls, a structured value, vectors, images.
 //!
 //! # Features

@@ -6,5 +6,6 @@ pub(crate) mod demo;
 pub(crate) mod dialects;
 pub(crate) mod extract;
 pub(crate) mod man;
+pub(crate) mod prompt;
 pub(crate) mod protocols;
 pub(crate) mod repair;

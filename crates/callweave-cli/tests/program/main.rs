@@ -5,6 +5,7 @@ mod decode;
 mod docs;
 mod extract;
 mod meta;
+mod prompt;
 mod repair;
 mod rows;
 mod schemas;

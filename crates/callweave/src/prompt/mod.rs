@@ -93,7 +93,7 @@ impl Options {
 pub fn augment_system_prompt(existing: Option<&str>, tools: &Value, options: &Options) -> String {
     let mut prompt = String::new();
     if let Some(existing) = existing.filter(|existing| !existing.trim().is_empty()) {
-        prompt.push_str(existing.trim_end());
+        prompt.push_str(existing);
         prompt.push_str("\n\n");
     }
     instruct(&options.writer, &mut prompt);

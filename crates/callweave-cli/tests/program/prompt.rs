@@ -1,0 +1,28 @@
+//! `callweave prompt`.
+
+use crate::run;
+
+const TOOLS: &str = r#"{"tools": [{"type": "function", "function": {"name": "look", "description": "Look at it.",
+    "parameters": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}}}]}"#;
+
+#[test]
+fn tools_are_listed_behind_an_explanation_of_the_dialect() {
+    let full = run(&["prompt", "--tools", "-"], TOOLS).good();
+    assert!(full.stdout().contains("    ~~~tool_call\n"), "{}", full.stdout());
+    assert!(
+        full.stdout().contains("\n- `look` — Look at it.\n  Schema: {\"type\":\"object\""),
+        "{}",
+        full.stdout()
+    );
+    let compact = run(&["prompt", "--tools", "-", "--compact", "--dialect", "qwen3_coder"], TOOLS).good();
+    assert!(compact.stdout().contains("    <function=tool_name>\n"), "{}", compact.stdout());
+    assert!(compact.stdout().ends_with("\n- look(at: string) — Look at it.\n"), "{}", compact.stdout());
+}
+
+#[test]
+fn what_cannot_be_taught_is_said() {
+    run(&["prompt", "--tools", "-", "--dialect", "klingon"], TOOLS).bad("no dialect is called \"klingon\"");
+    run(&["prompt", "--tools", "-", "--dialect", "harmony"], TOOLS).bad("cannot be written into a text");
+    run(&["prompt", "--tools", "-"], "{}").bad("has no list of tools");
+    run(&["prompt", "--tools", "no-such-file.json"], "").bad("cannot read no-such-file.json");
+}
