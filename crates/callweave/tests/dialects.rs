@@ -390,3 +390,33 @@ fn many_calls_in_one_piece_cost_as_much_as_many_pieces() {
     let (few, many) = (time(800), time(8000));
     assert!(many < few * 4.0, "per call: {few:e} s for 800, {many:e} s for 8000");
 }
+
+/// Openers that open nothing, brackets, quotes, white space: whatever may be held back or looked at again.
+#[test]
+#[ignore = "measures time, for a quiet machine"]
+fn nasty_texts_cost_no_more_than_their_length() {
+    for dialect in Registry::builtin().dialects() {
+        let options = Options::with_dialects(vec![dialect.clone()]);
+        let openers = dialect.forms.iter().flat_map(|form| &form.open);
+        let opener =
+            openers.map(|open| open.replace("{word}", "").replace("{suffix}", "")).next().unwrap_or_default();
+        let (before, _) = dialect.example.split_once("Oslo").expect("every example asks about Oslo");
+        let started = format!("{opener}{{\"a");
+        for piece in [&*opener, &*started, before, "[", "{", " ", "<", "\\", "\"", "'a ", "\n", "`"] {
+            for prefix in ["", before] {
+                let time = |size: usize| {
+                    let mut text = prefix.to_owned();
+                    while text.len() < size && !piece.is_empty() {
+                        text.push_str(piece);
+                    }
+                    let start = std::time::Instant::now();
+                    laws::events(text.split_inclusive(|_| true), &options);
+                    laws::events([text.as_str()], &options);
+                    start.elapsed().as_secs_f64()
+                };
+                let (short, long) = (time(2_000).max(2e-4), time(16_000));
+                assert!(long < 0.1 || long < short * 40.0, "{}: {piece:?} {short} {long}", dialect.name);
+            }
+        }
+    }
+}

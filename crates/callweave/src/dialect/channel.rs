@@ -95,6 +95,9 @@ impl Grammar {
     pub(super) fn may_begin_in_header(&self, text: &str, is_last: bool) -> Option<bool> {
         let Some(begin) = self.begins_with else { return Some(false) };
         let rest = text.trim_start_matches(' ');
+        if text.len() - rest.len() > LONGEST_HEADER {
+            return Some(false);
+        }
         if rest.len() < begin.len() {
             return if begin.starts_with(rest) && !is_last { None } else { Some(false) };
         }

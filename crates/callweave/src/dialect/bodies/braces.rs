@@ -3,7 +3,7 @@
 use super::super::markers::{Found, Markers};
 use super::super::spec::Braces;
 use super::literal::{Literal, Piece, Syntax};
-use super::{Context, Token, leading_space};
+use super::{Context, Token, head, leading_space};
 use crate::event::Completion;
 
 const LONGEST_NAME: usize = 256;
@@ -68,7 +68,8 @@ impl Reader {
     fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let mut ends = Markers::from_texts(context.form.form.close.iter().map(String::as_str), ());
         ends.add("{", ());
-        let len = match ends.find(text, context.is_last) {
+        let window = head(text, LONGEST_NAME);
+        let len = match ends.find(window, context.is_last && window.len() == text.len()) {
             Found::Marker { at, .. } => at,
             Found::Perhaps(at) if at <= LONGEST_NAME => return Token::More,
             Found::Nothing if text.len() <= LONGEST_NAME && !context.is_last => return Token::More,

@@ -4,8 +4,8 @@
 //! for it.
 
 use super::super::spec::Elements;
-use super::typed::{self, Prospect};
-use super::{Context, Token, leading_space};
+use super::typed::{self, Prober, Prospect};
+use super::{Context, Token, head, leading_space};
 use crate::event::Completion;
 use crate::json::escape_into;
 use crate::json::schema::Types;
@@ -17,6 +17,10 @@ const LONGEST_TAG: usize = 512;
 pub(in super::super) struct Reader {
     at: At,
     stack: Vec<Level>,
+    /// What the value that is open may still become.
+    prober: Prober,
+    /// How much of a held value is white space at its start, and how much holds no tag.
+    seen: (usize, usize),
     was_odd: bool,
 }
 
@@ -93,7 +97,9 @@ impl Reader {
     }
 
     fn header(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
-        let Some(end) = text.find(body.call.end.as_str()).filter(|&end| end <= LONGEST_TAG) else {
+        let Some(end) =
+            head(text, LONGEST_TAG).find(body.call.end.as_str()).filter(|&end| end <= LONGEST_TAG)
+        else {
             return if context.is_last || text.len() > LONGEST_TAG { Token::Fail } else { Token::More };
         };
         let attribute = body.call.attribute.as_deref().unwrap_or("name");
@@ -151,6 +157,8 @@ impl Reader {
         parent.count += 1;
         self.stack.push(Level { name: name.to_owned(), kind: Kind::Leaf, count: 0 });
         self.at = At::Value;
+        self.prober = Prober::default();
+        self.seen = (0, 0);
         Token::Converted(len)
     }
 
@@ -217,9 +225,10 @@ impl Reader {
     fn value(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
         let types = self.types(context);
         let may_nest = types.overlaps(Types::OBJECT) || types.overlaps(Types::ARRAY);
-        let space = leading_space(text);
+        let space = self.seen.0 + leading_space(&text[self.seen.0..]);
         let rest = &text[space..];
         if rest.is_empty() && !context.is_last {
+            self.seen.0 = space;
             return Token::More;
         }
         match tag_at(rest, &body.prefix, context.is_last) {
@@ -242,9 +251,10 @@ impl Reader {
             }
             _ => {}
         }
-        let (len, is_ended) = self.leaf_len(text, body, context.is_last);
+        let (len, is_ended) = self.leaf_len(text, self.seen.1, body, context.is_last);
+        self.seen.1 = len;
         let is_string = types.is_only_string() || types.is_none();
-        let prospect = if is_string { Prospect::String } else { typed::prospect(&text[..len], types) };
+        let prospect = if is_string { Prospect::String } else { self.prober.probe(&text[..len], types) };
         match prospect {
             Prospect::String => {
                 context.scratch.clear();
@@ -265,7 +275,7 @@ impl Reader {
     /// A piece of a string.
     #[inline]
     fn text(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
-        let (len, is_ended) = self.leaf_len(text, body, context.is_last);
+        let (len, is_ended) = self.leaf_len(text, 0, body, context.is_last);
         if len == 0 {
             if !is_ended && !context.is_last {
                 return Token::More;
@@ -284,10 +294,11 @@ impl Reader {
         Token::Converted(len)
     }
 
-    /// How much of `text` is the value of the open element, and whether its end was seen.
+    /// How much of `text` is the value of the open element, and whether its end was seen; the first `from`
+    /// bytes are known to be.
     #[inline]
-    fn leaf_len(&self, text: &str, body: &Elements, is_last: bool) -> (usize, bool) {
-        let mut from = 0;
+    fn leaf_len(&self, text: &str, from: usize, body: &Elements, is_last: bool) -> (usize, bool) {
+        let mut from = from.min(text.len());
         loop {
             let at = from + run_len(&text[from..], &body.prefix, is_last);
             if at == text.len() {
@@ -328,7 +339,7 @@ fn tag_at<'t>(text: &'t str, prefix: &str, is_last: bool) -> Tag<'t> {
         return if is_last { Tag::None } else { Tag::More };
     }
     let Some(inner) = tag.strip_prefix('<') else { return Tag::None };
-    let Some(end) = inner.find('>').filter(|&end| end <= LONGEST_TAG) else {
+    let Some(end) = head(inner, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
         return if is_last || inner.len() > LONGEST_TAG { Tag::None } else { Tag::More };
     };
     let len = prefix.len() + 1 + end + 1;

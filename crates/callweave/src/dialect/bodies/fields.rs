@@ -2,9 +2,9 @@
 
 use super::super::spec::{Fields, Json};
 use super::json;
-use super::typed::{self, Prospect};
+use super::typed::{self, Prober, Prospect};
 use super::value::{Progress, Value};
-use super::{Context, Token, leading_space};
+use super::{Context, Token, head, leading_space};
 use crate::event::Completion;
 use crate::json::escape_into;
 use crate::json::schema::Types;
@@ -19,6 +19,8 @@ pub(in super::super) struct Reader {
     /// The closing tag of the field.
     closer: String,
     value: Value,
+    /// What the field that is open may still become.
+    prober: Prober,
     has_name: bool,
     /// How many fields have become arguments.
     count: usize,
@@ -73,7 +75,7 @@ impl Reader {
 
     /// The opening tag, which may hold the name.
     fn header(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let Some(end) = text.find('>').filter(|&end| end <= LONGEST_TAG) else {
+        let Some(end) = head(text, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
             return if context.is_last || text.len() > LONGEST_TAG { Token::Fail } else { Token::More };
         };
         let header = &text[..end];
@@ -107,7 +109,7 @@ impl Reader {
         if !text.starts_with('<') {
             return if self.has_name { self.finish(0, Completion::Cut, context) } else { Token::Fail };
         }
-        let Some(end) = text.find('>').filter(|&end| end <= LONGEST_TAG) else {
+        let Some(end) = head(text, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
             return match context.is_last {
                 _ if text.len() > LONGEST_TAG => Token::Fail,
                 true => Token::Markup(text.len()),
@@ -145,6 +147,7 @@ impl Reader {
         escape_into(&self.field, context.scratch);
         context.scratch.push_str("\": ");
         self.count += 1;
+        self.prober = Prober::default();
         self.at = At::Field;
         Token::Converted(end + 1)
     }
@@ -212,7 +215,7 @@ impl Reader {
         let schema = context.tools.schema(context.name);
         let types = schema.map_or(Types::ANY, |schema| schema.property(&self.field));
         let (len, is_ended) = self.end_of_field(text, context.is_last);
-        if types.is_only_string() || typed::prospect(&text[..len], types) == Prospect::String {
+        if types.is_only_string() || self.prober.probe(&text[..len], types) == Prospect::String {
             context.scratch.clear();
             context.scratch.push('"');
             self.at = At::Text;

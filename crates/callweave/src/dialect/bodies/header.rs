@@ -4,7 +4,7 @@ use super::super::markers::{Found, Markers};
 use super::super::spec::{Header, HeaderName};
 use super::super::tools::Tools;
 use super::value::{Progress, Value};
-use super::{Context, Token, fence_len, leading_space};
+use super::{Context, Token, fence_len, head, leading_space};
 use crate::event::Completion;
 use crate::json::Tape;
 
@@ -96,9 +96,11 @@ impl Reader {
         for close in &context.form.form.close {
             ends.add(close, ());
         }
-        let len = match ends.find(text, context.is_last) {
+        let window = head(text, LONGEST_NAME);
+        let is_last = context.is_last && window.len() == text.len();
+        let len = match ends.find(window, is_last) {
             Found::Marker { at, .. } => at,
-            _ if context.is_last => text.len(),
+            _ if is_last => text.len(),
             Found::Perhaps(at) if at <= LONGEST_NAME => return Token::More,
             Found::Nothing if text.len() <= LONGEST_NAME => return Token::More,
             _ => return Token::Fail,

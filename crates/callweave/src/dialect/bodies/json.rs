@@ -17,6 +17,7 @@ pub(in super::super) struct Reader {
     seen: usize,
     has_name: bool,
     has_arguments: bool,
+    has_fence: bool,
     /// Whether the object has members that say nothing about a call.
     has_others: bool,
     /// Whether the call has ended and nobody was told yet.
@@ -99,9 +100,12 @@ impl Reader {
             return if context.is_last { self.cut() } else { Token::More };
         };
         match (self.at, byte) {
-            (At::Start, b'`') => match fence_len(text, context.is_last) {
+            (At::Start, b'`') if !self.has_fence => match fence_len(text, context.is_last) {
                 Some(0) => Token::Fail,
-                Some(len) => Token::Markup(len),
+                Some(len) => {
+                    self.has_fence = true;
+                    Token::Markup(len)
+                }
                 None => Token::More,
             },
             (At::Start | At::Element, b'{') => self.open_call(),

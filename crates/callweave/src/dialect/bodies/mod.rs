@@ -163,6 +163,16 @@ impl Reader {
     }
 }
 
+/// As much of `text` as can hold something that begins within `limit` bytes, and its end marker.
+fn head(text: &str, limit: usize) -> &str {
+    const LONGEST_MARKER: usize = 64;
+    let mut end = text.len().min(limit + LONGEST_MARKER);
+    while !text.is_char_boundary(end) {
+        end += 1;
+    }
+    &text[..end]
+}
+
 /// How many bytes of JSON white space `text` begins with.
 fn leading_space(text: &str) -> usize {
     text.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()

@@ -8,7 +8,7 @@ use super::super::spec::{Closer, Form, Tagged, Trim, ValueTypes};
 use super::literal::{Literal, Piece, Syntax};
 use super::typed;
 use super::value::{Progress, Value};
-use super::{Context, Token, leading_space};
+use super::{Context, Token, head, leading_space};
 use crate::event::Completion;
 use crate::json::escape_into;
 use crate::json::schema::Types;
@@ -122,6 +122,8 @@ pub(in super::super) struct Reader {
     value: Value,
     /// How far a held value was looked at.
     seen: usize,
+    /// What a held value may still become.
+    prober: typed::Prober,
     /// The byte before the text in front, where that is part of a value; a line break at its start.
     last: u8,
     count: usize,
@@ -399,6 +401,7 @@ impl Reader {
         });
         self.types = Some(types);
         self.seen = 0;
+        self.prober = typed::Prober::default();
         self.last = b'\n';
         self.at = At::Value;
         self.kind = if types.is_only_string() || types.is_none() { Kind::Text } else { Kind::Held };
@@ -536,7 +539,7 @@ impl Reader {
             End::Beyond(data) => (data, false),
             End::Here(data, ..) => (data, true),
         };
-        match typed::prospect(&text[..data], types) {
+        match self.prober.probe(&text[..data], types) {
             typed::Prospect::Open if is_ended || context.is_last => {
                 context.scratch.clear();
                 typed::convert(&text[..data], types, context.scratch);
@@ -743,9 +746,11 @@ enum TagLen {
 
 /// The length of a tag's header: up to its end, which does not count inside quotes.
 fn tag_len<M: Copy>(text: &str, ends: &Markers<M>, is_quoted: bool, is_last: bool) -> TagLen {
+    let window = head(text, LONGEST_HEADER);
+    let is_last = is_last && window.len() == text.len();
     let mut from = 0;
     loop {
-        match ends.find(&text[from..], is_last) {
+        match ends.find(&window[from..], is_last) {
             Found::Marker { at, .. } => {
                 let at = from + at;
                 let quotes = text[..at].bytes().filter(|&byte| byte == b'"').count();

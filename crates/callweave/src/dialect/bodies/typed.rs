@@ -15,40 +15,87 @@ pub(super) enum Prospect {
     Literal,
 }
 
-/// What a value that begins with `text` may still become.
-pub(super) fn prospect(text: &str, types: Types) -> Prospect {
-    let begun = text.trim_start();
-    let Some(first) = begun.chars().next() else { return Prospect::Open };
-    let may_be_string = types.allows_string();
-    let containers =
-        Types::OBJECT.overlaps(types) && first == '{' || Types::ARRAY.overlaps(types) && first == '[';
-    if containers && !may_be_string {
-        // Models sometimes escape a whole container; that shows at its first quote.
-        return match begun.find(['"', '\'', '\\']) {
-            Some(at) if begun.as_bytes()[at] == b'\\' => Prospect::Open,
-            Some(_) => Prospect::Literal,
-            None => Prospect::Open,
+/// Finds out what a growing value may still become. Every byte is looked at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prober {
+    /// Where the value begins, after white space.
+    start: Option<usize>,
+    seen: usize,
+    scanner: Scanner,
+}
+
+/// Words that are values are not longer than this, white space after them included.
+const LONGEST_WORD: usize = 4096;
+
+impl Prober {
+    /// What a value that begins with `text` may still become. Later texts begin with earlier ones.
+    pub(super) fn probe(&mut self, text: &str, types: Types) -> Prospect {
+        let start = match self.start {
+            Some(start) => start,
+            None => {
+                let seen = self.seen.min(text.len());
+                let space = text[seen..].bytes().take_while(u8::is_ascii_whitespace).count();
+                self.seen = seen + space;
+                if self.seen == text.len() {
+                    return Prospect::Open;
+                }
+                *self.start.insert(self.seen)
+            }
         };
+        let first = text.as_bytes()[start];
+        let is_container = (types.overlaps(Types::OBJECT) && first == b'{')
+            || (types.overlaps(Types::ARRAY) && first == b'[');
+        match (is_container, types.allows_string()) {
+            (true, false) => self.container(text),
+            (true, true) => self.container_or_string(text, start),
+            (false, false) => Prospect::Open,
+            (false, true) => word(&text[start..], types),
+        }
     }
-    if !may_be_string {
-        return Prospect::Open;
+
+    /// Models sometimes escape a whole container; that shows at its first quote.
+    fn container(&mut self, text: &str) -> Prospect {
+        let rest = &text.as_bytes()[self.seen..];
+        match memchr::memchr3(b'"', b'\'', b'\\', rest) {
+            Some(at) if rest[at] == b'\\' => Prospect::Open,
+            Some(_) => Prospect::Literal,
+            None => {
+                self.seen = text.len();
+                Prospect::Open
+            }
+        }
     }
-    if containers {
-        let mut scanner = Scanner::new();
-        let taken = scanner.push(begun);
-        let goes_on = match scanner.status() {
-            Status::Complete => begun[taken..].trim().is_empty(),
-            Status::Broken => begun.as_bytes().get(taken) == Some(&b'\'') && taken < 64,
+
+    /// A container that stops being JSON is a string, unless Python wrote it.
+    fn container_or_string(&mut self, text: &str, start: usize) -> Prospect {
+        let rest = &text[self.seen..];
+        if self.scanner.status() != Status::Complete && self.scanner.status() != Status::Broken {
+            self.seen += self.scanner.push(rest);
+        }
+        let rest = &text[self.seen..];
+        let goes_on = match self.scanner.status() {
+            Status::Complete => {
+                let space = rest.bytes().take_while(u8::is_ascii_whitespace).count();
+                self.seen += space;
+                space == rest.len()
+            }
+            Status::Broken => rest.starts_with('\'') && self.seen - start < 64,
             Status::Empty | Status::Open => true,
         };
-        return if goes_on { Prospect::Open } else { Prospect::String };
+        if goes_on { Prospect::Open } else { Prospect::String }
+    }
+}
+
+fn word(begun: &str, types: Types) -> Prospect {
+    if begun.len() > LONGEST_WORD {
+        return Prospect::String;
     }
     let word = begun.trim_end();
     let starts = |words: &[&str]| words.iter().any(|other| other.starts_with(word));
-    let may_be = (Types::NULL.overlaps(types) && starts(&["null", "None"]))
-        || (Types::BOOLEAN.overlaps(types) && starts(&["true", "false", "True", "False"]))
-        || (Types::NUMBER.overlaps(types) && word.len() < 64 && word.bytes().all(is_number_byte))
-        || (types.is_any() && first == '"' && word.len() < 4096);
+    let may_be = (types.overlaps(Types::NULL) && starts(&["null", "None"]))
+        || (types.overlaps(Types::BOOLEAN) && starts(&["true", "false", "True", "False"]))
+        || (types.overlaps(Types::NUMBER) && word.len() < 64 && word.bytes().all(is_number_byte))
+        || (types.is_any() && word.starts_with('"'));
     if may_be { Prospect::Open } else { Prospect::String }
 }
 
