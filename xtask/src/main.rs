@@ -3,6 +3,8 @@
 mod check;
 mod clients;
 mod coverage;
+mod fuzz;
+mod instructions;
 mod scoreboard;
 
 use std::process::ExitCode;
@@ -11,6 +13,8 @@ const USAGE: &str = "\
 usage: cargo xtask check [--quick]
        cargo xtask clients
        cargo xtask coverage [--shared DIR]
+       cargo xtask fuzz [--seconds N] [TARGET]
+       cargo xtask instructions
        cargo xtask scoreboard dialects [--differences]
        cargo xtask scoreboard repair [--differences] [FILE]
        cargo xtask scoreboard schema [--differences]";
@@ -22,6 +26,8 @@ fn main() -> ExitCode {
         ["check", ref rest @ ..] => check::run(rest),
         ["clients"] => clients::run(),
         ["coverage", ref rest @ ..] => coverage::run(rest),
+        ["fuzz", ref rest @ ..] => fuzz::run(rest),
+        ["instructions", ref rest @ ..] => instructions::run(rest),
         ["scoreboard", "dialects", ref rest @ ..] => scoreboard::dialects::run(rest),
         ["scoreboard", "repair", ref rest @ ..] => scoreboard::repair::run(rest),
         ["scoreboard", "schema", ref rest @ ..] => scoreboard::schema::run(rest),

@@ -128,7 +128,7 @@ pub(crate) fn check_laws(
 }
 
 /// Nothing that was told from a prefix is taken back.
-fn check_prefix(name: &str, end: usize, prefix: &Decoded, whole: &Decoded) {
+pub(crate) fn check_prefix(name: &str, end: usize, prefix: &Decoded, whole: &Decoded) {
     for (at, told) in prefix.events[..prefix.before_finish].iter().enumerate() {
         let kept = match (told, whole.events.get(at)) {
             (

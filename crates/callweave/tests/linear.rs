@@ -1,0 +1,85 @@
+//! Ten times the deltas cost ten times the work; allocations grow with the logarithm of the bytes, not with
+//! the deltas; and what is held is the message and a constant.
+
+mod streams;
+
+use std::time::{Duration, Instant};
+
+use allocation_counter::{AllocationInfo, measure};
+use callweave::accumulator::Accumulator;
+use callweave::message::{Content, Message};
+use callweave::pipeline::Decoder;
+use streams::STREAMS;
+
+/// Unoptimised code is slow, and what it tells is the same with less input.
+const STEPS: [usize; 3] =
+    if cfg!(debug_assertions) { [200, 2_000, 20_000] } else { [1_000, 10_000, 100_000] };
+
+fn decode(bytes: &[u8]) -> Message {
+    let (mut decoder, mut accumulator) = (Decoder::detect(), Accumulator::new());
+    for piece in bytes.chunks(4096) {
+        decoder.push(piece, &mut accumulator).expect("sound input");
+    }
+    decoder.finish(&mut accumulator).expect("sound input");
+    accumulator.take()
+}
+
+/// The bytes of text that a message holds.
+fn held(message: &Message) -> usize {
+    let blocks = message.choices.iter().flat_map(|choice| &choice.blocks);
+    blocks
+        .map(|block| match &block.content {
+            Content::Text(text) | Content::Reasoning(text) | Content::Refusal(text) => text.len(),
+            Content::ToolCall(call) => call.raw_arguments.len(),
+        })
+        .sum()
+}
+
+#[test]
+fn allocations_grow_with_the_logarithm_and_memory_with_the_message() {
+    for stream in STREAMS {
+        let counted = STEPS.map(|count| -> (AllocationInfo, usize) {
+            let bytes = stream.bytes(count);
+            let mut message = Message::default();
+            let info = measure(|| message = decode(&bytes));
+            (info, held(&message))
+        });
+        for ((small, _), (large, text)) in counted.iter().zip(&counted[1..]) {
+            // Ten times the text is between three and four doublings of the buffer that holds it; a longer
+            // frame may grow a scratch buffer.
+            let more = large.count_total.saturating_sub(small.count_total);
+            assert!(more <= 10, "{}: {more} more allocations for ten times the deltas", stream.name);
+            // A buffer that doubles lies there twice for a moment.
+            let bound = 3 * *text as u64 + (64 << 10);
+            assert!(
+                large.bytes_max <= bound,
+                "{}: {} bytes for {text} of text",
+                stream.name,
+                large.bytes_max
+            );
+        }
+        assert!(counted.iter().zip(STEPS).all(|((_, text), count)| *text > count), "{}", stream.name);
+    }
+}
+
+#[test]
+fn work_grows_with_the_deltas() {
+    for stream in STREAMS {
+        let time = |count: usize| -> Duration {
+            let bytes = stream.bytes(count);
+            let once = || {
+                let start = Instant::now();
+                decode(&bytes);
+                start.elapsed()
+            };
+            (0..3).map(|_| once()).min().unwrap_or_default()
+        };
+        for [small, large] in [[STEPS[0], STEPS[1]], [STEPS[1], STEPS[2]]] {
+            // Other work on the machine can only make it look worse than it is. `cargo xtask instructions`
+            // counts exactly.
+            let ratio = |_| time(large).as_secs_f64() / time(small).as_secs_f64();
+            let is_linear = (0..4).map(ratio).any(|ratio| ratio < 30.0);
+            assert!(is_linear, "{}: {small} → {large} deltas costs far more than ten times", stream.name);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Weave and accumulator: whatever fragments come, the events are well formed, and the message holds exactly
+//! the text that they told.
+//!
+//! The input is a program of four bytes a step: what, where, and two words of small vocabularies.
+
+use std::collections::HashMap;
+
+use callweave::accumulator::Accumulator;
+use callweave::event::{
+    BlockId, Body, CallKind, Counters, DetailKind, Event, FinishReason, NoticeCode, Sink,
+};
+use callweave::fragment::{Arguments, Channel, Fragment, Part, Place};
+use callweave::grammar::Validator;
+use callweave::json::Str;
+use callweave::message::Content;
+use callweave::weave::Weave;
+
+const TEXTS: [Str<'static>; 16] = [
+    Str::Plain(""),
+    Str::Plain("{"),
+    Str::Plain("}"),
+    Str::Plain("{}"),
+    Str::Plain("\"a\":"),
+    Str::Plain("1"),
+    Str::Plain(","),
+    Str::Plain("{\"a\":1}"),
+    Str::Plain(" "),
+    Str::Plain("text"),
+    Str::Plain("{\"long\":\"0123456789012345678901234567890\""),
+    Str::Plain("{\"long\":\"0123456789012345678901234567890\",\"b\":2}"),
+    Str::Escaped(r"\ud83d"),
+    Str::Escaped(r"\ude00"),
+    Str::Escaped(r#"\"\n\u00e9"#),
+    Str::Plain("null"),
+];
+const JSONS: [&str; 8] =
+    ["null", "{}", "{\"a\": [1, 2]}", "[]", "\"a\"", "1", "true", "[{\"a\":\"\\ud800\"}]"];
+const NAMES: [Option<Str<'static>>; 8] = [
+    None,
+    Some(Str::Plain("")),
+    Some(Str::Plain("a")),
+    Some(Str::Plain("b")),
+    Some(Str::Plain("ab")),
+    Some(Str::Plain("tool_0_0")),
+    Some(Str::Escaped(r"\u0061")),
+    Some(Str::Plain("c")),
+];
+const PATHS: [&str; 4] = ["$.a", "$.a.b", "$.c[1]", "$["];
+const FINISHES: [FinishReason; 6] = [
+    FinishReason::Stop,
+    FinishReason::Length,
+    FinishReason::ToolCalls,
+    FinishReason::ContentFilter,
+    FinishReason::Error,
+    FinishReason::Other,
+];
+
+fn pick<T: Copy>(list: &[T], at: u8) -> T {
+    list[usize::from(at) % list.len()]
+}
+
+fn channel(at: u8) -> Channel {
+    match at % 5 {
+        0 | 1 => Channel::Text,
+        2 => Channel::Refusal,
+        source => Channel::Reasoning { source: source - 3 },
+    }
+}
+
+fn place(at: u8) -> Option<Place> {
+    match at % 16 {
+        0..6 => None,
+        6 => Some(Place::LAST),
+        7 => Some(Place::named("a")),
+        index @ 8..12 => Some(Place::at(i64::from(index) - 9)),
+        index @ 12..14 => Some(Place::at(i64::from(index) - 12).in_space(1)),
+        index => Some(Place::at(0).part(u32::from(index) - 13)),
+    }
+}
+
+fn arguments(first: u8, second: u8) -> Option<Arguments<'static>> {
+    match first % 9 {
+        0 => None,
+        1..5 => Some(Arguments::Text(pick(&TEXTS, second))),
+        5 => Some(Arguments::Whole(pick(&TEXTS, second))),
+        6 => Some(Arguments::Value(pick(&JSONS, second))),
+        7 => Some(Arguments::Leaf {
+            path: Str::Plain(pick(&PATHS, second)),
+            value: pick(&JSONS, second / 4),
+            continues: second > 127,
+        }),
+        _ => Some(Arguments::Opening {
+            fallback: Some(pick(&TEXTS, second)).filter(|_| second > 127),
+            expects_text: second % 2 == 1,
+        }),
+    }
+}
+
+/// The fragment that a step of the program says; none is the end of a frame.
+fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
+    let [what, at, first, second] = step;
+    let kinds = [CallKind::Function, CallKind::Custom, CallKind::Builtin];
+    let details = [DetailKind::Text, DetailKind::Summary, DetailKind::Signature, DetailKind::Encrypted];
+    let part = match what % 32 {
+        0..6 => return None,
+        6..9 => Part::Text { channel: channel(first), text: pick(&TEXTS, second) },
+        9 => Part::Restate { channel: channel(first), text: pick(&TEXTS, second) },
+        10 => Part::Open(channel(first)),
+        11 | 12 => Part::End,
+        13 => Part::Start { id: pick(&NAMES, first), model: pick(&NAMES, second) },
+        14 => Part::Detail {
+            kind: pick(&details, first),
+            index: Some(i64::from(second)).filter(|_| second % 3 == 0),
+            data: pick(&TEXTS, second),
+            extra: None,
+        },
+        15 => Part::Annotation(pick(&JSONS, first)),
+        16 => Part::Logprobs(pick(&JSONS, first)),
+        17 => Part::Answers { call: pick(&TEXTS, first) },
+        18 => Part::ToolResult { call: pick(&NAMES, first), value: pick(&JSONS, second) },
+        19 => Part::Usage { counters: Counters::default(), raw: pick(&JSONS, first) },
+        20 => Part::Finish { reason: pick(&FINISHES, first), raw: pick(&NAMES, second) },
+        21 => Part::Done,
+        22 if first < 32 => Part::Error { message: pick(&TEXTS, first), raw: pick(&JSONS, second) },
+        22 | 23 => Part::Foreign { scope: "a.", key: "b", value: pick(&JSONS, second) },
+        24 => Part::Notice { code: NoticeCode::Other, detail: "an oddity", text: None },
+        _ => Part::Call {
+            id: pick(&NAMES, first / 9),
+            name: pick(&NAMES, second / 16),
+            kind: pick(&kinds, what / 32),
+            arguments: arguments(first, second),
+        },
+    };
+    Some(Fragment { choice: u32::from(at / 16 % 3), place: place(at), part })
+}
+
+/// Checks one input.
+pub(crate) fn check(input: &[u8]) {
+    let (mut weave, mut accumulator, mut validator) = (Weave::new(), Accumulator::new(), Validator::new());
+    let mut texts: HashMap<BlockId, String> = HashMap::new();
+    let mut sink = |event: Event<'_>| {
+        match &event.body {
+            Body::Delta { block, text } => texts.entry(*block).or_default().push_str(text),
+            Body::Correction { block, text } => *texts.entry(*block).or_default() = text.to_string(),
+            _ => {}
+        }
+        validator.put(event.clone());
+        accumulator.put(event);
+    };
+    let (steps, _) = input.as_chunks::<4>();
+    let fragments: Vec<_> = steps.iter().take(2000).map(|step| fragment(*step)).collect();
+    for (offset, frame) in (0..).zip(fragments.split(Option::is_none)) {
+        weave.push(offset, |put| frame.iter().flatten().for_each(|fragment| put.put(*fragment)), &mut sink);
+    }
+    weave.finish(&mut sink);
+    let faults = validator.finish();
+    assert!(faults.is_empty(), "{faults:#?}\n{fragments:#?}");
+    let message = accumulator.take();
+    for block in message.choices.iter().flat_map(|choice| &choice.blocks) {
+        let held = match &block.content {
+            Content::Text(text) | Content::Reasoning(text) | Content::Refusal(text) => text,
+            Content::ToolCall(call) => &call.raw_arguments,
+        };
+        assert_eq!(Some(held).filter(|text| !text.is_empty()), texts.get(&block.id), "block {}", block.id.0);
+    }
+    serde_json::to_string(&message).expect("messages serialise");
+}

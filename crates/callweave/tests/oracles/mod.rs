@@ -1,0 +1,18 @@
+//! What must hold for any input: each oracle takes bytes and panics if a law is broken. Fuzzing looks for
+//! such bytes; the stored seeds are run by a plain test.
+
+#![allow(dead_code, reason = "each fuzz target uses one of them")]
+
+pub(crate) mod accumulator;
+pub(crate) mod decoder;
+pub(crate) mod framing;
+
+#[path = "../laws/mod.rs"]
+mod laws;
+
+/// An oracle.
+pub(crate) type Oracle = fn(&[u8]);
+
+/// Every oracle by its name, which is the name of its fuzz target and of its folder of seeds.
+pub(crate) const ALL: &[(&str, Oracle)] =
+    &[("accumulator", accumulator::check), ("decoder", decoder::check), ("framing", framing::check)];

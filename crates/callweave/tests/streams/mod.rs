@@ -1,0 +1,141 @@
+//! Generated streams of any length: each delta is one frame.
+
+/// A kind of stream: what stands before, at and after its deltas. In a frame, `@` is the delta's text.
+pub(crate) struct Stream {
+    pub(crate) name: &'static str,
+    head: &'static [&'static str],
+    delta: &'static str,
+    tail: &'static [&'static str],
+    /// What the deltas bring, again and again.
+    texts: &'static [&'static str],
+}
+
+impl Stream {
+    /// The bytes of a stream of `count` deltas.
+    pub(crate) fn bytes(&self, count: usize) -> Vec<u8> {
+        let mut stream = String::new();
+        let mut frame = |json: &str| {
+            stream.push_str("data: ");
+            stream.push_str(json);
+            stream.push_str("\n\n");
+        };
+        self.head.iter().for_each(|json| frame(json));
+        for text in self.texts.iter().cycle().take(count) {
+            frame(&self.delta.replace('@', text));
+        }
+        self.tail.iter().for_each(|json| frame(json));
+        stream.into_bytes()
+    }
+}
+
+const PLAIN: &[&str] = &[" the", " quick brown", " fox jumps over", " größer"];
+const ESCAPED: &[&str] = &[r#" \"the\""#, r" quick\nbrown", r" \u00e9\ud83d\ude00", r"\ud83d", r"\ude00 \\"];
+
+const CHAT_HEAD: &[&str] = &[
+    r#"{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
+];
+const CHAT_TEXT: &str = r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","system_fingerprint":"f","choices":[{"index":0,"delta":{"content":"@"},"logprobs":null,"finish_reason":null}]}"#;
+const CHAT_TAIL: &[&str] = &[
+    r#"{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}"#,
+    "[DONE]",
+];
+const ANTHROPIC_TAIL: &[&str] = &[
+    r#"{"type":"content_block_stop","index":0}"#,
+    r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}"#,
+    r#"{"type":"message_stop"}"#,
+];
+
+/// Every kind of stream.
+pub(crate) const STREAMS: &[Stream] = &[
+    Stream { name: "chat text", head: CHAT_HEAD, delta: CHAT_TEXT, tail: CHAT_TAIL, texts: PLAIN },
+    Stream { name: "chat text, escaped", head: CHAT_HEAD, delta: CHAT_TEXT, tail: CHAT_TAIL, texts: ESCAPED },
+    Stream {
+        name: "chat arguments",
+        head: &[
+            r#"{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"write","arguments":"{\"text\":\""}}]}}]}"#,
+        ],
+        delta: r#"{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"@"}}]}}]}"#,
+        tail: &[
+            r#"{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"}"}}]}}]}"#,
+            r#"{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#,
+            "[DONE]",
+        ],
+        texts: &[" the", r" quick\\nbrown", " fox", r" \u00e9"],
+    },
+    Stream {
+        name: "chat thoughts in two fields",
+        head: CHAT_HEAD,
+        delta: r#"{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"reasoning":"@","reasoning_content":"@"}}]}"#,
+        tail: CHAT_TAIL,
+        texts: ESCAPED,
+    },
+    Stream {
+        name: "Anthropic text",
+        head: &[
+            r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+        ],
+        delta: r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"@"}}"#,
+        tail: ANTHROPIC_TAIL,
+        texts: PLAIN,
+    },
+    Stream {
+        name: "Anthropic thoughts, escaped",
+        head: &[
+            r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[]}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}"#,
+        ],
+        delta: r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"@"}}"#,
+        tail: ANTHROPIC_TAIL,
+        texts: ESCAPED,
+    },
+    Stream {
+        name: "Anthropic arguments",
+        head: &[
+            r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[]}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"write","input":{}}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"text\":\""}}"#,
+        ],
+        delta: r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"@"}}"#,
+        tail: &[
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"\"}"}}"#,
+            r#"{"type":"content_block_stop","index":0}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"}}"#,
+        ],
+        texts: &[" the", r" quick\\nbrown", " fox", r" \u00e9"],
+    },
+    Stream {
+        name: "Responses text",
+        head: &[
+            r#"{"type":"response.created","sequence_number":0,"response":{"id":"r","object":"response","status":"in_progress","model":"m","output":[]}}"#,
+        ],
+        delta: r#"{"type":"response.output_text.delta","sequence_number":4,"item_id":"msg","output_index":0,"content_index":0,"delta":"@","logprobs":[],"obfuscation":"xyz"}"#,
+        tail: &[
+            r#"{"type":"response.completed","sequence_number":9,"response":{"id":"r","object":"response","status":"completed","model":"m","output":[]}}"#,
+        ],
+        texts: ESCAPED,
+    },
+    Stream {
+        name: "Responses arguments",
+        head: &[
+            r#"{"type":"response.created","response":{"id":"r","object":"response","status":"in_progress","model":"m","output":[]}}"#,
+            r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"fc","call_id":"call_1","name":"write","arguments":""}}"#,
+            r#"{"type":"response.function_call_arguments.delta","item_id":"fc","output_index":0,"delta":"{\"text\":\""}"#,
+        ],
+        delta: r#"{"type":"response.function_call_arguments.delta","item_id":"fc","output_index":0,"delta":"@"}"#,
+        tail: &[
+            r#"{"type":"response.function_call_arguments.delta","item_id":"fc","output_index":0,"delta":"\"}"}"#,
+            r#"{"type":"response.completed","response":{"id":"r","object":"response","status":"completed","model":"m","output":[]}}"#,
+        ],
+        texts: &[" the", r" quick\\nbrown", " fox", r" \u00e9"],
+    },
+    Stream {
+        name: "Gemini text",
+        head: &[],
+        delta: r#"{"candidates":[{"content":{"parts":[{"text":"@"}],"role":"model"},"index":0}],"modelVersion":"m","responseId":"r"}"#,
+        tail: &[
+            r#"{"candidates":[{"content":{"parts":[{"text":"."}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":2}}"#,
+        ],
+        texts: ESCAPED,
+    },
+];

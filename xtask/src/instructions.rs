@@ -1,0 +1,110 @@
+//! How many instructions decoding and accumulating cost per chunk, counted by valgrind, which unlike a clock
+//! gives the same number whatever else the machine does.
+
+use std::process::Command;
+
+const USAGE: &str = "usage: cargo xtask instructions";
+const STEPS: [usize; 3] = [1_000, 10_000, 100_000];
+/// Growth beyond this for ten times the chunks is not linear.
+const MOST: f64 = 11.0;
+
+/// Prints instructions per chunk and the growth from step to step; an error if it is more than linear.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    match arguments {
+        [] => report(),
+        ["decode", protocol, chunks] => {
+            let chunks = chunks.parse().map_err(|_| USAGE.to_owned())?;
+            decode(protocol, chunks)
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn report() -> Result<(), String> {
+    if cfg!(debug_assertions) {
+        // What users run is what counts.
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let words = ["run", "--release", "--quiet", "--package", "xtask", "--", "instructions"];
+        let status = Command::new(cargo).args(words).status().map_err(|error| format!("cargo: {error}"))?;
+        return if status.success() {
+            Ok(())
+        } else {
+            Err("the growth is not linear, or not counted".into())
+        };
+    }
+    let mut complaints = Vec::new();
+    println!("{:20}{:>12}{:>18}{:>14}{:>10}", "", "chunks", "instructions", "per chunk", "growth");
+    for protocol in ["chat", "anthropic"] {
+        // What the process costs before and after is not decoding.
+        let base = count(protocol, 0)?;
+        let mut before: Option<u64> = None;
+        for chunks in STEPS {
+            let own = count(protocol, chunks)?.saturating_sub(base);
+            let per_chunk = own as f64 / chunks as f64;
+            let growth = before.map(|before| own as f64 / before as f64);
+            let shown = growth.map_or(String::new(), |growth| format!("{growth:.2}x"));
+            println!("{protocol:20}{chunks:>12}{own:>18}{per_chunk:>14.0}{shown:>10}");
+            if growth.is_some_and(|growth| growth > MOST) {
+                complaints.push(format!("{protocol}: {chunks} chunks cost {shown} of a tenth of them"));
+            }
+            before = Some(own);
+        }
+    }
+    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+}
+
+/// The instructions of a process that decodes one generated stream.
+fn count(protocol: &str, chunks: usize) -> Result<u64, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["instructions", "decode", protocol, &chunks.to_string()])
+        .output()
+        .map_err(|error| format!("valgrind: {error} (it counts; install it with the system's packages)"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let collected = told.lines().find_map(|line| line.split_once("Collected :"));
+    collected
+        .and_then(|(_, count)| count.trim().parse().ok())
+        .ok_or_else(|| format!("valgrind says:\n{told}"))
+}
+
+fn decode(protocol: &str, chunks: usize) -> Result<(), String> {
+    let (head, delta, tail) = match protocol {
+        "chat" => (
+            String::new(),
+            r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}"#,
+            r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+        ),
+        "anthropic" => (
+            [
+                r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[]}}"#,
+                r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+            ]
+            .map(|frame| format!("data: {frame}\n\n"))
+            .concat(),
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" token"}}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}"#,
+        ),
+        _ => return Err(USAGE.into()),
+    };
+    let chunk = format!("data: {delta}\n\n");
+    let tail = format!("data: {tail}\n\n");
+    let (mut decoder, mut accumulator) =
+        (callweave::pipeline::Decoder::detect(), callweave::accumulator::Accumulator::new());
+    // As many chunks as a socket may deliver at once: the same buffer again, so that making it costs nothing.
+    let batch = chunk.repeat(20);
+    let mut push = |bytes: &str| decoder.push(bytes.as_bytes(), &mut accumulator);
+    push(&head).map_err(|error| error.to_string())?;
+    for _ in 0..chunks / 20 {
+        push(&batch).map_err(|error| error.to_string())?;
+    }
+    push(&tail).map_err(|error| error.to_string())?;
+    decoder.finish(&mut accumulator).map_err(|error| error.to_string())?;
+    let length = accumulator.message().text().len();
+    if length == chunks / 20 * 20 * " token".len() {
+        Ok(())
+    } else {
+        Err(format!("{length} bytes of text came"))
+    }
+}
