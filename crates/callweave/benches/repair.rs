@@ -1,10 +1,23 @@
-//! Repair beside its peers: read the rows of one shape as ratios.
+//! Repair beside its peers: read the rows of one shape as ratios. A peer that gives up on a shape, or
+//! gives back a fraction of it, looks fast; what each made of the shapes is printed first.
 
 use callweave::json::repair::{Verdict, repair};
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 
 fn main() {
+    let options = llm_json::RepairOptions::default();
+    for shape in SHAPES {
+        let text = text(shape);
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+        let ours = repair(&text).closed().and_then(value);
+        let same = |theirs: Option<String>| theirs.as_deref().and_then(value) == ours;
+        println!(
+            "{shape}: same value from jsonrepair-rs {}, llm_json {}",
+            same(jsonrepair_rs::jsonrepair(&text).ok()),
+            same(llm_json::repair_json(&text, &options).ok()),
+        );
+    }
     divan::main();
 }
 

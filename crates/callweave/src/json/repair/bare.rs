@@ -20,15 +20,12 @@ impl Parser<'_> {
             None => return false,
         };
         let next = self.source.ascii_space(end);
-        let is_plain = end < self.sound
-            || match self.source.byte(next) {
-                Some(b'}' | b']') => true,
-                Some(b',') if !is_member => true,
-                Some(b',') => {
-                    matches!(self.source.byte(self.source.ascii_space(next + 1)), Some(b'"' | b'\''))
-                }
-                _ => false,
-            };
+        let is_plain = match self.source.byte(next) {
+            Some(b'}' | b']') => true,
+            Some(b',') if !is_member => true,
+            Some(b',') => matches!(self.source.byte(self.source.ascii_space(next + 1)), Some(b'"' | b'\'')),
+            _ => false,
+        };
         if is_plain {
             if !replacement.is_empty() {
                 self.change(start, end, replacement, ChangeKind::Literal);

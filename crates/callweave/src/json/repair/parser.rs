@@ -4,7 +4,7 @@
 //! whatever it does not mention stays as it was written.
 
 use super::noise::{Source, may_be_noise};
-use super::{Change, ChangeKind, Options, Why, encoded};
+use super::{Change, ChangeKind, Options, Why, encoded, strict};
 
 /// The deepest nesting that is repaired: what `serde_json` reads by default.
 const MAX_DEPTH: usize = 127;
@@ -23,8 +23,8 @@ pub(super) type Step<T = ()> = Result<T, Stop>;
 
 pub(super) struct Parser<'t> {
     pub(super) source: Source<'t>,
-    /// Up to where the text is JSON beyond doubt.
-    pub(super) sound: usize,
+    /// The comma up to which the text is JSON beyond doubt; 0 if there is none.
+    sound: usize,
     pub(super) at: usize,
     pub(super) options: Options,
     pub(super) changes: Vec<Change>,
@@ -133,6 +133,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Notes a change at the place that was reached.
+    #[inline]
     pub(super) fn change(&mut self, at: usize, end: usize, replacement: &'static str, kind: ChangeKind) {
         let change = Change { at, end, replacement, kind };
         if self.changes.last().is_none_or(|last| last.at <= at) {
@@ -201,7 +202,26 @@ impl<'t> Parser<'t> {
     /// Reads one value from here to its end, or to the end of the text.
     pub(super) fn value(&mut self) -> Step {
         self.expect = Expect::Value;
+        if self.at < self.sound {
+            self.skip_sound()?;
+        }
         self.run()
+    }
+
+    /// Goes to the comma up to which the text is JSON beyond doubt, with the containers open there.
+    fn skip_sound(&mut self) -> Step {
+        let comma = self.sound;
+        for start in strict::open_containers(self.source.bytes, comma) {
+            let is_object = self.source.bytes[start] == b'{';
+            self.push_frame(if is_object { Container::Object } else { Container::Array }, start)?;
+            let frame = self.frame();
+            // How many items there are does not matter, but that there are some.
+            frame.items = 1;
+            frame.has_members = is_object;
+        }
+        self.at = comma;
+        self.end_value(comma, false);
+        Ok(())
     }
 
     /// Reads on until no container is open.

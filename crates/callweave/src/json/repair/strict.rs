@@ -17,6 +17,26 @@ pub(super) fn check(text: &str) -> Result<(), usize> {
     outcome.ok_or(reader.commas.0)
 }
 
+/// Reads the beginning of a JSON text, which is known to be sound up to the comma at `end`, and tells
+/// which containers are open there: the place of each opening bracket, outermost first.
+pub(super) fn open_containers(bytes: &[u8], end: usize) -> Vec<usize> {
+    let mut open = Vec::new();
+    let mut at = 0;
+    while at < end {
+        match bytes[at] {
+            b'{' | b'[' => open.push(at),
+            b'}' | b']' => _ = open.pop(),
+            b'"' => {
+                at = string(bytes, at).unwrap_or(end);
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    open
+}
+
 /// The end of the number or literal at `at`, if one stands there.
 pub(super) fn scalar(bytes: &[u8], at: usize) -> Option<usize> {
     let mut reader = Reader::new(bytes, at + 1);
@@ -84,7 +104,7 @@ impl<'t> Reader<'t> {
                 };
                 match self.token()? {
                     b',' => {
-                        self.commas = (self.commas.1, self.at);
+                        self.commas = (self.commas.1, self.at - 1);
                         if closer == b'}' {
                             self.key()?;
                         }

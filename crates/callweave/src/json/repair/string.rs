@@ -105,12 +105,6 @@ impl Parser<'_> {
     /// what most strings are, at a fraction of the cost.
     fn plain_string(&mut self, context: Context) -> bool {
         let start = self.at;
-        if start < self.sound
-            && let Some(end) = strict::string(self.source.bytes, start).filter(|&end| end < self.sound)
-        {
-            self.at = end;
-            return true;
-        }
         let quote @ (b'"' | b'\'') = self.source.bytes[start] else { return false };
         let Some(end) = self.plain_string_end(start + 1, quote) else { return false };
         let next = self.source.ascii_space(end + 1);
