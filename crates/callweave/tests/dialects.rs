@@ -386,8 +386,9 @@ fn many_calls_in_one_piece_cost_as_much_as_many_pieces() {
         assert_eq!(Extraction::of(&text, &options).calls.len(), count);
         start.elapsed().as_secs_f64() / count as f64
     };
-    time(100);
-    let (few, many) = (time(800), time(8000));
+    // The best of several: other tests run beside this one.
+    let best = |count: usize| (0..5).map(|_| time(count)).fold(f64::INFINITY, f64::min);
+    let (few, many) = (best(800), best(8000));
     assert!(many < few * 4.0, "per call: {few:e} s for 800, {many:e} s for 8000");
 }
 
