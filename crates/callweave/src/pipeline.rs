@@ -108,6 +108,8 @@ pub struct FrameDecoder {
     tape: Tape,
     /// Frames from before the protocol was known.
     held: Vec<Held>,
+    /// The first frame, if it is not JSON, until the next one tells what that means.
+    first: Option<Held>,
     frames: u64,
 }
 
@@ -167,8 +169,15 @@ impl FrameDecoder {
 
     /// Takes the JSON of a frame; false if it is none.
     fn push_json(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) -> bool {
-        let Self { protocol, candidates, weave, tape, held, .. } = self;
+        let Self { protocol, candidates, weave, tape, held, first, .. } = self;
         let Ok(value) = tape.parse(data) else { return false };
+        // Protocols know their words as they are usually written.
+        if let Some(plain) = value.with_plain_keys() {
+            return self.push_json(frame, &plain, sink);
+        }
+        if let Some(first) = first.take() {
+            weave.push(first.offset, |fragments| fragments.put(damage(&first.data)), sink);
+        }
         let input = Input { event: frame.event, value };
         let known = match *protocol {
             Some(known) => known,
@@ -216,6 +225,7 @@ impl FrameDecoder {
                 if is_unknown { "the protocol cannot be told from the input" } else { "the input is empty" };
             return Err(Error::new(ErrorKind::Unknown, 0, what));
         }
+        self.fail_with_first(sink);
         self.weave.finish(sink);
         Ok(())
     }
@@ -249,7 +259,7 @@ impl FrameDecoder {
     }
 
     /// The frame is not JSON. Where that is only a matter of notation (`NaN`, a comma too many) it is read
-    /// all the same. Else, alone, it is a plain-text error; among others it is damage.
+    /// all the same. Else it is damage if JSON came before or comes after, and a plain-text error if not.
     fn malformed(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) {
         let mended = repair::Options::new().allow(repair::Class::Lossless).without_prose().repair(data);
         if mended.verdict == repair::Verdict::Repaired && mended.text.starts_with('{') {
@@ -260,15 +270,25 @@ impl FrameDecoder {
             }
         }
         if self.frames == 1 {
-            return self.weave.push(frame.offset, |fragments| report_text(frame.data, fragments), sink);
+            let (event, data) = (None, frame.data.to_owned());
+            self.first = Some(Held { event, data, offset: frame.offset });
+            return;
         }
-        let part = Part::Notice {
-            code: NoticeCode::MalformedFrame,
-            detail: "a frame is not JSON",
-            text: Some(frame.data),
-        };
-        self.weave.push(frame.offset, |fragments| fragments.put(Fragment::new(part)), sink);
+        self.fail_with_first(sink);
+        self.weave.push(frame.offset, |fragments| fragments.put(damage(frame.data)), sink);
     }
+
+    /// No JSON came after the first frame, which was none.
+    fn fail_with_first(&mut self, sink: &mut EventSink<'_>) {
+        if let Some(Held { data, offset, .. }) = self.first.take() {
+            self.weave.push(offset, |fragments| report_text(&data, fragments), sink);
+        }
+    }
+}
+
+fn damage(text: &str) -> Fragment<'_> {
+    let detail = "a frame is not JSON";
+    Fragment::new(Part::Notice { code: NoticeCode::MalformedFrame, detail, text: Some(text) })
 }
 
 fn report_text(text: &str, fragments: &mut FragmentSink<'_>) {

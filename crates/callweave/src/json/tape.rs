@@ -16,7 +16,7 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
-use super::Str;
+use super::{Str, escape_into};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reusable notes about one JSON text. See the [module](self).
@@ -46,7 +46,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Note {
     kind: Kind,
-    /// For strings: whether there are escapes.
+    /// For strings: whether there are escapes. For the outermost object or list: whether some key has them.
     has_escapes: bool,
     start: u32,
     end: u32,
@@ -144,6 +144,9 @@ impl Tape {
             return Err((at, "a JSON object misses a key"));
         }
         let at = self.string(bytes, at)?;
+        if self.notes.last().is_some_and(|key| key.has_escapes) {
+            self.notes[0].has_escapes = true;
+        }
         let at = skip(bytes, at);
         if bytes.get(at) != Some(&b':') {
             return Err((at, "a JSON object misses a colon"));
@@ -366,6 +369,27 @@ impl<'t> Value<'t> {
         let note = self.note();
         let end = if note.kind == Kind::Array { note.next } else { self.at + 1 };
         Elements { inner: self, at: self.at + 1, end }
+    }
+
+    /// The text of this outermost value with its keys written without needless escapes; none if they
+    /// already are.
+    pub(crate) fn with_plain_keys(self) -> Option<String> {
+        if self.at > 0 || self.kind() == Kind::String || !self.note().has_escapes {
+            return None;
+        }
+        let bytes = self.text.as_bytes();
+        let mut plain = String::with_capacity(self.text.len());
+        let mut from = 0;
+        for note in self.notes.iter().filter(|note| note.kind == Kind::String && note.has_escapes) {
+            let (start, end) = (note.start as usize + 1, note.end as usize - 1);
+            if bytes.get(skip(bytes, end + 1)) == Some(&b':') {
+                plain.push_str(&self.text[from..start]);
+                escape_into(&Str::Escaped(&self.text[start..end]).to_cow(), &mut plain);
+                from = end;
+            }
+        }
+        plain.push_str(&self.text[from..]);
+        (plain != self.text).then_some(plain)
     }
 
     /// The last member of that name, if it is an object that has one.
