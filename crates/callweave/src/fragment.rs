@@ -114,7 +114,8 @@ pub enum Part<'a> {
         /// The text.
         text: Str<'a>,
     },
-    /// The whole text of the block at the place, restated after (or instead of) its deltas.
+    /// The whole text of the block at the place, or without a place all text of that channel, restated
+    /// after (or instead of) its deltas.
     Restate {
         /// Which kind of text.
         channel: Channel,

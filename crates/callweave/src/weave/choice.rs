@@ -23,6 +23,8 @@ pub(super) struct Choice {
     answers: HashMap<Place, String>,
     /// The texts of ended blocks, and the slot that first held each.
     texts: HashMap<Fingerprint, usize>,
+    /// All that ended blocks of each channel held.
+    told: [Fingerprint; 3],
     /// The place asked for last and its slot: most fragments continue what the one before began.
     latest: Option<(Place, usize)>,
     /// The open text block that has no place.
@@ -97,6 +99,9 @@ impl Choice {
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
+        if place.is_none() {
+            return self.restate_all(channel, &text.to_cow(), context, sink);
+        }
         let known =
             place.and_then(|place| self.at_place(place)).filter(|&at| self.slots[at].is_running(channel));
         let is_open = known.is_some_and(|at| self.slots[at].is_open());
@@ -118,6 +123,15 @@ impl Choice {
         self.slots[at].restate(text, context, sink);
     }
 
+    /// Takes all the text of a channel: tells what is missing, and a text that does not begin with what
+    /// was told as one more.
+    fn restate_all(&mut self, channel: Channel, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+        let running = self.running.map(|at| &self.slots[at]).filter(|slot| slot.is_running(channel));
+        let told = self.told[lane(channel)].then(running.map(Slot::told).unwrap_or_default());
+        let missing = told.suffix_of(text).unwrap_or(text);
+        self.text(None, channel, Str::Plain(missing), context, sink);
+    }
+
     /// The block of an earlier frame that held exactly this text: closing restatements may number their
     /// blocks anew.
     fn told_before(&self, text: Str<'_>, frame: u64) -> Option<usize> {
@@ -130,9 +144,14 @@ impl Choice {
 
     fn end_slot(&mut self, at: usize, cut: Cut, context: &mut Context, sink: &mut EventSink<'_>) {
         let slot = &mut self.slots[at];
+        if slot.is_ended {
+            return;
+        }
         slot.end(cut, context, sink);
-        if slot.as_call().is_none() {
+        if let Content::Running(channel) = slot.content {
             self.texts.entry(slot.told()).or_insert(at);
+            let told = &mut self.told[lane(channel)];
+            *told = told.then(slot.told());
         }
     }
 
@@ -224,7 +243,7 @@ impl Choice {
     pub(super) fn call(&mut self, piece: Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
         let id = piece.id.map(Str::to_cow).filter(|id| !id.is_empty());
         let name = piece.name.map(Str::to_cow).filter(|name| !name.is_empty());
-        let found = self.locate(&piece, id.as_deref(), name.as_deref());
+        let found = self.locate(&piece, id.as_deref(), name.as_deref(), context.frame);
         let at = match found {
             Some(at) => {
                 self.arrive(at, context, sink);
@@ -260,7 +279,7 @@ impl Choice {
     }
 
     /// The slot of the call that the fragment speaks of; none if it is a new one.
-    fn locate(&self, piece: &Piece<'_>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
+    fn locate(&self, piece: &Piece<'_>, id: Option<&str>, name: Option<&str>, frame: u64) -> Option<usize> {
         let has_name = name.is_some();
         let is_opening = matches!(piece.arguments, Some(Arguments::Opening { .. }));
         let by_id = id.and_then(|id| self.by_id.get(id).copied());
@@ -272,11 +291,25 @@ impl Choice {
             return self.slots[at].is_announced_by(name, piece.arguments).then_some(at);
         }
         if let Some(at) = by_id {
+            let at = by_place.filter(|&at| self.slots[at].has_id(id)).unwrap_or(at);
+            let slot = &self.slots[at];
+            let is_elsewhere = by_place.is_none() && piece.place.is_some_and(|place| !self.is_at(at, place));
             // The same id beside another name at a number of its own is a second call.
-            let is_reused = by_place.is_none() && piece.place.is_some_and(|place| !self.is_at(at, place));
             let is_other =
-                name.is_some_and(|name| self.slots[at].as_call().is_some_and(|call| call.name != name));
-            return (!(is_reused && is_other)).then_some(at);
+                is_elsewhere && name.is_some_and(|name| slot.as_call().is_some_and(|call| call.name != name));
+            // So is the next value after a whole one.
+            let is_next = by_place != Some(at)
+                && has_name
+                && slot.is_complete_call()
+                && match piece.arguments {
+                    None => is_elsewhere,
+                    Some(Arguments::Text(text)) if text.is_empty() => is_elsewhere,
+                    Some(Arguments::Text(_)) if !slot.is_placeholder() => {
+                        !Self::extends(slot, piece.arguments)
+                    }
+                    _ => slot.frame == frame && !Self::extends(slot, piece.arguments),
+                };
+            return (!is_other && !is_next).then_some(at);
         }
         let last_open = self.last_call.filter(|&at| self.slots[at].is_open());
         match (piece.place, by_place) {
@@ -555,6 +588,14 @@ impl Choice {
         }
         let raw = self.finish.take().and_then(|(_, raw)| raw).map(Cow::Owned);
         context.emit(Body::Finish { reason, raw }, sink);
+    }
+}
+
+fn lane(channel: Channel) -> usize {
+    match channel {
+        Channel::Text => 0,
+        Channel::Reasoning { .. } => 1,
+        Channel::Refusal => 2,
     }
 }
 

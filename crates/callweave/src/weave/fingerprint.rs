@@ -28,6 +28,20 @@ impl Fingerprint {
         self.length += text.len() as u64;
     }
 
+    /// The fingerprint of this text with another one after it.
+    pub(super) fn then(self, next: Self) -> Self {
+        let (mut shift, mut power, mut exponent) = (1, BASE, next.length);
+        while exponent > 0 {
+            if exponent & 1 == 1 {
+                shift = times(shift, power);
+            }
+            power = times(power, power);
+            exponent >>= 1;
+        }
+        let hash = (times(self.hash, shift) + next.hash) % PRIME;
+        Self { length: self.length + next.length, hash }
+    }
+
     pub(super) fn is_empty(self) -> bool {
         self.length == 0
     }
@@ -44,6 +58,10 @@ impl Fingerprint {
     }
 }
 
+fn times(one: u64, other: u64) -> u64 {
+    (u128::from(one) * u128::from(other) % u128::from(PRIME)) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +73,9 @@ mod tests {
         cut.push("");
         cut.push("c");
         assert_eq!(cut, Fingerprint::of("abc"));
+        let long = "hello ".repeat(99);
+        assert_eq!(Fingerprint::of(&long).then(cut).then(cut), Fingerprint::of(&(long + "abcabc")));
+        assert_eq!(Fingerprint::default().then(cut).then(Fingerprint::default()), cut);
         assert_ne!(cut, Fingerprint::of("acb"));
         assert_ne!(Fingerprint::of("\0"), Fingerprint::of("\0\0"));
         assert_eq!(cut.suffix_of("abcd"), Some("d"));

@@ -179,7 +179,8 @@ impl Weave {
                 self.wake(at);
             }
             Part::Restate { channel, text } => {
-                self.choices[at].1.restate(place, channel, text, context, sink)
+                self.choices[at].1.restate(place, channel, text, context, sink);
+                self.wake(at);
             }
             Part::Call { id, name, kind, arguments } => {
                 self.choices[at].1.call(Piece { place, id, name, kind, arguments }, context, sink);
@@ -225,7 +226,11 @@ impl Weave {
                 }
             }
             Part::Finish { reason, raw } => {
-                self.choices[at].1.finish = Some((reason, raw.map(|raw| raw.to_cow().into_owned())));
+                let finish = &mut self.choices[at].1.finish;
+                // An empty word says nothing where another one was said.
+                if finish.is_none() || raw.is_none_or(|raw| !raw.is_empty()) {
+                    *finish = Some((reason, raw.map(|raw| raw.to_cow().into_owned())));
+                }
             }
             Part::Done => self.is_done = true,
             Part::Error { message, raw } => {

@@ -132,6 +132,16 @@ impl Slot {
         self.as_call().is_some_and(|call| call.scanner.status() == Status::Complete)
     }
 
+    /// Whether it is the call of that id.
+    pub(super) fn has_id(&self, id: Option<&str>) -> bool {
+        self.as_call().is_some_and(|call| call.id.as_deref() == id)
+    }
+
+    /// Whether the arguments so far only hold the place of the real ones.
+    pub(super) fn is_placeholder(&self) -> bool {
+        is_placeholder(self.told)
+    }
+
     /// Whether `text` restates or extends the argument text told so far.
     pub(super) fn is_extended_by(&self, text: &str) -> bool {
         self.told.suffix_of(text).is_some()
@@ -209,7 +219,7 @@ impl Slot {
                 context.emit(Body::Notice(notice), sink);
                 return self.restate_decoded(text, context, sink);
             }
-            if is_impossible && PLACEHOLDERS.iter().any(|text| self.told == Fingerprint::of(text)) {
+            if is_impossible && is_placeholder(self.told) {
                 return self.restate_decoded(text, context, sink);
             }
             call.scanner = ahead;
@@ -418,6 +428,10 @@ impl Slot {
 
 /// Texts that some servers send for "no arguments yet", before the real ones.
 const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
+
+fn is_placeholder(told: Fingerprint) -> bool {
+    PLACEHOLDERS.iter().any(|text| told == Fingerprint::of(text))
+}
 
 /// What ended a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
