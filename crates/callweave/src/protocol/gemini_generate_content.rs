@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
+use super::{Input, Protocol, choice_number, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -135,11 +135,7 @@ fn either<'a>(object: Value<'a>, camel: &str, snake: &str) -> Option<Value<'a>> 
 }
 
 fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let choice = candidate
-        .get("index")
-        .and_then(Value::count)
-        .and_then(|index| u32::try_from(index).ok())
-        .unwrap_or_default();
+    let choice = choice_number(candidate.get("index"), 0);
     for (key, value) in candidate.get("content").iter().flat_map(|content| content.members()) {
         match key {
             "role" if is_usual(value, &["model"]) => {}

@@ -113,6 +113,18 @@ fn foreign<'a>(
     }
 }
 
+/// Whether the value is of that kind, or null. What stands where another kind belongs is passed on.
+fn is_kind(value: Value<'_>, kind: Kind) -> bool {
+    value.is_null() || value.kind() == kind
+}
+
+/// The number of a choice; one without a number has its position.
+fn choice_number(index: Option<Value<'_>>, position: usize) -> u32 {
+    let index = index.and_then(Value::index).filter(|&index| index >= 0);
+    // All that is out of range is one choice, but never another's.
+    index.map_or(position as u64, i64::cast_unsigned).try_into().unwrap_or(u32::MAX)
+}
+
 /// Whether the value is one of the words that always stand there (or no word at all) and so says nothing;
 /// another word is worth passing on.
 fn is_usual(value: Value<'_>, words: &[&str]) -> bool {

@@ -1,6 +1,6 @@
 //! OpenAI Chat Completions and the many servers that speak it with an accent: chunk and whole body.
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
+use super::{Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -70,19 +70,23 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
                     foreign(0, None, "", key, value, sink);
                 }
             }
-            "choices" => choices = Some(value),
-            "usage" => usage = usage.filter(|_| value.is_null()).or(Some(value)),
+            "choices" if is_kind(value, Kind::Array) => choices = Some(value),
+            "usage" if is_kind(value, Kind::Object) => {
+                usage = usage.filter(|_| value.is_null()).or(Some(value))
+            }
             "error" => failure = Some(value),
             "message" | "detail" => words = Some((key, value)),
-            "citations" => {
+            "citations" if is_kind(value, Kind::Array) => {
                 for citation in value.elements() {
                     sink.put(Fragment::new(Part::Annotation(citation.raw())));
                 }
             }
-            "x_groq" => {
+            "x_groq" if is_kind(value, Kind::Object) => {
                 for (key, value) in value.members() {
                     match key {
-                        "usage" => usage = usage.filter(|usage: &Value<'_>| !usage.is_null()).or(Some(value)),
+                        "usage" if is_kind(value, Kind::Object) => {
+                            usage = usage.filter(|usage: &Value<'_>| !usage.is_null()).or(Some(value))
+                        }
                         _ => foreign(0, None, "x_groq.", key, value, sink),
                     }
                 }
@@ -94,8 +98,12 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     if id.is_some() || model.is_some() {
         sink.put(Fragment::new(Part::Start { id, model }));
     }
+    let is_whole = object.is_some_and(|object| object.is("chat.completion"));
     for (position, choice) in choices.iter().flat_map(|choices| choices.elements()).enumerate() {
-        decode_choice(position, choice, sink);
+        match choice.kind() {
+            Kind::Object => decode_choice(position, choice, is_whole, sink),
+            _ => foreign(0, None, "", "choices", choice, sink),
+        }
     }
     if let Some(usage) = usage {
         decode_usage(usage, sink);
@@ -116,27 +124,47 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn decode_choice(position: usize, choice: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let number = number(position, choice);
+/// Whether a `delta` or a `message` is being told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// What is new.
+    Piece,
+    /// All of the answer, whether or not its pieces were told before.
+    Whole,
+}
+
+fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut FragmentSink<'_>) {
+    // Most choices begin with their number.
+    let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
+    let number = choice_number(index, position);
     let (mut delta, mut message, mut finish, mut failure) = (None, None, None, None);
     for (key, value) in choice.members() {
         match key {
             "index" => {}
-            "delta" => delta = Some(value).filter(|value| value.kind() == Kind::Object),
-            "message" => message = Some(value).filter(|value| value.kind() == Kind::Object),
-            "finish_reason" => finish = value.str(),
+            "delta" if is_kind(value, Kind::Object) => delta = Some(value).filter(|value| !value.is_null()),
+            "message" if is_kind(value, Kind::Object) => {
+                message = Some(value).filter(|value| !value.is_null());
+            }
+            "finish_reason" if is_kind(value, Kind::String) => finish = value.str(),
             "error" => failure = Some(value),
-            "text" => text(number, Channel::Text, value, sink),
+            "text" if is_kind(value, Kind::String) => {
+                text(number, Channel::Text, value, Extent::Piece, sink);
+            }
             "logprobs" => logprobs(number, value, sink),
+            "usage" if is_kind(value, Kind::Object) => decode_usage(value, sink),
             key if VOLATILE.contains(&key) => {}
             _ => foreign(number, None, "choices[].", key, value, sink),
         }
     }
-    // A cumulative `message` beside `delta` (Perplexity) tells the same thing twice.
-    if let Some(content) =
-        delta.filter(|delta| message.is_none() || delta.members().next().is_some()).or(message)
-    {
-        decode_message(number, content, sink);
+    match (delta, message) {
+        // A cumulative `message` beside `delta` (Perplexity) tells the same thing twice.
+        (Some(delta), message) if message.is_none() || delta.members().next().is_some() => {
+            decode_message(number, delta, Extent::Piece, sink);
+        }
+        // Alone in a chunk it is another word for `delta`.
+        (None, Some(message)) if !is_whole => decode_message(number, message, Extent::Piece, sink),
+        (_, Some(message)) => decode_message(number, message, Extent::Whole, sink),
+        (_, None) => {}
     }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);
@@ -147,15 +175,13 @@ fn decode_choice(position: usize, choice: Value<'_>, sink: &mut FragmentSink<'_>
     }
 }
 
-/// The number of a choice. Most choices begin with it; those without one stand in order.
-fn number(position: usize, choice: Value<'_>) -> u32 {
-    let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
-    u32::try_from(index.and_then(Value::count).unwrap_or(position as u64)).unwrap_or(0)
-}
-
-fn text(choice: u32, channel: Channel, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn text(choice: u32, channel: Channel, value: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
     if let Some(text) = value.filled() {
-        sink.put(Fragment::new(Part::Text { channel, text }).in_choice(choice));
+        let part = match extent {
+            Extent::Piece => Part::Text { channel, text },
+            Extent::Whole => Part::Restate { channel, text },
+        };
+        sink.put(Fragment::new(part).in_choice(choice));
     }
 }
 
@@ -181,26 +207,26 @@ const REASONING_CONTENT: Channel = Channel::Reasoning { source: 1 };
 const REASONING: Channel = Channel::Reasoning { source: 2 };
 
 /// A `delta` or a `message`: thoughts first, then text, then calls, whatever the order of the members.
-fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
     let (mut content, mut refusal, mut calls, mut legacy, mut executed) = (None, None, None, None, None);
     let (mut details, mut reasoning_content, mut reasoning, mut signature) = (None, None, None, None);
     for (key, value) in message.members() {
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
-            "content" => content = Some(value),
-            "refusal" => refusal = Some(value),
-            "tool_calls" => calls = Some(value),
-            "function_call" => legacy = Some(value),
-            "executed_tools" => executed = Some(value),
-            "reasoning_details" => details = Some(value),
-            "reasoning_content" => reasoning_content = Some(value),
-            "reasoning" => reasoning = Some(value),
-            "annotations" => {
+            "content" if is_kind(value, Kind::String) || value.kind() == Kind::Array => content = Some(value),
+            "refusal" if is_kind(value, Kind::String) => refusal = Some(value),
+            "tool_calls" if is_list(value) || value.kind() == Kind::Object => calls = Some(value),
+            "function_call" if is_kind(value, Kind::Object) => legacy = Some(value),
+            "executed_tools" if is_list(value) => executed = Some(value),
+            "reasoning_details" if is_list(value) => details = Some(value),
+            "reasoning_content" if is_kind(value, Kind::String) => reasoning_content = Some(value),
+            "reasoning" if is_kind(value, Kind::String) => reasoning = Some(value),
+            "annotations" if is_kind(value, Kind::Array) => {
                 for annotation in value.elements() {
                     sink.put(Fragment::new(Part::Annotation(annotation.raw())).in_choice(choice));
                 }
             }
-            "thought_signature" => signature = value.filled(),
+            "thought_signature" if is_kind(value, Kind::String) => signature = value.filled(),
             key if VOLATILE.contains(&key) => {}
             _ => foreign(choice, None, "choices[].message.", key, value, sink),
         }
@@ -210,7 +236,7 @@ fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) 
     }
     for (channel, value) in [(REASONING_CONTENT, reasoning_content), (REASONING, reasoning)] {
         if let Some(value) = value {
-            text(choice, channel, value, sink);
+            text(choice, channel, value, extent, sink);
         }
     }
     if let Some(data) = signature {
@@ -218,20 +244,22 @@ fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) 
         sink.put(Fragment::new(part).in_choice(choice));
     }
     if let Some(content) = content {
-        decode_content(choice, content, sink);
+        decode_content(choice, content, extent, sink);
     }
     if let Some(refusal) = refusal {
-        text(choice, Channel::Refusal, refusal, sink);
+        text(choice, Channel::Refusal, refusal, extent, sink);
     }
     for tool in executed.iter().flat_map(|tools| tools.elements()) {
         decode_executed(choice, tool, sink);
     }
-    for call in calls.iter().flat_map(|calls| calls.elements()) {
-        decode_call(choice, call, sink);
+    // A list of calls, or the only one.
+    let alone = calls.filter(|calls| calls.kind() == Kind::Object);
+    for call in calls.into_iter().flat_map(Value::elements).chain(alone) {
+        decode_call(choice, call, extent, sink);
     }
     if let Some(function) = legacy.filter(|legacy| legacy.members().next().is_some()) {
         let name = function.get("name").and_then(Value::filled);
-        let arguments = function.get("arguments").and_then(arguments);
+        let arguments = function.get("arguments").and_then(|value| arguments(value, extent));
         if name.is_some() || function.get("arguments").and_then(Value::filled).is_some() {
             let place = Place::at(0).in_space(LEGACY_SPACE);
             let part = Part::Call { id: None, name, kind: CallKind::Function, arguments };
@@ -240,14 +268,19 @@ fn decode_message(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) 
     }
 }
 
+/// Whether the value is a list of objects, or null.
+fn is_list(value: Value<'_>) -> bool {
+    is_kind(value, Kind::Array) && value.elements().all(|element| is_kind(element, Kind::Object))
+}
+
 /// Content is a text, or (Mistral) a list of parts.
-fn decode_content(choice: u32, content: Value<'_>, sink: &mut FragmentSink<'_>) {
-    text(choice, Channel::Text, content, sink);
+fn decode_content(choice: u32, content: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+    text(choice, Channel::Text, content, extent, sink);
     for part in content.elements() {
         match part.kind() {
             Kind::Object => {}
             Kind::String => {
-                text(choice, Channel::Text, part, sink);
+                text(choice, Channel::Text, part, Extent::Piece, sink);
                 continue;
             }
             _ => {
@@ -273,8 +306,8 @@ fn decode_content(choice: u32, content: Value<'_>, sink: &mut FragmentSink<'_>) 
             match key {
                 "type" => {}
                 "thinking" if key == told => decode_thinking(choice, value, sink),
-                "refusal" if key == told => text(choice, Channel::Refusal, value, sink),
-                "text" if key == told => text(choice, Channel::Text, value, sink),
+                "refusal" if key == told => text(choice, Channel::Refusal, value, Extent::Piece, sink),
+                "text" if key == told => text(choice, Channel::Text, value, Extent::Piece, sink),
                 _ => foreign(choice, None, CONTENT_PART, key, value, sink),
             }
         }
@@ -285,10 +318,10 @@ const CONTENT_PART: &str = "choices[].message.content[].";
 
 /// Thoughts are a text, or a list of texts.
 fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>) {
-    text(choice, REASONING_CONTENT, thoughts, sink);
+    text(choice, REASONING_CONTENT, thoughts, Extent::Piece, sink);
     for thought in thoughts.elements() {
         match thought.get("text") {
-            Some(value) => text(choice, REASONING_CONTENT, value, sink),
+            Some(value) => text(choice, REASONING_CONTENT, value, Extent::Piece, sink),
             None => foreign(choice, None, CONTENT_PART, "thinking", thought, sink),
         }
     }
@@ -346,7 +379,7 @@ fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_call(choice: u32, call: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
     let (mut place, mut id, mut kind) = (None, None, CallKind::Function);
     let (mut name, mut given) = (None, None);
     for (key, value) in call.members() {
@@ -356,6 +389,9 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) {
             "type" if value.str().is_some_and(|word| word.is("custom")) => kind = CallKind::Custom,
             "type" => {}
             "function" | "custom" => {
+                if key == "custom" && value.kind() == Kind::Object {
+                    kind = CallKind::Custom;
+                }
                 for (key, value) in value.members() {
                     match key {
                         "name" => name = value.filled(),
@@ -369,29 +405,37 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => {}
         }
     }
-    let arguments = given.and_then(arguments);
+    let arguments = given.and_then(|value| arguments(value, extent));
     let part = Part::Call { id, name, kind, arguments };
     sink.put(Fragment { choice, place, part });
+    // Calls without a number have what else they say beside them.
+    let own = Some(place.unwrap_or(Place::LAST));
     for (key, value) in call.members() {
         match key {
-            "index" | "id" | "function" | "custom" | "name" | "arguments" => {}
+            "index" | "arguments" => {}
+            "id" | "name" if is_kind(value, Kind::String) => {}
             "type" if is_usual(value, &["function", "custom"]) => {}
-            _ => foreign(choice, place, "choices[].message.tool_calls[].", key, value, sink),
-        }
-    }
-    for (tool, is_read) in [("function", ["name", "arguments"]), ("custom", ["name", "input"])] {
-        for (key, value) in call.get(tool).iter().flat_map(|tool| tool.members()) {
-            if !is_read.contains(&key) {
-                foreign(choice, place, "choices[].message.tool_calls[].function.", key, value, sink);
+            "function" | "custom" if is_kind(value, Kind::Object) => {
+                for (key, value) in value.members() {
+                    match key {
+                        "name" if is_kind(value, Kind::String) => {}
+                        "arguments" | "input" => {}
+                        _ => {
+                            foreign(choice, own, "choices[].message.tool_calls[].function.", key, value, sink)
+                        }
+                    }
+                }
             }
+            _ => foreign(choice, own, "choices[].message.tool_calls[].", key, value, sink),
         }
     }
 }
 
 /// Argument text, or (some servers) the arguments as an object.
-fn arguments(value: Value<'_>) -> Option<Arguments<'_>> {
+fn arguments(value: Value<'_>, extent: Extent) -> Option<Arguments<'_>> {
     match value.kind() {
         Kind::Null => None,
+        Kind::String if extent == Extent::Whole => value.str().map(Arguments::Whole),
         Kind::String => value.str().map(Arguments::Text),
         _ => Some(Arguments::Value(value.raw())),
     }
