@@ -5,7 +5,7 @@
 //! after its own tools, a gateway tries again), each with a `message_start` and a numbering of its own, so a
 //! block that begins at a place ends whatever stood there.
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
+use super::{Input, Protocol, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -137,7 +137,7 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
         match key {
             "id" | "model" | "type" => {}
             "role" if is_usual(value, &["assistant"]) => {}
-            "content" => {
+            "content" if is_kind(value, Kind::String) || value.kind() == Kind::Array => {
                 if let Some(text) = value.filled() {
                     put(None, Part::Text { channel: Channel::Text, text }, sink);
                 }
@@ -148,8 +148,8 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
                     put(place, Part::End, sink);
                 }
             }
-            "usage" => usage(value, sink),
-            "stop_reason" => {
+            "usage" if is_kind(value, Kind::Object) => usage(value, sink),
+            "stop_reason" if is_kind(value, Kind::String) => {
                 if let Some(word) = value.filled() {
                     let reason = finish_reason(word, FINISH);
                     put(None, Part::Finish { reason, raw: Some(word) }, sink);
@@ -195,14 +195,18 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
             ("data", Some(data)) => {
                 put(place, Part::Detail { kind: DetailKind::Redacted, index, data, extra: None }, sink);
             }
-            ("text" | "thinking" | "signature" | "data", None) => {}
+            ("text" | "thinking" | "signature" | "data", None) if is_kind(value, Kind::String) => {}
             ("partial_json", _) => {
-                let arguments = value.str().map(Arguments::Text);
+                let arguments = match value.kind() {
+                    Kind::Null => None,
+                    Kind::String => value.str().map(Arguments::Text),
+                    _ => Some(Arguments::Value(value.raw())),
+                };
                 let part = Part::Call { id: None, name: None, kind: CallKind::Function, arguments };
                 put(place, part, sink);
             }
             ("citation", _) => put(place, Part::Annotation(value.raw()), sink),
-            ("citations", _) => {
+            ("citations", _) if is_kind(value, Kind::Array) => {
                 for citation in value.elements() {
                     put(place, Part::Annotation(citation.raw()), sink);
                 }

@@ -186,18 +186,20 @@ fn text(choice: u32, channel: Channel, value: Value<'_>, extent: Extent, sink: &
 }
 
 fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let mut put =
-        |entries: Value<'_>| sink.put(Fragment::new(Part::Logprobs(entries.raw())).in_choice(choice));
     match value.kind() {
         Kind::Null => {}
         Kind::Object => {
-            value
-                .members()
-                .map(|(_, entries)| entries)
-                .filter(|list| list.elements().next().is_some())
-                .for_each(put);
+            for (key, entries) in value.members() {
+                match entries.kind() {
+                    Kind::Array if entries.elements().next().is_none() => {}
+                    Kind::Array => {
+                        sink.put(Fragment::new(Part::Logprobs(entries.raw())).in_choice(choice));
+                    }
+                    _ => foreign(choice, None, "choices[].logprobs.", key, entries, sink),
+                }
+            }
         }
-        _ => put(value),
+        _ => sink.put(Fragment::new(Part::Logprobs(value.raw())).in_choice(choice)),
     }
 }
 
@@ -260,10 +262,19 @@ fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut Fr
     if let Some(function) = legacy.filter(|legacy| legacy.members().next().is_some()) {
         let name = function.get("name").and_then(Value::filled);
         let arguments = function.get("arguments").and_then(|value| arguments(value, extent));
-        if name.is_some() || function.get("arguments").and_then(Value::filled).is_some() {
+        let is_empty = matches!(
+            arguments,
+            None | Some(Arguments::Text(Str::Plain("")) | Arguments::Whole(Str::Plain("")))
+        );
+        if name.is_some() || !is_empty {
             let place = Place::at(0).in_space(LEGACY_SPACE);
             let part = Part::Call { id: None, name, kind: CallKind::Function, arguments };
             sink.put(Fragment::new(part).in_choice(choice).at(place));
+        }
+        for (key, value) in function.members() {
+            if key != "arguments" && !(key == "name" && is_kind(value, Kind::String)) {
+                foreign(choice, None, "choices[].message.function_call.", key, value, sink);
+            }
         }
     }
 }
@@ -306,9 +317,11 @@ fn decode_content(choice: u32, content: Value<'_>, extent: Extent, sink: &mut Fr
             match key {
                 "type" => {}
                 "thinking" if key == told => decode_thinking(choice, value, sink),
-                "refusal" if key == told => text(choice, Channel::Refusal, value, Extent::Piece, sink),
-                "text" if key == told => text(choice, Channel::Text, value, Extent::Piece, sink),
-                _ => foreign(choice, None, CONTENT_PART, key, value, sink),
+                _ if key != told || !is_kind(value, Kind::String) => {
+                    foreign(choice, None, CONTENT_PART, key, value, sink);
+                }
+                "refusal" => text(choice, Channel::Refusal, value, Extent::Piece, sink),
+                _ => text(choice, Channel::Text, value, Extent::Piece, sink),
             }
         }
     }
@@ -318,9 +331,12 @@ const CONTENT_PART: &str = "choices[].message.content[].";
 
 /// Thoughts are a text, or a list of texts.
 fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if !is_kind(thoughts, Kind::String) && thoughts.kind() != Kind::Array {
+        return foreign(choice, None, CONTENT_PART, "thinking", thoughts, sink);
+    }
     text(choice, REASONING_CONTENT, thoughts, Extent::Piece, sink);
     for thought in thoughts.elements() {
-        match thought.get("text") {
+        match thought.get("text").filter(|text| is_kind(*text, Kind::String)) {
             Some(value) => text(choice, REASONING_CONTENT, value, Extent::Piece, sink),
             None => foreign(choice, None, CONTENT_PART, "thinking", thought, sink),
         }
@@ -335,11 +351,12 @@ fn decode_detail(choice: u32, detail: Value<'_>, sink: &mut FragmentSink<'_>) {
     let index = detail.get("index").and_then(Value::index);
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     for (key, value) in detail.members() {
+        let is_text = value.kind() == Kind::String;
         let (kind, is_thought) = match key {
-            "text" => (DetailKind::Text, true),
-            "summary" => (DetailKind::Summary, true),
-            "signature" => (DetailKind::Signature, false),
-            "data" => (DetailKind::Encrypted, false),
+            "text" if is_text => (DetailKind::Text, true),
+            "summary" if is_text => (DetailKind::Summary, true),
+            "signature" if is_text => (DetailKind::Signature, false),
+            "data" if is_text => (DetailKind::Encrypted, false),
             "index" => continue,
             "type" if is_usual(value, DETAIL_TYPES) => continue,
             _ if value.is_null() => continue,
@@ -364,7 +381,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, sink: &mut FragmentSink<'_>) {
 fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let place = Place::at(tool.get("index").and_then(Value::index).unwrap_or(0)).in_space(EXECUTED_SPACE);
     let name = tool.get("type").and_then(Value::filled);
-    let arguments = tool.get("arguments").and_then(Value::str).map(Arguments::Whole);
+    let arguments = tool.get("arguments").and_then(|value| arguments(value, Extent::Whole));
     let part = Part::Call { id: None, name, kind: CallKind::Builtin, arguments };
     sink.put(Fragment::new(part).in_choice(choice).at(place));
     if tool.get("output").is_some_and(|output| !output.is_null()) {
