@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use super::{Input, Protocol, choice_number, error, finish_reason, foreign, is_usual};
+use super::{Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -47,6 +47,7 @@ const CODE_EXECUTION: Str<'static> = Str::Plain("code_execution");
 
 const CANDIDATE: &str = "candidates[].";
 const CONTENT: &str = "candidates[].content.";
+const CALL: &str = "candidates[].content.parts[].functionCall.";
 const PART: &str = "candidates[].content.parts[].";
 /// Apart from what the call's own part says: both belong to the call's block.
 const RESULT: &str = "candidates[].content.parts[].result.";
@@ -217,6 +218,13 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
 
 /// A part is a text, or it is known by the one content member it has; what else it has belongs to that.
 fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let is_odd = |(key, value): (&str, Value<'_>)| match key {
+        "text" => !is_kind(value, Kind::String),
+        key => is_content(key) && !is_kind(value, Kind::Object),
+    };
+    if part.kind() != Kind::Object || part.members().any(is_odd) {
+        return foreign(choice, None, CONTENT, "parts", part, sink);
+    }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     if let Some(text) = part.get("text").and_then(Value::filled) {
         let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
@@ -331,7 +339,7 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             _ => {}
         }
     }
-    let mut put = |id, name, arguments| {
+    let put = |id, name, arguments, sink: &mut FragmentSink<'_>| {
         let part = Part::Call { id, name, kind: CallKind::Function, arguments };
         sink.put(Fragment::new(part).in_choice(choice));
     };
@@ -339,17 +347,18 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
     match given {
         // An empty object while more is to come holds the place of what comes.
         Some(args) if !is_streamed || args.kind() != Kind::Object || args.members().next().is_some() => {
-            put(id, name, Some(args.str().map_or(Arguments::Value(args.raw()), Arguments::Whole)));
+            put(id, name, Some(args.str().map_or(Arguments::Value(args.raw()), Arguments::Whole)), sink);
         }
         _ if is_streamed && (id.is_some() || name.is_some()) => {
-            put(id, name, Some(Arguments::Text(Str::Plain(""))));
+            put(id, name, Some(Arguments::Text(Str::Plain(""))), sink);
         }
-        _ if name.is_some() => put(id, name, Some(Arguments::Value("{}"))),
+        _ if name.is_some() => put(id, name, Some(Arguments::Value("{}")), sink),
         _ => {}
     }
     for piece in pieces.iter().flat_map(|pieces| pieces.elements()) {
-        if let Some(leaf) = leaf(piece) {
-            put(id, None, Some(leaf));
+        match leaf(piece) {
+            Some(leaf) => put(id, None, Some(leaf), sink),
+            None => foreign(choice, Some(Place::LAST), CALL, "partialArgs", piece, sink),
         }
     }
     for (key, value) in call.members() {
@@ -358,14 +367,7 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             "id" | "name" | "args" | "partialArgs" | "partial_args" | "willContinue" | "will_continue"
         );
         if !is_read {
-            foreign(
-                choice,
-                Some(Place::LAST),
-                "candidates[].content.parts[].functionCall.",
-                key,
-                value,
-                sink,
-            );
+            foreign(choice, Some(Place::LAST), CALL, key, value, sink);
         }
     }
     continues
