@@ -121,6 +121,9 @@ pub enum Part<'a> {
         channel: Channel,
         /// The whole text.
         text: Str<'a>,
+        /// Whether it is told once more with all the rest of the answer, perhaps numbered anew: a block
+        /// elsewhere that held exactly this text is then the same one.
+        is_recap: bool,
     },
     /// A piece of a tool call, found by place and by id.
     Call {

@@ -248,7 +248,8 @@ impl<'f> Sink<Fragment<'f>> for Calls<'_, '_> {
                 self.fragments.put(Fragment { choice, place, part: fragment.part });
             }
             Part::End => self.fragments.put(Fragment { choice, place, part: Part::End }),
-            Part::Text { channel: Channel::Text, text } | Part::Restate { channel: Channel::Text, text }
+            Part::Text { channel: Channel::Text, text }
+            | Part::Restate { channel: Channel::Text, text, .. }
                 if self.mode == Mode::Message =>
             {
                 self.texts.entry(choice).or_default().push_str(&text.to_cow());

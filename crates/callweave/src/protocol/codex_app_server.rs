@@ -270,7 +270,7 @@ fn decode_item(item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
 
 fn decode_text(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     if let Some(text) = item.get("text").and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Restate { channel: Channel::Text, text }).at(place));
+        sink.put(Fragment::new(Part::Restate { channel: Channel::Text, text, is_recap: true }).at(place));
     }
     if telling == Telling::End {
         rest_of_item(place, item, |key| key == "text" || key == "type" && kind == "agentMessage", sink);
@@ -286,7 +286,10 @@ fn decode_reasoning(place: Place, item: Value<'_>, telling: Telling, sink: &mut 
         for (number, text) in item.get(key).iter().flat_map(|texts| texts.elements()).enumerate() {
             let place = place.part(first + (number as u64).min(PARTS) as u32);
             if let Some(text) = text.filled() {
-                sink.put(Fragment::new(Part::Restate { channel: Channel::REASONING, text }).at(place));
+                sink.put(
+                    Fragment::new(Part::Restate { channel: Channel::REASONING, text, is_recap: true })
+                        .at(place),
+                );
             }
             sink.put(Fragment::new(Part::End).at(place));
         }

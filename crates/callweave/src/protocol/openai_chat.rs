@@ -179,7 +179,7 @@ fn text(choice: u32, channel: Channel, value: Value<'_>, extent: Extent, sink: &
     if let Some(text) = value.filled() {
         let part = match extent {
             Extent::Piece => Part::Text { channel, text },
-            Extent::Whole => Part::Restate { channel, text },
+            Extent::Whole => Part::Restate { channel, text, is_recap: true },
         };
         sink.put(Fragment::new(part).in_choice(choice));
     }

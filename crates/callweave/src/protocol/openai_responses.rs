@@ -59,6 +59,8 @@ enum Telling {
     Begin,
     /// It ends, after deltas that told it already.
     End,
+    /// It is over and told once more, with all others, at a position that may not be its number.
+    Recap,
     /// It is told only once.
     Once,
 }
@@ -232,12 +234,12 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
             ("reasoning_part", "done") => {
                 if let Some(part) = event.subject {
-                    decode_thought(place, event.content, part, sink);
+                    decode_thought(place, event.content, part, Telling::End, sink);
                 }
             }
             ("reasoning_summary_part", "done") => {
                 if let Some(part) = event.subject {
-                    decode_summary(place, event.summary, part, sink);
+                    decode_summary(place, event.summary, part, Telling::End, sink);
                 }
             }
             ("output_text.annotation" | "output_text_annotation", "added") => {
@@ -273,7 +275,7 @@ fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSin
     match *growing {
         Growing::Text(channel, place) => {
             match event.payload {
-                Some(text) if !is_delta => restate(channel, place, text, sink),
+                Some(text) if !is_delta => restate(channel, place, text, Telling::End, sink),
                 Some(text) => {
                     if let Some(text) = text.filled() {
                         sink.put(Fragment::new(Part::Text { channel, text }).at(place));
@@ -324,7 +326,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
     let telling = match event {
         None => Telling::Once,
         Some("created" | "queued" | "in_progress") => Telling::Begin,
-        Some(_) => Telling::End,
+        Some(_) => Telling::Recap,
     };
     let [id, model] = ["id", "model"].map(|key| response.get(key).and_then(Value::filled));
     if id.is_some() || model.is_some() {
@@ -351,7 +353,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
             // A setting everywhere but with mistral.rs, where a text is the thoughts.
             "reasoning" if telling == Telling::Once && value.kind() == Kind::String => {
                 let place = Place::at(-1);
-                restate(Channel::REASONING, place, value, sink);
+                restate(Channel::REASONING, place, value, telling, sink);
                 sink.put(Fragment::new(Part::End).at(place));
             }
             _ => foreign(0, None, "response.", key, value, sink),
@@ -434,14 +436,14 @@ fn decode_part(place: Place, number: u32, part: Value<'_>, telling: Telling, sin
     let (channel, member) = match kind {
         "output_text" | "text" => (Channel::Text, "text"),
         "refusal" => (Channel::Refusal, "refusal"),
-        "reasoning_text" => return decode_thought(place, number, part, sink),
+        "reasoning_text" => return decode_thought(place, number, part, telling, sink),
         _ => {
             foreign(0, Some(place.part(CONTENT + number)), "output[].", "content", part, sink);
             return;
         }
     };
     let place = place.part(CONTENT + number);
-    restate(channel, place, part.get(member).unwrap_or(part), sink);
+    restate(channel, place, part.get(member).unwrap_or(part), telling, sink);
     for (key, value) in part.members() {
         match key {
             "type" => {}
@@ -463,9 +465,9 @@ fn decode_part(place: Place, number: u32, part: Value<'_>, telling: Telling, sin
 }
 
 /// Raw thoughts, whole. That they are no summary is told by the part's type.
-fn decode_thought(place: Place, number: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_thought(place: Place, number: u32, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     let place = place.part(THOUGHT + number);
-    restate(Channel::REASONING, place, part.get("text").unwrap_or(part), sink);
+    restate(Channel::REASONING, place, part.get("text").unwrap_or(part), telling, sink);
     for (key, value) in part.members() {
         if key != "text" {
             foreign(0, Some(place), "output[].content[].", key, value, sink);
@@ -475,9 +477,9 @@ fn decode_thought(place: Place, number: u32, part: Value<'_>, sink: &mut Fragmen
 }
 
 /// A summary of thoughts, whole.
-fn decode_summary(place: Place, number: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_summary(place: Place, number: u32, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     let place = place.part(SUMMARY + number);
-    restate(Channel::REASONING, place, part.get("text").unwrap_or(part), sink);
+    restate(Channel::REASONING, place, part.get("text").unwrap_or(part), telling, sink);
     for (key, value) in part.members() {
         if !matches!(key, "text" | "type") {
             foreign(0, Some(place), "output[].summary[].", key, value, sink);
@@ -487,9 +489,10 @@ fn decode_summary(place: Place, number: u32, part: Value<'_>, sink: &mut Fragmen
 }
 
 /// An empty text says nothing about what was streamed before.
-fn restate(channel: Channel, place: Place, text: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn restate(channel: Channel, place: Place, text: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     if let Some(text) = text.filled() {
-        sink.put(Fragment::new(Part::Restate { channel, text }).at(place));
+        let is_recap = telling == Telling::Recap;
+        sink.put(Fragment::new(Part::Restate { channel, text, is_recap }).at(place));
     }
 }
 
@@ -502,10 +505,10 @@ fn decode_reasoning(place: Place, item: Value<'_>, telling: Telling, sink: &mut 
     let summaries = item.get("summary");
     let thoughts = item.get("content");
     for (number, part) in parts(summaries) {
-        decode_summary(place, number, part, sink);
+        decode_summary(place, number, part, telling, sink);
     }
     for (number, part) in parts(thoughts) {
-        decode_thought(place, number, part, sink);
+        decode_thought(place, number, part, telling, sink);
     }
     let has_text = |list: Option<Value<'_>>| {
         parts(list).next().is_some_and(|(_, part)| part.get("text").unwrap_or(part).filled().is_some())

@@ -96,6 +96,7 @@ impl Choice {
         place: Option<Place>,
         channel: Channel,
         text: Str<'_>,
+        is_recap: bool,
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
@@ -109,7 +110,10 @@ impl Choice {
             if text.is_empty() {
                 return;
             }
-            if let Some(at) = self.told_before(text, context.frame) {
+            // What was restated already and is told elsewhere is a second text, unless all is told again.
+            let told = self.told_before(text, context.frame);
+            if let Some(at) = told.filter(|&at| is_recap || known.is_some() || !self.slots[at].is_restated) {
+                self.slots[at].is_restated = true;
                 if let (Some(place), None) = (place, known) {
                     self.set_place(place, at);
                 }
@@ -120,6 +124,7 @@ impl Choice {
             Some(at) => at,
             None => self.running_slot(place, channel, context, sink),
         };
+        self.slots[at].is_restated = true;
         self.slots[at].restate(text, context, sink);
     }
 

@@ -178,8 +178,8 @@ impl Weave {
                 self.choices[at].1.text(place, channel, text, context, sink);
                 self.wake(at);
             }
-            Part::Restate { channel, text } => {
-                self.choices[at].1.restate(place, channel, text, context, sink);
+            Part::Restate { channel, text, is_recap } => {
+                self.choices[at].1.restate(place, channel, text, is_recap, context, sink);
                 self.wake(at);
             }
             Part::Call { id, name, kind, arguments } => {

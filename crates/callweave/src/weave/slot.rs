@@ -17,6 +17,8 @@ pub(super) struct Slot {
     /// The block, once it has started.
     pub(super) block: Option<BlockId>,
     pub(super) is_ended: bool,
+    /// Whether its whole text was restated.
+    pub(super) is_restated: bool,
     /// The frame in which the slot was made.
     pub(super) frame: u64,
     pub(super) content: Content,
@@ -85,6 +87,7 @@ impl Slot {
         Self {
             block: None,
             is_ended: false,
+            is_restated: false,
             frame,
             content,
             told: Fingerprint::default(),

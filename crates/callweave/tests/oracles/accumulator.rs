@@ -104,7 +104,7 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
     let part = match what % 32 {
         0..6 => return None,
         6..9 => Part::Text { channel: channel(first), text: pick(&TEXTS, second) },
-        9 => Part::Restate { channel: channel(first), text: pick(&TEXTS, second) },
+        9 => Part::Restate { channel: channel(first), text: pick(&TEXTS, second), is_recap: first % 2 == 0 },
         10 => Part::Open(channel(first)),
         11 | 12 => Part::End,
         13 => Part::Start { id: pick(&NAMES, first), model: pick(&NAMES, second) },
