@@ -89,7 +89,14 @@ fn fuzz_one(fuzz: &Path, programs: &Path, target: &str, seconds: u64) -> Result<
     }
     let status = Command::new(programs.join(target))
         .arg(format!("-max_total_time={seconds}"))
-        .args(["-timeout=20", "-rss_limit_mb=4096", "-max_len=4096", "-print_final_stats=1", "-verbosity=0"])
+        .args([
+            "-timeout=20",
+            "-rss_limit_mb=4096",
+            "-max_len=4096",
+            "-print_final_stats=1",
+            "-print_funcs=0",
+            "-verbosity=0",
+        ])
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .arg(&found)
         .args(Some(fuzz.join("seeds").join(target)).filter(|seeds| seeds.exists()))
