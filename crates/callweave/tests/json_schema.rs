@@ -56,6 +56,18 @@ fn cases() {
     assert!(count > 0, "no cases in {folder:?}");
 }
 
+#[test]
+fn words_of_other_schema_languages_are_validated() {
+    let schema = Schema::new(&json!({
+        "type": "OBJECT",
+        "properties": {"n": {"type": "INTEGER", "nullable": true}, "e": {"enum": ["x"], "nullable": true}},
+    }));
+    let problems = |value: Value| schema.validate(&value).expect("the schema is valid").len();
+    assert_eq!(problems(json!({"n": null, "e": null})), 0);
+    assert_eq!(problems(json!({"n": 1, "e": "x"})), 0);
+    assert_eq!(problems(json!({"n": "1", "e": "y"})), 2);
+}
+
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

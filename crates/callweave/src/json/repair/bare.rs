@@ -42,15 +42,20 @@ impl Parser<'_> {
         if let Some(paren) = self.call(start) {
             return self.open_group(start, paren + 1, true);
         }
+        if let Some(quote) = self.prefixed_string(start) {
+            self.change(start, quote, "", ChangeKind::Quote);
+            self.at = quote;
+            return self.string_value();
+        }
         let context = match self.stack.last().map(|frame| frame.container) {
             None => Context::Root,
             Some(Container::Object) => Context::Member,
             Some(Container::Array | Container::Group { .. }) => Context::Element,
         };
-        let (mut end, mut close) = self.bare_end(context, start);
-        if let Some(first) = self.first_token(context, start, end) {
-            (end, close) = (first, first);
-        }
+        let (end, close) = match self.first_token(context, start) {
+            Some(first) => (first, first),
+            None => self.bare_end(context, start),
+        };
         let is_text = self.write_bare(context, start, end);
         self.end_bare(end, close);
         self.end_value(start, is_text);
@@ -65,18 +70,36 @@ impl Parser<'_> {
         self.at = close;
     }
 
-    /// A number or literal with more words after it, where those do not belong to it.
-    fn first_token(&self, context: Context, start: usize, end: usize) -> Option<usize> {
-        let text = &self.source.text[start..end];
-        let space = start + text.find(char::is_whitespace)?;
-        let first = &self.source.text[start..space];
-        let is_token = literal(first).is_some() || number(first).is_some();
-        let is_alone = match context {
+    /// The end of the number or literal at `start`, where the words after it do not belong to it. Only
+    /// the word itself is looked at, so that a list of words takes no longer than its length.
+    fn first_token(&self, context: Context, start: usize) -> Option<usize> {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.' | b'_');
+        let word = self.source.bytes[start..].iter().take_while(|byte| is_part(byte)).count();
+        let end = start + word;
+        let first = &self.source.text[start..end];
+        // A sign alone belongs to what follows it.
+        let is_token = word > 1 || first.bytes().all(|byte| byte.is_ascii_digit());
+        let is_value = || literal(first).is_some() || number(first).is_some();
+        let is_alone = || match context {
             Context::Element => true,
-            Context::Member => self.is_member(space),
+            Context::Member => self.is_member(end),
             Context::Key | Context::Root => false,
         };
-        (is_token && is_alone && literal(text).is_none()).then_some(space)
+        let is_before_space = self.source.char(end).is_some_and(char::is_whitespace);
+        (is_before_space && is_token && is_value() && is_alone()).then_some(end)
+    }
+
+    /// The place of the quote, if a string with one of Python's prefixes (`b"…"`, `r'…'`) stands at
+    /// `start`.
+    fn prefixed_string(&self, start: usize) -> Option<usize> {
+        let is_prefix = |byte: &&u8| matches!(byte, b'b' | b'r' | b'u' | b'f' | b'B' | b'R' | b'U' | b'F');
+        let quote = start + self.source.bytes[start..].iter().take(2).take_while(is_prefix).count();
+        if quote == start || !matches!(self.source.byte(quote), Some(b'"' | b'\'')) {
+            return None;
+        }
+        let close = self.closing_quote(quote)?;
+        let is_string = self.is_after_value(close + 1) && !self.is_end_after_quote(quote + 1);
+        is_string.then_some(quote)
     }
 
     /// Notes what makes the text from `start` to `end` a JSON value, and tells whether that is a string.
@@ -94,8 +117,10 @@ impl Parser<'_> {
         }
         if let Some(edits) = number(text) {
             self.is_cut |= is_at_end && !text.ends_with(|c: char| c.is_ascii_digit());
+            let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
+            let kind = if has_digits { ChangeKind::Number } else { ChangeKind::Missing };
             for (at, length, replacement) in edits {
-                self.change(start + at, start + at + length, replacement, ChangeKind::Number);
+                self.change(start + at, start + at + length, replacement, kind);
             }
             return false;
         }
@@ -158,6 +183,8 @@ impl Parser<'_> {
         let is_after_space = |at: usize| at > start && self.source.bytes[at - 1].is_ascii_whitespace();
         let first = self.source.char(start).map_or(1, char::len_utf8);
         let mut at = start + first;
+        // `rm -r /a/*` begins no comment: only after a space, or right after one word, may it be one.
+        let mut is_one_word = self.source.byte(start) != Some(b'/');
         while let Some(byte) = self.source.byte(at) {
             match byte {
                 b'\n' | b'{' | b'}' | b'[' | b']' if context != Context::Root => break,
@@ -167,8 +194,8 @@ impl Parser<'_> {
                 b',' if context == Context::Member && self.is_token_before_quote(start, at) => break,
                 b':' | b'=' if context == Context::Key => break,
                 b')' if is_in_group => break,
-                b';' if self.is_after_value(at + 1) => break,
-                b'/' if self.source.byte(at + 1) == Some(b'*') => break,
+                b';' if self.is_after_value(at + 1) || self.is_quoted_member(at + 1) => break,
+                b'/' if self.source.is_block_comment(at) && (is_one_word || is_after_space(at)) => break,
                 b'/' if self.source.byte(at + 1) == Some(b'/') && is_after_space(at) => break,
                 b'#' if is_after_space(at) => break,
                 b'<' if self.source.starts_with(at, "<!--") || self.source.token(at).is_some() => break,
@@ -193,6 +220,11 @@ impl Parser<'_> {
                         at += length;
                         continue;
                     }
+                }
+                b' ' | b'\t' | b'/' => is_one_word = false,
+                // An escaped quote is text here, as it is to whoever looks ahead for the next quote.
+                b'\\' if self.source.byte(at + 1) == Some(b'\\') || self.source.quote(at + 1).is_some() => {
+                    at += 1
                 }
                 _ => {}
             }

@@ -157,6 +157,17 @@ impl Parser<'_> {
                 self.at += 1;
                 return Ok(());
             }
+            b'[' if self.bracketed_token().is_some() => {
+                let end = self.bracketed_token().unwrap_or(self.at);
+                self.change(self.at, end, "", ChangeKind::Token);
+                self.at = end;
+                return Ok(());
+            }
+            b'`' if matches!(self.source.byte(self.at + 1), Some(b'{' | b'[')) => {
+                self.change(self.at, self.at + 1, "", ChangeKind::Fence);
+                self.at += 1;
+                return Ok(());
+            }
             b'{' | b'[' => return self.item(items, false),
             b'\\' => return self.item(items, false),
             _ if self.source.quote(self.at).is_some() => return self.item(items, false),
@@ -179,6 +190,19 @@ impl Parser<'_> {
             return self.item(items, false);
         }
         self.plain_item(plain, items)
+    }
+
+    /// The end of a special token in square brackets (`[TOOL_CALLS]`) that stands here before JSON.
+    fn bracketed_token(&self) -> Option<usize> {
+        let name = self.at + 1;
+        let is_part = |byte: &&u8| byte.is_ascii_uppercase() || matches!(byte, b'_' | b'/');
+        let length = self.source.bytes[name..].iter().take_while(is_part).count();
+        let end = name + length;
+        let is_token = length > 2
+            && self.source.byte(end) == Some(b']')
+            && literal(&self.source.text[name..end]).is_none()
+            && memchr::memchr2(b'{', b'[', &self.source.bytes[end..]).is_some();
+        is_token.then_some(end + 1)
     }
 
     /// Reads a further document, if there is one. `false` if the rest of the text was removed.
@@ -225,12 +249,13 @@ impl Parser<'_> {
         };
         let mut end = match kind {
             Plain::List => {
-                let rest = &self.source.bytes[start..];
-                let word =
-                    rest.iter().position(|byte| matches!(byte, b',' | b';') || byte.is_ascii_whitespace());
-                let length = word.unwrap_or(rest.len()).max(1);
-                memchr::memmem::find(&rest[..length], b"```")
-                    .map_or(start + length, |fence| start + fence.max(1))
+                let is_end = |&at: &usize| match self.source.bytes[at] {
+                    b',' | b';' => true,
+                    b'`' => self.source.is_fence(at),
+                    byte => byte.is_ascii_whitespace(),
+                };
+                let first = self.source.char(start).map_or(1, char::len_utf8);
+                (start + first..self.source.len()).find(is_end).unwrap_or(self.source.len())
             }
             Plain::Line => self.bare_end(Context::Root, start).0,
         };

@@ -29,9 +29,12 @@
 //! - Several documents become an array. An empty `{}` or `[]` glued to another document is dropped:
 //!   it is the placeholder that some providers send before the arguments.
 //! - A backslash before a letter that makes no escape stays, since patterns, paths and formulas are what
-//!   models forget to escape; before a quote or Markdown punctuation it goes. A damaged `\u` escape
-//!   cannot be guessed and is [`Why::DamagedEscape`].
-//! - A quote inside a string ends it only if what follows can follow a string there.
+//!   models forget to escape; so does one before punctuation (`\*`, `\.`). Before a quote or a `_` it goes.
+//!   Where such a backslash stands, `\b` and `\f` are no control characters either, and in a string
+//!   that begins like `C:\` no letter makes an escape. A damaged `\u` escape cannot be guessed and is
+//!   [`Why::DamagedEscape`].
+//! - A quote inside a string ends it only if what follows can follow a string there. JSON that was
+//!   pasted into a string without escapes belongs to that string up to its last bracket.
 
 mod bare;
 mod document;
@@ -343,7 +346,7 @@ change_kinds! {
     DoubledQuote Guess "doubled quotes",
     /// Text without quotes became a string.
     Text Guess "unquoted text",
-    /// A missing value became `null`.
+    /// A missing value became `null`, or a sign without digits a zero.
     Missing Guess "missing value",
     /// Something that belongs to no value was removed.
     Junk Guess "junk",

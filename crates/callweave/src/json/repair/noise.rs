@@ -138,6 +138,14 @@ impl<'t> Source<'t> {
         })
     }
 
+    /// Whether a block comment that has an end begins at `at`; `/*/` is a piece of a path.
+    pub(super) fn is_block_comment(&self, at: usize) -> bool {
+        self.starts_with(at, "/*") && self.byte(at + 2) != Some(b'/') && {
+            let end = self.find(&self.block_end, at + 2, "*/");
+            end >= at + 4 && self.bytes[..end].ends_with(b"*/")
+        }
+    }
+
     /// The end of the special token that begins at `at`.
     pub(super) fn token(&self, at: usize) -> Option<usize> {
         if self.starts_with(at, QUOTE_TOKEN) {

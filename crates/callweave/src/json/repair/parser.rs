@@ -79,6 +79,8 @@ pub(super) struct Frame {
     is_implied: bool,
     /// Whether one of its items was a member with a colon.
     has_members: bool,
+    /// Whether the last of them had an equals sign for a colon.
+    pub(super) is_assigning: bool,
 }
 
 /// A comma between two items.
@@ -442,6 +444,7 @@ impl<'t> Parser<'t> {
             self.settled = self.at;
         }
         self.frame().has_members = true;
+        self.frame().is_assigning = byte == b'=';
         self.expect = Expect::Value;
     }
 
@@ -474,6 +477,7 @@ impl<'t> Parser<'t> {
             extra_braces: 0,
             is_implied: false,
             has_members: false,
+            is_assigning: false,
         });
         Ok(())
     }

@@ -49,6 +49,22 @@ struct Reading {
     brackets: u32,
     last_comma: Option<usize>,
     last_quote: usize,
+    first_colon: Option<usize>,
+    /// Quotes before this place are text: JSON was pasted in there.
+    embedded_until: usize,
+    /// How the backslashes of the string are read, once one that matters was met.
+    backslashes: Option<Backslashes>,
+}
+
+/// How backslashes before letters are read, in a string that a model perhaps forgot to escape.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Backslashes {
+    /// As JSON says.
+    Escapes,
+    /// The string has some that JSON does not know: `\b` belongs to a pattern and `\f` to a formula.
+    Pattern,
+    /// The string begins like `C:\`: none of them makes an escape.
+    Path,
 }
 
 /// How control characters are written in a string.
@@ -249,6 +265,9 @@ impl Parser<'_> {
             brackets: 0,
             last_comma: None,
             last_quote: inside,
+            first_colon: None,
+            embedded_until: 0,
+            backslashes: None,
         };
         // Too many quotes were missing to follow each string to the end of the text.
         let is_hasty = self.searches_left == 0
@@ -259,10 +278,14 @@ impl Parser<'_> {
         while let Some(byte) = self.source.byte(at) {
             match byte {
                 b',' | b'}' | b']' | b'\n' if is_hasty => return Ok(Some(self.end_string_at(at, inside))),
+                b'\\' if self.is_plain_backslash(&mut reading, at) => {
+                    self.change(at, at, "\\", ChangeKind::Escape);
+                }
                 b'\\' => {
                     at = self.escape(at)?;
                     continue;
                 }
+                b':' => reading.first_colon = reading.first_colon.or(Some(at)),
                 b',' => reading.last_comma = Some(at),
                 b'{' => reading.braces += 1,
                 b'[' => reading.brackets += 1,
@@ -272,7 +295,13 @@ impl Parser<'_> {
                 b'"' | b'\'' | b'`' | b'<' | 0xC2 | 0xE2 | 0xEF => {
                     if let Some((quote, length)) = self.source.quote(at) {
                         if open.is_closed_by(quote) {
-                            let role = self.role(context, &reading, at, at + length);
+                            if let Some(end) = self.embedded_end(context, &reading, at) {
+                                reading.embedded_until = end;
+                            }
+                            let role = match at < reading.embedded_until {
+                                true => Role::Inner,
+                                false => self.role(context, &reading, at, at + length),
+                            };
                             match role {
                                 Role::End => {
                                     return Ok(Some(self.end_string(context, quote, at, at + length)));
@@ -302,6 +331,82 @@ impl Parser<'_> {
             at += 1;
         }
         Ok(self.end_of_text(context, &reading))
+    }
+
+    /// Whether the backslash at `at` is one of the text, although JSON would take it for an escape.
+    fn is_plain_backslash(&self, reading: &mut Reading, at: usize) -> bool {
+        let Some(byte @ (b'b' | b'f' | b'n' | b'r' | b't')) = self.source.byte(at + 1) else { return false };
+        match *reading.backslashes.get_or_insert_with(|| self.backslashes(reading.open, reading.start)) {
+            Backslashes::Escapes => false,
+            Backslashes::Pattern => matches!(byte, b'b' | b'f'),
+            Backslashes::Path => true,
+        }
+    }
+
+    /// How the backslashes of the string from `start` to the next quote are to be read.
+    fn backslashes(&self, open: Quote, start: usize) -> Backslashes {
+        if let [drive, b':', b'\\', next, ..] = self.source.bytes[start..]
+            && drive.is_ascii_alphabetic()
+            && next.is_ascii_alphabetic()
+        {
+            return Backslashes::Path;
+        }
+        let mut at = start;
+        while let Some(byte) = self.source.byte(at) {
+            match (byte, self.source.byte(at + 1)) {
+                (b'\\', Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'u')) => at += 2,
+                (b'\\', Some(b'\'' | b'`' | b'_' | b'\n' | b'\r') | None) => at += 2,
+                (b'\\', Some(_)) => return Backslashes::Pattern,
+                _ if self.source.quote(at).is_some_and(|(quote, _)| open.is_closed_by(quote)) => break,
+                _ => at += 1,
+            }
+        }
+        Backslashes::Escapes
+    }
+
+    /// The end of the JSON that was pasted into the string without escapes, if its first quote stands
+    /// at `at`. What is no JSON to its last bracket is not followed far.
+    fn embedded_end(&mut self, context: Context, reading: &Reading, at: usize) -> Option<usize> {
+        if !matches!(context, Context::Member | Context::Element)
+            || at < reading.embedded_until
+            || self.searches_left == 0
+        {
+            return None;
+        }
+        let (bracket, _) = self.source.before(at, reading.start)?;
+        let is_json = match self.source.bytes[bracket] {
+            b'{' => self.is_quoted_member(at),
+            b'[' => self.is_quoted_element(at),
+            _ => false,
+        };
+        if !is_json {
+            return None;
+        }
+        let end = self.balanced_end(bracket).filter(|&end| {
+            let quotes = (end..self.source.len()).filter_map(|place| self.source.quote(place));
+            quotes.map(|(quote, _)| quote).any(|quote| reading.open.is_closed_by(quote))
+        });
+        if end.is_none() {
+            self.searches_left -= 1;
+        }
+        end
+    }
+
+    /// The end of what the bracket at `at` opens, by brackets and quotes alone.
+    fn balanced_end(&self, mut at: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        loop {
+            match self.source.byte(at)? {
+                b'"' => at = self.closing_quote(at)?,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            at += 1;
+            if depth == 0 {
+                return Some(at);
+            }
+        }
     }
 
     /// Whether the inner quote at `at` opens a quotation.
@@ -350,7 +455,7 @@ impl Parser<'_> {
                 self.change(at, at + 2, CONTROLS[usize::from(byte)], ChangeKind::Escape);
                 at + 2
             }
-            b'\'' | b'`' | b'_' | b'*' | b'#' | b'~' | b'>' | b'&' | b'!' | b'%' => {
+            b'\'' | b'`' | b'_' => {
                 self.change(at, at + 1, "", ChangeKind::Escape);
                 // The character is text now, whatever it is.
                 at + 2
@@ -570,7 +675,12 @@ impl Parser<'_> {
         let words = self.words_end(next);
         match self.source.quote(words) {
             Some((_, length)) if self.source.byte(self.source.gap(words + length).next) == Some(b':') => {
-                Role::Inner
+                // A comma before the quote: the key ended at its colon, and this is the next one.
+                let is_after_comma = self
+                    .source
+                    .before(at, reading.start)
+                    .is_some_and(|(place, _)| self.source.bytes[place] == b',');
+                reading.first_colon.filter(|_| is_after_comma).map_or(Role::Inner, Role::EndedAt)
             }
             _ => Role::End,
         }
@@ -587,9 +697,14 @@ impl Parser<'_> {
     ) -> Role {
         match byte {
             b'}' | b']' | b')' => return self.role_before_bracket(reading, next, byte),
-            b',' if self.is_member(next + 1) => return Role::End,
+            b',' if reading.is_quoting && self.is_assignment(next + 1) => return Role::Inner,
+            b',' if self.is_member(self.after_commas(next)) => return Role::End,
             b',' | b':' => return Role::Inner,
-            b';' if reading.braces == 0 && self.is_after_value(next + 1) => return Role::End,
+            b';' if reading.braces == 0
+                && (self.is_after_value(next + 1) || self.is_quoted_member(next + 1)) =>
+            {
+                return Role::End;
+            }
             _ => {}
         }
         if let Some((_, length)) = self.source.quote(next) {
@@ -701,6 +816,34 @@ impl Parser<'_> {
         matches!(self.source.byte(next), None | Some(b',' | b'}' | b']' | b':')) || self.source.is_fence(next)
     }
 
+    /// The place after the comma at `at` and those that follow it.
+    fn after_commas(&self, at: usize) -> usize {
+        let run = &self.source.bytes[at..];
+        let length = run.iter().position(|byte| *byte != b',' && !byte.is_ascii_whitespace());
+        at + length.unwrap_or(run.len())
+    }
+
+    /// Whether `name =` stands at `at`, in an object whose members have colons: text, then (SQL, code).
+    fn is_assignment(&self, at: usize) -> bool {
+        if self.stack.last().is_none_or(|frame| frame.is_assigning) {
+            return false;
+        }
+        let name = self.source.gap(at).next;
+        let end = match self.source.quote(name) {
+            Some((_, length)) => self.closing_quote(name).map_or(self.source.len(), |close| close + length),
+            None => name + self.source.bytes[name..].iter().take_while(|&&byte| is_key_byte(byte)).count(),
+        };
+        self.source.byte(self.source.gap(end).next) == Some(b'=')
+    }
+
+    /// Whether a quoted key and a colon stand at `at`.
+    pub(super) fn is_quoted_member(&self, at: usize) -> bool {
+        let key = self.source.gap(at).next;
+        let Some(close) = self.closing_quote(key) else { return false };
+        let Some((_, length)) = self.source.quote(close) else { return false };
+        self.source.byte(self.source.gap(close + length).next) == Some(b':')
+    }
+
     /// Whether a member, or the end of an object, may begin at `at`.
     pub(super) fn is_member(&self, at: usize) -> bool {
         let next = self.source.gap(at).next;
@@ -778,7 +921,7 @@ impl Parser<'_> {
     }
 
     /// The place of the quote that closes the one at `at`, by quotes alone.
-    fn closing_quote(&self, at: usize) -> Option<usize> {
+    pub(super) fn closing_quote(&self, at: usize) -> Option<usize> {
         let (open, length) = self.source.quote(at)?;
         let mut at = at + length;
         loop {

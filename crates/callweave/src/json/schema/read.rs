@@ -52,8 +52,11 @@ fn begun(text: &str) -> Option<Value> {
 /// What could be meant by a text, likeliest first, each with what it costs to believe so.
 fn candidates(text: &str, extent: Extent) -> Vec<(Value, u32)> {
     let as_text = Value::String(text.to_owned());
-    if let Ok(value) = serde_json::from_str(text) {
-        return vec![(value, 0), (as_text, TEXT_AROUND)];
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        // A document that does not fit is not the text of one of its own members.
+        let is_document = value.is_object() || value.is_array();
+        let as_text = (!is_document).then_some((as_text, TEXT_AROUND));
+        return [(value, 0)].into_iter().chain(as_text).collect();
     }
     let pieces = pieces(text);
     let mut found = Vec::new();

@@ -46,11 +46,45 @@ impl Lazy {
     }
 
     fn get(&self) -> Result<&Validator> {
-        let make = || jsonschema::validator_for(&self.schema).map_err(|error| error.to_string());
+        let make = || jsonschema::validator_for(&standard(&self.schema)).map_err(|error| error.to_string());
         let validator = self.validator.get_or_init(make).as_ref();
         validator
             .map_err(|error| Error::new(ErrorKind::Invalid, 0, format!("the schema is not valid: {error}")))
     }
+}
+
+/// The schema in the words of JSON Schema: `nullable` of OpenAPI becomes a type, and types that are
+/// written in capitals are not.
+fn standard(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    let mut open = vec![&mut schema];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(elements) => open.extend(elements),
+            Value::Object(words) => {
+                let is_nullable = words.get("nullable") == Some(&Value::Bool(true));
+                if let Some(Value::String(name)) = words.get_mut("type") {
+                    name.make_ascii_lowercase();
+                    if is_nullable {
+                        let name = std::mem::take(name);
+                        words.insert("type".to_owned(), serde_json::json!([name, "null"]));
+                    }
+                }
+                if let Some(Value::Array(choices)) = words.get_mut("enum")
+                    && is_nullable
+                    && !choices.contains(&Value::Null)
+                {
+                    choices.push(Value::Null);
+                }
+                // What stands under these words is data.
+                let is_data =
+                    |word: &str| matches!(word, "enum" | "const" | "default" | "examples" | "example");
+                open.extend(words.iter_mut().filter(|(word, _)| !is_data(word)).map(|(_, value)| value));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    schema
 }
 
 impl std::fmt::Debug for Lazy {
