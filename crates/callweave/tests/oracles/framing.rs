@@ -5,9 +5,12 @@
 use callweave::Error;
 use callweave::framing::{Frame, FrameKind, Framer, Framing, Limits};
 
+/// The members of a frame, detached.
+type Owned = (Option<String>, String, Option<String>, u64, FrameKind, bool);
+
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
-    frames: Vec<(Option<String>, String, Option<String>, u64, FrameKind, bool)>,
+    frames: Vec<Owned>,
     error: Option<Error>,
 }
 
