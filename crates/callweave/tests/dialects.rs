@@ -421,3 +421,13 @@ fn nasty_texts_cost_no_more_than_their_length() {
         }
     }
 }
+
+/// Read over and over, this would take minutes.
+#[test]
+fn objects_nested_deeply_are_not_read_once_per_level() {
+    let text = format!("{}1{}", "{\"a\":".repeat(50_000), "}".repeat(50_000));
+    let options = Options::new("json_bare").expect("a built-in dialect");
+    let found = Extraction::of_deltas([text.as_str()], &options);
+    assert!(found.calls.is_empty());
+    assert_eq!(found.content, text);
+}

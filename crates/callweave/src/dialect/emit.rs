@@ -26,6 +26,11 @@ enum Kind {
 }
 
 impl Emitter {
+    /// How many bytes of the stream have been accounted for.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     pub(super) fn new(choice: u32) -> Self {
         Self { choice, ..Self::default() }
     }

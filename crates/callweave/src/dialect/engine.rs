@@ -44,11 +44,38 @@ struct Run {
     continues: String,
     has_fence: bool,
     was_odd: bool,
+    vain: Vain,
     log: Vec<Entry>,
     name: String,
     id: String,
     scratch: String,
     complaint: Option<String>,
+}
+
+/// Bare bodies that were read in vain. Inside one, the next is tried; how often must be bounded, or deep
+/// nesting would be read over and over.
+#[derive(Debug, Default)]
+struct Vain {
+    from: u64,
+    until: u64,
+    bytes: u64,
+}
+
+impl Vain {
+    /// How many times over a text may be read.
+    const TIMES: u64 = 64;
+
+    fn add(&mut self, from: u64, until: u64) {
+        if from >= self.until {
+            *self = Self { from, until, bytes: 0 };
+        }
+        self.until = self.until.max(until);
+        self.bytes += until - from;
+    }
+
+    fn is_enough_at(&self, offset: u64) -> bool {
+        offset < self.until && self.bytes > Self::TIMES * (self.until - self.from)
+    }
 }
 
 #[derive(Debug)]
@@ -167,6 +194,7 @@ impl Engine {
             is_frame: false,
             gap_seen: 0,
             has_text: false,
+            vain: Vain::default(),
             lead: may_be_thought.then(String::new),
             continues: only.map_or_else(String::new, |only| only.continues.clone()),
             has_fence: false,
@@ -384,6 +412,11 @@ impl Run {
         match meaning {
             Meaning::Open(opener) => {
                 let form = live.openers[opener].forms[0].form;
+                let offset = self.emitter.offset() + space as u64;
+                if plan.forms[form].is_bare() && self.vain.is_enough_at(offset) {
+                    self.words(&text[..whole], if self.is_gap { space } else { 0 }, place, sink);
+                    return Step::Took(whole);
+                }
                 let reader = Reader::new(&plan.forms[form].form);
                 self.open((space, len), Some((opener, 0)), form, reader, place);
                 if live.openers[opener].forms[0].is_part_of_body
@@ -643,6 +676,11 @@ impl Run {
             opening.has_name = false;
             opening.arguments = 0;
             return Step::Took(0);
+        }
+        if plan.forms[opening.form].is_bare() {
+            let start = self.emitter.offset();
+            let read = (opening.start + opening.at) as u64;
+            self.vain.add(start + space as u64, start + read);
         }
         let len = space + len;
         let space = if self.is_gap { space } else { 0 };
