@@ -487,6 +487,33 @@ impl Header {
     }
 }
 
+impl Tagged {
+    /// `<invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>`, every tag with this prefix.
+    pub fn invoke(prefix: &str) -> Self {
+        Self {
+            call: Tag::with_attribute(&format!("<{prefix}invoke"), "name", ">"),
+            call_close: vec![format!("</{prefix}invoke>")],
+            parameter: Tag::with_attribute(&format!("<{prefix}parameter"), "name", ">"),
+            value_close: format!("</{prefix}parameter>"),
+            closer: Closer::Confirmed,
+            ..Self::default()
+        }
+    }
+
+    /// `<function=NAME><parameter=KEY>VALUE</parameter></function>`, each on its own line.
+    pub fn function() -> Self {
+        Self {
+            call: Tag::direct("<function=", ">"),
+            call_close: vec!["</function>".to_owned()],
+            parameter: Tag::direct("<parameter=", ">"),
+            value_close: "</parameter>".to_owned(),
+            trim: Trim::LineBreak,
+            closer: Closer::Confirmed,
+            ..Self::default()
+        }
+    }
+}
+
 impl Tag {
     /// A tag with the name right after its beginning: `<function=NAME>`.
     pub fn direct(open: &str, end: &str) -> Self {

@@ -1,18 +1,10 @@
-use super::super::spec::{Body, Closer, Dialect, Form, Tag, Tagged};
+use super::super::spec::{Body, Dialect, Form, Tagged};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Tagged {
-        call: Tag::with_attribute("<invoke", "name", ">"),
-        call_close: vec!["</invoke>".to_owned()],
-        parameter: Tag::with_attribute("<parameter", "name", ">"),
-        value_close: "</parameter>".to_owned(),
-        closer: Closer::Confirmed,
-        ..Tagged::default()
-    };
     Dialect::new("anthropic")
         .models(["claude"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Tagged(body)).shared().between("<function_calls>", "</function_calls>"))
+        .form(Form::new(Body::Tagged(Tagged::invoke(""))).shared().between("<function_calls>", "</function_calls>"))
         .example(
             "<function_calls>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">Oslo</parameter>\n\
              </invoke>\n</function_calls>",

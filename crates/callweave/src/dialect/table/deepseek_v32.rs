@@ -1,23 +1,33 @@
-use super::super::spec::{Body, Dialect, Form, Tag, Tagged, ValueTypes};
+use super::super::spec::{Body, Closer, Dialect, Form, Tagged, ValueTypes};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Tagged {
-        call: Tag::with_attribute("<｜DSML｜invoke", "name", ">"),
-        call_close: vec!["</｜DSML｜invoke>".to_owned()],
-        parameter: Tag::with_attribute("<｜DSML｜parameter", "name", ">"),
-        value_close: "</｜DSML｜parameter>".to_owned(),
-        types: ValueTypes::IsString("string".to_owned()),
-        ..Tagged::default()
-    };
-    Dialect::new("deepseek_v32")
+    dsml("deepseek_v32", "function_calls")
         .models(["deepseek-v3.2"])
-        .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Tagged(body)).shared().between("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"))
-        .markup(["<｜end▁of▁sentence｜>"])
-        .example(
-            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n\
-             <｜DSML｜parameter name=\"city\" string=\"true\">Oslo</｜DSML｜parameter>\n\
-             </｜DSML｜invoke>\n</｜DSML｜function_calls>",
-        )
         .result("<function_results>\n<result>{content}</result>\n</function_results>")
+}
+
+pub(super) fn deepseek_v4() -> Dialect {
+    dsml("deepseek_v4", "tool_calls").aliases(["deepseek_v41"]).models(["deepseek-v4"])
+}
+
+/// The two differ in the word for a section of calls.
+fn dsml(name: &str, section: &str) -> Dialect {
+    let body = Tagged {
+        types: ValueTypes::IsString("string".to_owned()),
+        closer: Closer::default(),
+        ..Tagged::invoke("｜DSML｜")
+    };
+    Dialect::new(name)
+        .thoughts("<think>", "</think>")
+        .form(
+            Form::new(Body::Tagged(body))
+                .shared()
+                .between(&format!("<｜DSML｜{section}>"), &format!("</｜DSML｜{section}>")),
+        )
+        .markup(["<｜end▁of▁sentence｜>"])
+        .example(&format!(
+            "<｜DSML｜{section}>\n<｜DSML｜invoke name=\"get_weather\">\n\
+             <｜DSML｜parameter name=\"city\" string=\"true\">Oslo</｜DSML｜parameter>\n\
+             </｜DSML｜invoke>\n</｜DSML｜{section}>"
+        ))
 }

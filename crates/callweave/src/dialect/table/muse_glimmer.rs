@@ -1,20 +1,12 @@
 use super::super::channel::Channels;
-use super::super::spec::{Body, Closer, Dialect, Form, Tag, Tagged};
+use super::super::spec::{Body, Dialect, Form, Tagged};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Tagged {
-        call: Tag::with_attribute("<atem:invoke", "name", ">"),
-        call_close: vec!["</atem:invoke>".to_owned()],
-        parameter: Tag::with_attribute("<atem:parameter", "name", ">"),
-        value_close: "</atem:parameter>".to_owned(),
-        closer: Closer::Confirmed,
-        ..Tagged::default()
-    };
     Dialect::new("muse_glimmer")
         .models(["muse-glimmer", "muse_glimmer"])
         .channels(Channels::Muse)
         .form(
-            Form::new(Body::Tagged(body))
+            Form::new(Body::Tagged(Tagged::invoke("atem:")))
                 .shared()
                 .between("<atem:function_calls>", "</atem:function_calls>")
                 .close("<|eom|>")

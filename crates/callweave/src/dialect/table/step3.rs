@@ -1,19 +1,11 @@
-use super::super::spec::{Body, Closer, Dialect, Form, Tag, Tagged};
+use super::super::spec::{Body, Dialect, Form, Tagged};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Tagged {
-        call: Tag::with_attribute("<steptml:invoke", "name", ">"),
-        call_close: vec!["</steptml:invoke>".to_owned()],
-        parameter: Tag::with_attribute("<steptml:parameter", "name", ">"),
-        value_close: "</steptml:parameter>".to_owned(),
-        closer: Closer::Confirmed,
-        ..Tagged::default()
-    };
     Dialect::new("step3")
         .models(["step-3", "step3"])
         .thoughts("<think>", "</think>")
         .form(
-            Form::new(Body::Tagged(body))
+            Form::new(Body::Tagged(Tagged::invoke("steptml:")))
                 .between("<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜>")
                 .open("<｜tool_call_begin｜>"),
         )
