@@ -97,7 +97,7 @@ impl Parser<'_> {
         if quote == start || !matches!(self.source.byte(quote), Some(b'"' | b'\'')) {
             return None;
         }
-        let close = self.closing_quote(quote)?;
+        let close = self.source.closing_quote(quote)?;
         let is_string = self.is_after_value(close + 1) && !self.is_end_after_quote(quote + 1);
         is_string.then_some(quote)
     }
@@ -274,13 +274,13 @@ impl Parser<'_> {
             b'{' | b'[' | b'-' | b'0'..=b'9' => true,
             b')' => is_new || !self.stack.is_empty(),
             _ if self.source.quote(argument).is_some() => true,
-            _ => literal(&self.source.text[argument..self.words_end(argument).min(self.paren_end(argument))])
-                .is_some(),
+            _ => literal(&self.source.text[argument..self.word_end(argument)]).is_some(),
         };
         is_value.then_some(paren)
     }
 
-    fn paren_end(&self, at: usize) -> usize {
+    /// The end of the word at `at`, as far as a literal could go.
+    fn word_end(&self, at: usize) -> usize {
         let word =
             self.source.bytes[at..].iter().take(16).take_while(|byte| byte.is_ascii_alphabetic()).count();
         at + word

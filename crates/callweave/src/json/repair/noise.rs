@@ -4,14 +4,18 @@ use std::cell::Cell;
 
 use super::ChangeKind;
 
-/// The text with its places of noise. Searches for the end of a comment are remembered, so that
-/// looking ahead again and again over the same comment costs nothing.
+/// The text with its places of noise. Searches for the end of a comment or string are remembered, so
+/// that looking ahead again and again over the same one costs nothing.
 pub(super) struct Source<'t> {
     pub(super) text: &'t str,
     pub(super) bytes: &'t [u8],
     block_end: Cell<(usize, usize)>,
     markup_end: Cell<(usize, usize)>,
     line_end: Cell<(usize, usize)>,
+    /// Where the last search over lines of comments began and ended.
+    comments: Cell<(usize, usize)>,
+    /// For each kind of quote, where the last search for a closing one began and ended.
+    closing: [Cell<(usize, usize)>; 5],
 }
 
 /// What follows after white space and comments.
@@ -66,6 +70,8 @@ impl<'t> Source<'t> {
             block_end: nothing(),
             markup_end: nothing(),
             line_end: nothing(),
+            comments: nothing(),
+            closing: std::array::from_fn(|_| nothing()),
         }
     }
 
@@ -103,6 +109,36 @@ impl<'t> Source<'t> {
             },
             _ => return None,
         })
+    }
+
+    /// The place of the quote that closes the one at `at`, by quotes alone.
+    pub(super) fn closing_quote(&self, at: usize) -> Option<usize> {
+        let (open, length) = self.quote(at)?;
+        let memory = &self.closing[open as usize];
+        let (from, end) = memory.get();
+        // A quote inside of what was searched is an escaped one: the search would go the same way.
+        if !(from..end).contains(&at) {
+            memory.set((at, self.find_closing(open, at + length)));
+        }
+        let (_, close) = memory.get();
+        (close < self.len()).then_some(close)
+    }
+
+    /// The next quote from `at` that closes `open`, or the end of the text.
+    fn find_closing(&self, open: Quote, mut at: usize) -> usize {
+        while let Some(byte) = self.byte(at) {
+            match byte {
+                b'\\' => at += 1,
+                b'"' | b'\'' | b'`' | b'<' | 0xC2 | 0xE2 | 0xEF
+                    if self.quote(at).is_some_and(|(quote, _)| open.is_closed_by(quote)) =>
+                {
+                    return at;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        self.len()
     }
 
     /// Whether a mark of a fenced block stands at `at`.
@@ -177,6 +213,11 @@ impl<'t> Source<'t> {
                     has_newline = true;
                     at += 1;
                 }
+                b'#' | b'/' if self.is_line_comment(at) => {
+                    let next = self.line_comments_end(at);
+                    has_newline |= next > self.line_end(at);
+                    at = next;
+                }
                 _ => match may_be_noise(byte).then(|| self.noise(at)).flatten() {
                     Some((end, _)) => at = end,
                     None => break,
@@ -184,6 +225,30 @@ impl<'t> Source<'t> {
             }
         }
         Gap { next: at, has_newline }
+    }
+
+    fn is_line_comment(&self, at: usize) -> bool {
+        self.byte(at) == Some(b'#') || self.starts_with(at, "//")
+    }
+
+    /// The end of the lines of comments that begin at `at`, with the white space between them.
+    fn line_comments_end(&self, at: usize) -> usize {
+        let mut end = self.line_end(at);
+        let (from, until) = self.comments.get();
+        // The end of a line among lines of comments is the end of one of them: what follows is known.
+        if (from..until).contains(&end) {
+            return until;
+        }
+        let from = end;
+        loop {
+            let next = self.ascii_space(end);
+            if next == end || !self.is_line_comment(next) {
+                break;
+            }
+            end = self.line_end(next);
+        }
+        self.comments.set((from, end));
+        end
     }
 
     /// Skips the white space that JSON knows.

@@ -269,10 +269,14 @@ impl Parser<'_> {
             embedded_until: 0,
             backslashes: None,
         };
-        // Too many quotes were missing to follow each string to the end of the text.
-        let is_hasty = self.searches_left == 0
-            && !self.closing_quote(start).is_some_and(|close| {
-                self.source.quote(close).is_some_and(|(_, length)| self.is_after_value(close + length))
+        // Too many quotes were missing to follow each string to the end of the text: the next quote ends
+        // it, or the next comma, bracket or line.
+        let is_short = self.searches_left == 0;
+        let is_hasty = is_short
+            && !self.source.closing_quote(start).is_some_and(|close| {
+                let length = self.source.quote(close).map_or(0, |(_, length)| length);
+                let next = self.source.byte(self.space_after(close + length).0);
+                matches!(next, None | Some(b',' | b'}' | b']' | b':'))
             });
         let mut at = inside;
         while let Some(byte) = self.source.byte(at) {
@@ -298,9 +302,12 @@ impl Parser<'_> {
                             if let Some(end) = self.embedded_end(context, &reading, at) {
                                 reading.embedded_until = end;
                             }
-                            let role = match at < reading.embedded_until {
-                                true => Role::Inner,
-                                false => self.role(context, &reading, at, at + length),
+                            let role = if at < reading.embedded_until {
+                                Role::Inner
+                            } else if is_short {
+                                Role::End
+                            } else {
+                                self.role(context, &reading, at, at + length)
                             };
                             match role {
                                 Role::End => {
@@ -397,7 +404,7 @@ impl Parser<'_> {
         let mut depth = 0usize;
         loop {
             match self.source.byte(at)? {
-                b'"' => at = self.closing_quote(at)?,
+                b'"' => at = self.source.closing_quote(at)?,
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth -= 1,
                 _ => {}
@@ -503,6 +510,7 @@ impl Parser<'_> {
     fn end_of_text(&mut self, context: Context, reading: &Reading) -> Option<usize> {
         if !self.options.is_prefix {
             if let Some((quote, length)) = self.quote_of_another_kind(context, reading) {
+                self.searches_left -= 1;
                 self.forget_from(quote);
                 self.change(quote, quote + length, "\"", ChangeKind::Quote);
                 self.at = quote + length;
@@ -830,7 +838,9 @@ impl Parser<'_> {
         }
         let name = self.source.gap(at).next;
         let end = match self.source.quote(name) {
-            Some((_, length)) => self.closing_quote(name).map_or(self.source.len(), |close| close + length),
+            Some((_, length)) => {
+                self.source.closing_quote(name).map_or(self.source.len(), |close| close + length)
+            }
             None => name + self.source.bytes[name..].iter().take_while(|&&byte| is_key_byte(byte)).count(),
         };
         self.source.byte(self.source.gap(end).next) == Some(b'=')
@@ -839,7 +849,7 @@ impl Parser<'_> {
     /// Whether a quoted key and a colon stand at `at`.
     pub(super) fn is_quoted_member(&self, at: usize) -> bool {
         let key = self.source.gap(at).next;
-        let Some(close) = self.closing_quote(key) else { return false };
+        let Some(close) = self.source.closing_quote(key) else { return false };
         let Some((_, length)) = self.source.quote(close) else { return false };
         self.source.byte(self.source.gap(close + length).next) == Some(b':')
     }
@@ -875,7 +885,7 @@ impl Parser<'_> {
     /// missing.
     fn is_quoted_key(&self, at: usize, strictness: Strictness) -> bool {
         let may_be_cut = strictness == Strictness::MayBeCut;
-        let Some(close) = self.closing_quote(at) else {
+        let Some(close) = self.source.closing_quote(at) else {
             return may_be_cut && self.words_end(at + 1) == self.source.len();
         };
         let Some((_, length)) = self.source.quote(close) else { return false };
@@ -892,14 +902,16 @@ impl Parser<'_> {
 
     /// Whether a quoted name stands at `at` with nothing but the end of the object after it.
     fn is_last_name(&self, at: usize) -> bool {
-        let Some(close) = self.closing_quote(at) else { return false };
+        let Some(close) = self.source.closing_quote(at) else { return false };
         let Some((_, length)) = self.source.quote(close) else { return false };
         self.source.byte(self.source.gap(close + length).next) == Some(b'}')
     }
 
     /// Whether two quoted strings stand at `at`: a key and a value that miss their colon.
     pub(super) fn is_pair(&self, at: usize) -> bool {
-        let Some(close) = self.source.quote(at).and_then(|_| self.closing_quote(at)) else { return false };
+        let Some(close) = self.source.quote(at).and_then(|_| self.source.closing_quote(at)) else {
+            return false;
+        };
         let Some((_, length)) = self.source.quote(close) else { return false };
         self.source.quote(self.source.gap(close + length).next).is_some()
     }
@@ -920,22 +932,6 @@ impl Parser<'_> {
             }
     }
 
-    /// The place of the quote that closes the one at `at`, by quotes alone.
-    pub(super) fn closing_quote(&self, at: usize) -> Option<usize> {
-        let (open, length) = self.source.quote(at)?;
-        let mut at = at + length;
-        loop {
-            match self.source.byte(at)? {
-                b'\\' => at += 2,
-                b'"' | b'\'' | b'`' | b'<' | 0xC2 | 0xE2 | 0xEF => match self.source.quote(at) {
-                    Some((quote, _)) if open.is_closed_by(quote) => return Some(at),
-                    _ => at += 1,
-                },
-                _ => at += 1,
-            }
-        }
-    }
-
     /// Whether an element of an array may begin at `at`, or the array may end there.
     fn is_element(&self, at: usize) -> bool {
         let next = self.source.gap(at).next;
@@ -947,7 +943,7 @@ impl Parser<'_> {
 
     /// Whether a quoted element stands at `at`, with a comma or the end of the array after it.
     fn is_quoted_element(&self, at: usize) -> bool {
-        let Some(close) = self.closing_quote(at) else { return false };
+        let Some(close) = self.source.closing_quote(at) else { return false };
         let Some((_, length)) = self.source.quote(close) else { return false };
         matches!(self.source.byte(self.source.gap(close + length).next), Some(b',' | b']') | None)
     }
