@@ -39,6 +39,7 @@
 //! # The doors
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
+//! - [`aggregator`]: deltas and messages of any wrapping → call records and increments to hand on to a client.
 //! - [`loose`]: fragments as other accumulators hand them on.
 //! - [`extract`]: a finished reply → its calls, wherever the model put them.
 //! - [`prompt`]: a system prompt that teaches a dialect, and past calls written in it.
