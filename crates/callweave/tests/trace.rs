@@ -233,6 +233,7 @@ fn a_failing_subscriber_changes_nothing() {
         let items: Vec<Result<Item, _>> = process_stream(&agent(), chunks()).expect("known").collect();
         (process(&agent(), &answer()), now(process_async(&agent(), &answer())), items)
     };
+    let alone = spans::alone();
     let expected = results();
     let guard = tracing_subscriber::registry().with(Failing).set_default();
     assert_eq!(results(), expected);
@@ -240,6 +241,7 @@ fn a_failing_subscriber_changes_nothing() {
     let guard = tracing_subscriber::registry().with(FailingLater).set_default();
     assert_eq!(results(), expected);
     drop(guard);
+    drop(alone);
     let (again, spans) = recorded(results);
     assert_eq!((again, spans.len()), (expected, 3));
 }
