@@ -256,8 +256,8 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::frames;
-    use super::super::{Framer, Framing};
+    use super::super::Framing;
+    use super::super::testing;
     use super::*;
 
     fn message(headers: &[u8], payload: &[u8]) -> Vec<u8> {
@@ -281,13 +281,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> (Vec<String>, Result<()>) {
-        let framer = || Framer::new(Framing::AwsEventStream, Limits { frame: 1000, ..Limits::default() });
-        let whole = frames(framer(), &[bytes]);
-        for cut in 0..=bytes.len() {
-            assert_eq!(frames(framer(), &[&bytes[..cut], &bytes[cut..]]), whole, "cut at {cut}");
-        }
-        assert_eq!(frames(framer(), &bytes.chunks(1).collect::<Vec<_>>()), whole, "bytewise");
-        whole
+        testing::read(Framing::AwsEventStream, bytes, Limits { frame: 1000, ..Limits::default() })
     }
 
     fn error(bytes: &[u8]) -> String {

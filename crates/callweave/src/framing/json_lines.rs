@@ -101,19 +101,12 @@ impl JsonLines {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::frames;
-    use super::super::{Frame, Framer, Framing};
+    use super::super::testing;
+    use super::super::{Frame, Framing};
     use super::*;
 
     fn read(input: &str, limits: Limits) -> (Vec<String>, Result<()>) {
-        let bytes = input.as_bytes();
-        let framer = || Framer::new(Framing::JsonLines, limits);
-        let whole = frames(framer(), &[bytes]);
-        for cut in 0..=bytes.len() {
-            assert_eq!(frames(framer(), &[&bytes[..cut], &bytes[cut..]]), whole, "{input:?} cut at {cut}");
-        }
-        assert_eq!(frames(framer(), &bytes.chunks(1).collect::<Vec<_>>()), whole, "{input:?} bytewise");
-        whole
+        testing::read(Framing::JsonLines, input.as_bytes(), limits)
     }
 
     #[test]

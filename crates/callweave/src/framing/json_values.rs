@@ -249,8 +249,8 @@ impl Nesting {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::frames;
-    use super::super::{Framer, Framing};
+    use super::super::Framing;
+    use super::super::testing;
     use super::*;
 
     fn read(input: &str) -> Vec<String> {
@@ -260,13 +260,7 @@ mod tests {
     }
 
     fn read_within(bytes: &[u8], limits: Limits) -> (Vec<String>, Result<()>) {
-        let framer = || Framer::new(Framing::JsonValues, limits);
-        let whole = frames(framer(), &[bytes]);
-        for cut in 0..=bytes.len() {
-            assert_eq!(frames(framer(), &[&bytes[..cut], &bytes[cut..]]), whole, "cut at {cut}");
-        }
-        assert_eq!(frames(framer(), &bytes.chunks(1).collect::<Vec<_>>()), whole, "bytewise");
-        whole
+        testing::read(Framing::JsonValues, bytes, limits)
     }
 
     #[test]

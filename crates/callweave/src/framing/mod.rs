@@ -342,6 +342,18 @@ mod testing {
         let result = result.and_then(|()| framer.finish(&mut sink));
         (seen, result)
     }
+
+    /// The frames of the whole input, after checking that every single cut gives the same.
+    pub(super) fn read(framing: Framing, bytes: &[u8], limits: Limits) -> (Vec<String>, Result<()>) {
+        let input = String::from_utf8_lossy(bytes);
+        let framer = || Framer::new(framing, limits);
+        let whole = frames(framer(), &[bytes]);
+        for cut in 0..=bytes.len() {
+            assert_eq!(frames(framer(), &[&bytes[..cut], &bytes[cut..]]), whole, "{input:?} cut at {cut}");
+        }
+        assert_eq!(frames(framer(), &bytes.chunks(1).collect::<Vec<_>>()), whole, "{input:?} bytewise");
+        whole
+    }
 }
 
 #[cfg(test)]

@@ -297,8 +297,8 @@ fn line_length(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::frames;
-    use super::super::{Framer, Framing};
+    use super::super::Framing;
+    use super::super::testing;
     use super::*;
     use crate::ErrorKind;
 
@@ -308,14 +308,7 @@ mod tests {
     }
 
     fn read_within(input: &str, limits: Limits) -> (Vec<String>, Result<()>) {
-        let bytes = input.as_bytes();
-        let framer = || Framer::new(Framing::Sse, limits);
-        let whole = frames(framer(), &[bytes]);
-        for cut in 0..=bytes.len() {
-            assert_eq!(frames(framer(), &[&bytes[..cut], &bytes[cut..]]), whole, "{input:?} cut at {cut}");
-        }
-        assert_eq!(frames(framer(), &bytes.chunks(1).collect::<Vec<_>>()), whole, "{input:?} bytewise");
-        whole
+        testing::read(Framing::Sse, input.as_bytes(), limits)
     }
 
     #[test]
