@@ -102,7 +102,13 @@ fn score(file: &str, worst: (f64, f64)) {
         }
         if row.counts() {
             let difference = row.difference(&row.extract());
-            board.add(row, difference, aside::reason(row));
+            let aside = aside::reason(row);
+            assert!(
+                difference.is_some() || aside.is_none(),
+                "row {} agrees and need not be set aside",
+                row.number
+            );
+            board.add(row, difference, aside);
         }
     }
     println!("{board}");
@@ -113,7 +119,7 @@ fn score(file: &str, worst: (f64, f64)) {
 
 #[test]
 fn rows_with_calls() {
-    score("dialects.jsonl", (0.86, 0.99));
+    score("dialects.jsonl", (0.87, 0.99));
 }
 
 #[test]

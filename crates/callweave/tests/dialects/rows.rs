@@ -71,10 +71,15 @@ impl Row {
         let notes = self.text("notes").unwrap_or_default();
         let mut differences = Vec::new();
         if let Some(calls) = self.value["expected_calls"].as_array() {
-            if calls.len() != found.calls.len() {
-                differences.push(format!("{} calls instead of {}", found.calls.len(), calls.len()));
+            // Other parsers have no mark for a call that was cut: they show it, or they show nothing.
+            let mut found: Vec<_> = found.calls.iter().collect();
+            if calls.len() < found.len() {
+                found.retain(|call| !call.incomplete);
             }
-            for (expected, call) in calls.iter().zip(&found.calls) {
+            if calls.len() != found.len() {
+                differences.push(format!("{} calls instead of {}", found.len(), calls.len()));
+            }
+            for (expected, call) in calls.iter().zip(found) {
                 let is_same_name = expected["name"].as_str() == Some(&call.name);
                 let is_same_id = expected["id"].as_str().is_none_or(|id| call.id.as_deref() == Some(id));
                 if !is_same_name || !is_same_id || !same_arguments(&expected["arguments"], &call.arguments) {

@@ -122,7 +122,7 @@ impl Reader {
             return Token::Markup(space);
         }
         if text.is_empty() {
-            return if context.is_last { self.finish(0, self.completion(), context) } else { Token::More };
+            return if context.is_last { self.finish(0, Completion::Cut, context) } else { Token::More };
         }
         match tag_at(text, &body.prefix, context.is_last) {
             Tag::More => Token::More,
@@ -195,10 +195,6 @@ impl Reader {
             (Kind::List, _) => out.push(']'),
             (Kind::Leaf, _) => {}
         }
-    }
-
-    fn completion(&self) -> Completion {
-        if self.stack.len() > 1 { Completion::Cut } else { Completion::Whole }
     }
 
     fn finish(&mut self, len: usize, completion: Completion, context: &mut Context<'_>) -> Token {

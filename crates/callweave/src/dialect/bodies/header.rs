@@ -205,10 +205,13 @@ impl Reader {
         }
         match context.form.closers.starting(text, context.is_last) {
             Found::Perhaps(_) => return Token::More,
-            Found::Marker { .. } => return self.empty(context),
-            Found::Nothing if text.is_empty() => {
-                return if context.is_last { self.empty(context) } else { Token::More };
+            Found::Marker { .. } => return self.empty(Completion::Whole, context),
+            Found::Nothing if text.is_empty() && context.is_last => {
+                // Where nothing is to come after the name, nothing is missing.
+                let is_whole = context.form.form.close.is_empty();
+                return self.empty(if is_whole { Completion::Whole } else { Completion::Cut }, context);
             }
+            Found::Nothing if text.is_empty() => return Token::More,
             Found::Nothing => {}
         }
         self.at = At::Argument;
@@ -216,8 +219,8 @@ impl Reader {
     }
 
     /// A call without arguments.
-    fn empty(&mut self, context: &mut Context<'_>) -> Token {
-        self.at = At::Over(Completion::Whole);
+    fn empty(&mut self, completion: Completion, context: &mut Context<'_>) -> Token {
+        self.at = At::Over(completion);
         context.scratch.clear();
         context.scratch.push_str("{}");
         Token::Converted(0)

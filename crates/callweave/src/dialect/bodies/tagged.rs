@@ -288,7 +288,7 @@ impl Reader {
             None => return Token::More,
         }
         if text.is_empty() {
-            return if context.is_last { self.finish(context, 0, Completion::Whole) } else { Token::More };
+            return if context.is_last { self.finish(context, 0, Completion::Cut) } else { Token::More };
         }
         match frame.inside.starting(text, context.is_last) {
             Found::Perhaps(_) => Token::More,

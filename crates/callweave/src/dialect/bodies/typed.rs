@@ -116,7 +116,14 @@ pub(super) fn convert(text: &str, types: Types, out: &mut String) {
         "null" | "None" if allows(Types::NULL) => out.push_str("null"),
         "true" | "True" | "TRUE" if allows(Types::BOOLEAN) => out.push_str("true"),
         "false" | "False" | "FALSE" if allows(Types::BOOLEAN) => out.push_str("false"),
-        _ if word.starts_with(['{', '[']) && allows(container(word)) => literal_into(word, out),
+        _ if word.starts_with(['{', '[']) && allows(container(word)) => {
+            literal_into(word, out);
+            // Python's set becomes a list only where a list is wanted.
+            let is_set = word.starts_with('{') && out[begin..].starts_with('[');
+            if is_set && (types.allows_string() || !allows(Types::ARRAY)) {
+                out.truncate(begin);
+            }
+        }
         _ if allows(Types::NUMBER)
             && word.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) =>
         {

@@ -1,10 +1,15 @@
 use super::super::spec::{Body, Dialect, Form, Tagged};
 
 pub(super) fn dialect() -> Dialect {
+    let form = |prefix: &str| {
+        let (open, close) = (format!("<{prefix}function_calls>"), format!("</{prefix}function_calls>"));
+        Form::new(Body::Tagged(Tagged::invoke(prefix))).shared().between(&open, &close)
+    };
     Dialect::new("anthropic")
         .models(["claude"])
         .thoughts("<think>", "</think>")
-        .form(Form::new(Body::Tagged(Tagged::invoke(""))).shared().between("<function_calls>", "</function_calls>"))
+        .form(form(""))
+        .form(form("antml:"))
         .example(
             "<function_calls>\n<invoke name=\"get_weather\">\n<parameter name=\"city\">Oslo</parameter>\n\
              </invoke>\n</function_calls>",
