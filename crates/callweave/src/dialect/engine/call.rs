@@ -1,0 +1,136 @@
+//! A certain call, and what follows it.
+
+use super::super::bodies::{After, Reader, Token};
+use super::super::markers::Found;
+use super::super::plan::{Meaning, Opener, Plan};
+use super::super::spec::Body;
+use super::prose::Place;
+use super::{Run, State, Step};
+use crate::event::{Completion, EventSink, NoticeCode};
+
+impl Run {
+    /// Shows a token of a certain call.
+    #[inline]
+    pub(super) fn show(&mut self, token: Token, form: usize, text: &str, sink: &mut EventSink<'_>) -> Step {
+        match token {
+            Token::Argument(len) => {
+                self.emitter.argument(&text[..len], len, sink);
+                return Step::Took(len);
+            }
+            Token::Converted(len) => {
+                self.emitter.argument(&self.scratch, len, sink);
+                return Step::Took(len);
+            }
+            Token::More => return Step::Wait,
+            Token::Markup(len) => {
+                self.has_fence |= text[..len].starts_with("```");
+                self.emitter.markup(&text[..len], sink);
+                return Step::Took(len);
+            }
+            Token::Id(len) => {
+                self.emitter.identity(&self.id, len, sink);
+                return Step::Took(len);
+            }
+            Token::End(completion) => {
+                self.end_call(completion, sink);
+                let State::Call { form, reader } =
+                    std::mem::replace(&mut self.state, State::Prose(Place::Text))
+                else {
+                    return Step::Wait;
+                };
+                self.open((0, 0), None, form, reader, Place::Text);
+            }
+            Token::Odd(detail) => {
+                self.was_odd = true;
+                self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
+            }
+            Token::Done | Token::Name(_) | Token::Fail => {
+                if token != Token::Done {
+                    let detail = "a call is damaged beyond reading";
+                    self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
+                }
+                self.end_call(Completion::Cut, sink);
+                self.state = State::After { form, is_closed: false };
+                self.open_gap(false);
+            }
+        }
+        Step::Took(0)
+    }
+
+    fn end_call(&mut self, completion: Completion, sink: &mut EventSink<'_>) {
+        if completion == Completion::Cut && !self.was_odd {
+            self.emitter.notice(NoticeCode::IncompleteArguments, "a call is cut in its arguments", sink);
+        }
+        self.emitter.end(completion, sink);
+    }
+
+    /// Right after a body: closers, separators, and further bodies under the same opener.
+    pub(super) fn after(
+        &mut self,
+        plan: &Plan,
+        form: usize,
+        is_closed: bool,
+        text: &str,
+        is_last: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Step {
+        let compiled = &plan.forms[form];
+        let space = self.gap(text);
+        let rest = &text[space..];
+        if rest.is_empty() && !is_last {
+            self.gap_seen = space;
+            return Step::Wait;
+        }
+        if self.has_fence && rest.len() < 3 && "```".starts_with(rest) && !is_last {
+            return Step::Wait;
+        }
+        if self.has_fence && rest.starts_with("```") {
+            self.has_fence = false;
+            self.emitter.markup(&text[..space + 3], sink);
+            self.gap_seen = 0;
+            return Step::Took(space + 3);
+        }
+        let live = plan.live(self.dialect);
+        let opens = match live.text.starting(rest, is_last) {
+            Found::Perhaps(_) => return Step::Wait,
+            Found::Marker { len, meaning: Meaning::Open(_), .. } => len,
+            _ => 0,
+        };
+        match compiled.after.starting(rest, is_last) {
+            Found::Perhaps(_) => return Step::Wait,
+            Found::Marker { len, meaning, .. } if len >= opens && !(is_closed && is_fence(rest)) => {
+                self.emitter.markup(&text[..space + len], sink);
+                self.gap_seen = 0;
+                self.state = State::After { form, is_closed: is_closed || meaning == After::Close };
+                return Step::Took(space + len);
+            }
+            _ => {}
+        }
+        let goes_on = match compiled.form.body {
+            Body::Json(_) => rest.starts_with('{') || rest.starts_with('['),
+            _ => false,
+        };
+        let is_own = |opener: &Opener| opener.forms.iter().position(|other| other.form == form);
+        let own = live.openers.iter().enumerate().find_map(|(at, opener)| Some((at, is_own(opener)?)));
+        if goes_on && let Some((opener, turn)) = own {
+            self.open((space, 0), Some((opener, turn)), form, Reader::new(&compiled.form), Place::Text);
+            return Step::Took(0);
+        }
+        self.has_fence = false;
+        self.state = State::Prose(Place::Text);
+        self.open_gap(false);
+        Step::Took(0)
+    }
+
+    pub(super) fn flag_unknown(&mut self, sink: &mut EventSink<'_>) {
+        if !self.tools.is_empty() && !self.tools.contains(&self.name) {
+            let detail = format!("the tool {:?} was not declared", self.name);
+            self.emitter.notice(NoticeCode::UnknownTool, detail, sink);
+        }
+    }
+}
+
+/// Whether `text` begins with a fence: the same marker opens and closes, so one too many opens again.
+fn is_fence(text: &str) -> bool {
+    text.starts_with("```") || text.starts_with("~~~")
+}

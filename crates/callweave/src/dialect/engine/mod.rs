@@ -1,0 +1,232 @@
+//! The state machine that all dialects share.
+//!
+//! Text is looked at from a cursor; what has been accounted for is never seen again, and what may still
+//! change its meaning (the beginning of a marker, a call that is not certain yet) stays in front of the
+//! cursor. A call is certain once its name is known; until then its tokens are kept in a log, and if it
+//! turns out to be none, the text comes back as text.
+
+mod call;
+mod opening;
+mod prose;
+
+use std::sync::Arc;
+
+use self::opening::{Entry, Opening, Vain};
+use self::prose::Place;
+use super::bodies::{Context, Reader, Token};
+use super::emit::Emitter;
+use super::matcher::{Matched, Matcher};
+use super::plan::Plan;
+use super::spec::{Body, Start};
+use super::tools::Tools;
+use crate::event::{CallKind, Completion, EventSink, NoticeCode};
+
+/// The state of reading one text stream.
+#[derive(Debug)]
+pub(super) struct Engine {
+    plan: Arc<Plan>,
+    run: Run,
+}
+
+#[derive(Debug)]
+struct Run {
+    state: State,
+    emitter: Emitter,
+    tools: Arc<Tools>,
+    /// The dialect that the text has settled on, where it had to decide.
+    dialect: Option<usize>,
+    /// Whether only white space has come since the last piece of markup.
+    is_gap: bool,
+    /// Whether white space in the gap is never text.
+    is_frame: bool,
+    /// How much of the gap was seen to be white space.
+    gap_seen: usize,
+    has_text: bool,
+    /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
+    lead: Option<String>,
+    /// What the visible text is shown behind.
+    continues: String,
+    has_fence: bool,
+    was_odd: bool,
+    vain: Vain,
+    log: Vec<Entry>,
+    name: String,
+    id: String,
+    scratch: String,
+    complaint: Option<String>,
+}
+
+#[derive(Debug)]
+enum State {
+    Prose(Place),
+    /// In the header of a message, or perhaps in one that the prompt began.
+    Header {
+        is_given: bool,
+    },
+    /// A call that is not certain yet.
+    Opening(Opening),
+    /// A certain call.
+    Call {
+        form: usize,
+        reader: Reader,
+    },
+    /// Right after a body of this form; whether a closer has come.
+    After {
+        form: usize,
+        is_closed: bool,
+    },
+}
+
+/// What a step did.
+enum Step {
+    /// It accounted for this many bytes, or changed the state.
+    Took(usize),
+    /// It accounted for this many bytes, which were all, and nothing is pending.
+    Rest(usize),
+    /// It needs more text.
+    Wait,
+}
+
+impl Engine {
+    pub(super) fn new(plan: Arc<Plan>, tools: Arc<Tools>, start: Option<Start>, choice: u32) -> Self {
+        let live = plan.live(None);
+        let only = match &*plan.dialects {
+            [only] => Some(only),
+            _ => None,
+        };
+        let default = only.map_or(Start::Text, |only| only.starts_in);
+        let begins_in_header =
+            live.messages.as_ref().is_some_and(|messages| messages.grammar.begins_with.is_some());
+        let state = match start.unwrap_or(default) {
+            Start::Reasoning if !live.thoughts.is_empty() => State::Prose(Place::Thought(0)),
+            _ if begins_in_header && only.is_some() => State::Header { is_given: true },
+            _ => State::Prose(Place::Text),
+        };
+        let may_be_thought = start.is_none() && !live.thoughts.is_empty();
+        let run = Run {
+            state,
+            emitter: Emitter::new(choice),
+            tools,
+            dialect: None,
+            is_gap: true,
+            is_frame: false,
+            gap_seen: 0,
+            has_text: false,
+            vain: Vain::default(),
+            lead: may_be_thought.then(String::new),
+            continues: only.map_or_else(String::new, |only| only.continues.clone()),
+            has_fence: false,
+            was_odd: false,
+            log: Vec::new(),
+            name: String::new(),
+            id: String::new(),
+            scratch: String::new(),
+            complaint: None,
+        };
+        Self { plan, run }
+    }
+
+    /// Reads `text`, which begins where the last call stopped, and tells how much of it is accounted
+    /// for. With `is_last` no more will come, and all of it is.
+    #[inline]
+    pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
+        let mut at = 0;
+        loop {
+            match self.run.step(&self.plan, &text[at..], is_last, sink) {
+                Step::Took(taken) => at += taken,
+                Step::Rest(taken) => return at + taken,
+                Step::Wait => return at,
+            }
+        }
+    }
+
+    /// Shows calls that a matcher found in the whole text; what stands between them is read as usual.
+    pub(super) fn read_around(&mut self, text: &str, calls: &[Matched], sink: &mut EventSink<'_>) {
+        let mut at = 0;
+        for call in calls {
+            self.read(&text[at..call.start], true, sink);
+            let run = &mut self.run;
+            run.name.clone_from(&call.name);
+            run.emitter.call(&call.name, "", CallKind::Function, 0, sink);
+            run.flag_unknown(sink);
+            let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
+            run.emitter.argument(arguments, call.end - call.start, sink);
+            run.emitter.end(Completion::Whole, sink);
+            run.state = State::Prose(Place::Text);
+            run.open_gap(false);
+            at = call.end;
+        }
+        self.read(&text[at..], true, sink);
+    }
+
+    /// Tells of a matcher that failed.
+    pub(super) fn complain(&mut self, detail: String, sink: &mut EventSink<'_>) {
+        self.run.emitter.notice(NoticeCode::Matcher, detail, sink);
+    }
+
+    /// The matchers that are to be given the whole text.
+    pub(super) fn whole_text_matchers(&self) -> impl Iterator<Item = &Matcher> {
+        self.plan.forms.iter().filter_map(|compiled| match &compiled.form.body {
+            Body::Matched(matcher) if compiled.form.open.is_empty() => Some(matcher),
+            _ => None,
+        })
+    }
+
+    /// Ends what is open. All text must have been read as the last.
+    pub(super) fn finish(&mut self, sink: &mut EventSink<'_>) {
+        self.run.emitter.end(Completion::Whole, sink);
+    }
+
+    /// The dialect that the text has settled on.
+    pub(super) fn dialect(&self) -> Option<&str> {
+        let index = if self.plan.is_auto() { self.run.dialect? } else { 0 };
+        self.plan.dialects.get(index).map(|dialect| dialect.name.as_str())
+    }
+}
+
+impl Run {
+    #[inline]
+    fn step(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
+        match &mut self.state {
+            State::Call { form, reader } => {
+                let form = *form;
+                let mut context = Context {
+                    form: &plan.forms[form],
+                    tools: &self.tools,
+                    name: &mut self.name,
+                    id: &mut self.id,
+                    scratch: &mut self.scratch,
+                    complaint: &mut self.complaint,
+                    is_last,
+                };
+                let token = reader.next(text, &mut context);
+                // The common case of a long argument: no second look at what is exhausted.
+                let is_through = |len: usize| len == text.len() && !is_last && reader.is_in_argument();
+                match token {
+                    Token::Argument(len) if is_through(len) => {
+                        self.emitter.argument(text, len, sink);
+                        Step::Rest(len)
+                    }
+                    Token::Converted(len) if is_through(len) => {
+                        self.emitter.argument(&self.scratch, len, sink);
+                        Step::Rest(len)
+                    }
+                    token => self.show(token, form, text, sink),
+                }
+            }
+            State::Prose(place) => {
+                let place = *place;
+                self.prose(plan, place, text, is_last, sink)
+            }
+            State::Header { is_given } => {
+                let is_given = *is_given;
+                self.header(plan, is_given, text, is_last, sink)
+            }
+            State::Opening(_) => self.opening(plan, text, is_last, sink),
+            State::After { form, is_closed } => {
+                let (form, is_closed) = (*form, *is_closed);
+                self.after(plan, form, is_closed, text, is_last, sink)
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! A call that is not certain yet: its tokens are kept, and shown once its name is known.
+
+use super::super::bodies::{Compiled, Context, Reader, Token};
+use super::super::plan::Plan;
+use super::prose::Place;
+use super::{Run, State, Step};
+use crate::event::{CallKind, EventSink, NoticeCode, Span};
+
+#[derive(Debug)]
+pub(super) struct Opening {
+    /// How long the white space before the opener is, and the opener.
+    before: (usize, usize),
+    /// Where the body begins.
+    pub(super) start: usize,
+    /// How far the reader has come from there.
+    at: usize,
+    /// Which of the live openers, and which of its forms; none for a further call of the same body.
+    opener: Option<(usize, usize)>,
+    form: usize,
+    reader: Reader,
+    /// Where it stands.
+    place: Place,
+    has_name: bool,
+    /// How many bytes of arguments are in the log.
+    arguments: usize,
+}
+
+/// A token that is kept until the call is certain.
+#[derive(Debug)]
+pub(super) enum Entry {
+    Markup(usize),
+    Name(usize),
+    Id(usize),
+    Argument(usize),
+    Converted(usize, String),
+}
+
+/// Bare bodies that were read in vain. Inside one, the next is tried; how often must be bounded, or deep
+/// nesting would be read over and over.
+#[derive(Debug, Default)]
+pub(super) struct Vain {
+    from: u64,
+    until: u64,
+    bytes: u64,
+}
+
+impl Vain {
+    /// How many times over a text may be read.
+    const TIMES: u64 = 64;
+
+    fn add(&mut self, from: u64, until: u64) {
+        if from >= self.until {
+            *self = Self { from, until, bytes: 0 };
+        }
+        self.until = self.until.max(until);
+        self.bytes += until - from;
+    }
+
+    pub(super) fn is_enough_at(&self, offset: u64) -> bool {
+        offset < self.until && self.bytes > Self::TIMES * (self.until - self.from)
+    }
+}
+
+impl Run {
+    pub(super) fn open(
+        &mut self,
+        before: (usize, usize),
+        opener: Option<(usize, usize)>,
+        form: usize,
+        reader: Reader,
+        place: Place,
+    ) {
+        self.log.clear();
+        self.id.clear();
+        let start = before.0 + before.1;
+        let (at, has_name, arguments) = (0, false, 0);
+        self.state =
+            State::Opening(Opening { before, start, at, opener, form, reader, place, has_name, arguments });
+    }
+
+    pub(super) fn opening(
+        &mut self,
+        plan: &Plan,
+        text: &str,
+        is_last: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Step {
+        let State::Opening(opening) = &mut self.state else { return Step::Wait };
+        let compiled = &plan.forms[opening.form];
+        loop {
+            let from = opening.start + opening.at;
+            let mut context = Context {
+                form: compiled,
+                tools: &self.tools,
+                name: &mut self.name,
+                id: &mut self.id,
+                scratch: &mut self.scratch,
+                complaint: &mut self.complaint,
+                is_last,
+            };
+            let token = opening.reader.next(&text[from..], &mut context);
+            let len = match token {
+                Token::More => return Step::Wait,
+                Token::Markup(len) => {
+                    if text[from..].starts_with("```") {
+                        self.has_fence = true;
+                    }
+                    self.log.push(Entry::Markup(len));
+                    len
+                }
+                Token::Name(len) => {
+                    opening.has_name = true;
+                    self.log.push(Entry::Name(len));
+                    len
+                }
+                Token::Id(len) => {
+                    self.log.push(Entry::Id(len));
+                    len
+                }
+                Token::Argument(len) => {
+                    opening.arguments += text[from..from + len].trim().len();
+                    self.log.push(Entry::Argument(len));
+                    len
+                }
+                Token::Converted(len) => {
+                    opening.arguments += self.scratch.len();
+                    self.log.push(Entry::Converted(len, self.scratch.clone()));
+                    len
+                }
+                Token::Done if opening.opener.is_none() => {
+                    // The body had no further call.
+                    let (form, len) = (opening.form, opening.at);
+                    self.emitter.markup(&text[..len], sink);
+                    self.state = State::After { form, is_closed: false };
+                    self.open_gap(false);
+                    return Step::Took(len);
+                }
+                Token::End(_) | Token::Done | Token::Fail | Token::Odd(_) => {
+                    return self.give_up(plan, text, sink);
+                }
+            };
+            opening.at += len;
+            let is_certain = opening.has_name
+                && (!compiled.is_bare() || opening.opener.is_none() || opening.arguments >= 2);
+            if is_certain {
+                let may_be_prose = compiled.is_bare() && opening.opener.is_some();
+                let is_known = self.tools.contains(&self.name);
+                let is_free = self.tools.is_empty() && !plan.is_auto();
+                if may_be_prose && !is_known && !is_free && self.has_text {
+                    return self.give_up(plan, text, sink);
+                }
+                return self.commit(compiled, text, sink);
+            }
+        }
+    }
+
+    /// What looked like a call is none: the next form is tried, or the opener becomes text.
+    fn give_up(&mut self, plan: &Plan, text: &str, sink: &mut EventSink<'_>) -> Step {
+        let State::Opening(opening) = &mut self.state else { return Step::Wait };
+        self.log.clear();
+        if let Some(complaint) = self.complaint.take() {
+            self.emitter.notice(NoticeCode::Matcher, complaint, sink);
+        }
+        let place = opening.place;
+        let Some((opener, turn)) = opening.opener else {
+            self.emitter.notice(
+                NoticeCode::MalformedCall,
+                "a list of calls goes on with something else",
+                sink,
+            );
+            self.state = State::Prose(Place::Text);
+            self.open_gap(false);
+            return Step::Took(0);
+        };
+        let opener = &plan.live(self.dialect).openers[opener];
+        let (space, len) = opening.before;
+        // Under an opener that stays open, only its own form goes on.
+        let is_first = len > 0;
+        if let Some(&candidate) = opener.forms.get(turn + 1).filter(|_| is_first) {
+            let form = candidate.form;
+            opening.opener = opening.opener.map(|(opener, turn)| (opener, turn + 1));
+            opening.start = if candidate.is_part_of_body { space } else { space + len };
+            opening.form = form;
+            opening.reader = Reader::new(&plan.forms[form].form);
+            opening.at = 0;
+            opening.has_name = false;
+            opening.arguments = 0;
+            return Step::Took(0);
+        }
+        if plan.forms[opening.form].is_bare() {
+            let start = self.emitter.offset();
+            let read = (opening.start + opening.at) as u64;
+            self.vain.add(start + space as u64, start + read);
+        }
+        let len = space + len;
+        let space = if self.is_gap { space } else { 0 };
+        self.state = State::Prose(place);
+        self.words(&text[..len], space, place, sink);
+        Step::Took(len)
+    }
+
+    /// The call is certain: everything that was kept is shown.
+    fn commit(&mut self, compiled: &Compiled, text: &str, sink: &mut EventSink<'_>) -> Step {
+        let State::Opening(opening) = std::mem::replace(&mut self.state, State::Prose(Place::Text)) else {
+            return Step::Wait;
+        };
+        self.dialect = Some(compiled.dialect);
+        self.lead = None;
+        self.settle_name();
+        self.emitter.end_reasoning(sink);
+        let (opener, body) = text.split_at(opening.start);
+        self.emitter.markup(opener, sink);
+        let log = std::mem::take(&mut self.log);
+        let mut early: Vec<(Span, &Entry, usize)> = Vec::new();
+        let mut has_begun = false;
+        let mut at = 0;
+        for entry in &log {
+            let len = match entry {
+                Entry::Markup(len) => {
+                    self.emitter.markup(&body[at..at + len], sink);
+                    *len
+                }
+                Entry::Name(len) => {
+                    self.emitter.call(&self.name, &self.id, CallKind::Function, *len, sink);
+                    has_begun = true;
+                    self.flag_unknown(sink);
+                    for &(span, entry, from) in &early {
+                        match entry {
+                            Entry::Argument(len) => {
+                                self.emitter.argument_from(span, &body[from..from + len], sink);
+                            }
+                            Entry::Converted(_, made) => self.emitter.argument_from(span, made, sink),
+                            _ => {}
+                        }
+                    }
+                    *len
+                }
+                Entry::Id(len) if has_begun => {
+                    self.emitter.identity(&self.id, *len, sink);
+                    *len
+                }
+                // The id is told with the name that follows.
+                Entry::Id(len) => {
+                    self.emitter.markup(&body[at..at + len], sink);
+                    *len
+                }
+                Entry::Argument(len) | Entry::Converted(len, _) if !has_begun => {
+                    early.push((self.emitter.advance(*len), entry, at));
+                    *len
+                }
+                Entry::Argument(len) => {
+                    self.emitter.argument(&body[at..at + len], *len, sink);
+                    *len
+                }
+                Entry::Converted(len, made) => {
+                    self.emitter.argument(made, *len, sink);
+                    *len
+                }
+            };
+            at += len;
+        }
+        drop(early);
+        self.log = log;
+        self.log.clear();
+        self.id.clear();
+        self.was_odd = false;
+        self.state = State::Call { form: opening.form, reader: opening.reader };
+        self.close_gap();
+        Step::Took(opening.start + opening.at)
+    }
+
+    /// Some models put a namespace before the name of a declared tool.
+    fn settle_name(&mut self) {
+        if !self.tools.is_empty()
+            && !self.tools.contains(&self.name)
+            && let Some((space, last)) = self.name.rsplit_once('.')
+            && self.tools.contains(last)
+        {
+            let len = space.len() + 1;
+            self.name.drain(..len);
+        }
+    }
+}
