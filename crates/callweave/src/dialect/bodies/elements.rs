@@ -103,7 +103,7 @@ impl Reader {
             return if context.is_last || text.len() > LONGEST_TAG { Token::Fail } else { Token::More };
         };
         let attribute = body.call.attribute.as_deref().unwrap_or("name");
-        let Some(name) = super::tagged::attribute_of(&text[..end], attribute) else { return Token::Fail };
+        let Some(name) = super::tags::attribute_of(&text[..end], attribute) else { return Token::Fail };
         if name.is_empty() {
             return Token::Fail;
         }

@@ -83,7 +83,7 @@ impl Reader {
             return Token::Fail;
         }
         self.at = At::HeaderEnd;
-        match super::tagged::attribute_of(header, "name") {
+        match super::tags::attribute_of(header, "name") {
             Some(name) if !name.is_empty() => {
                 context.name.clear();
                 context.name.push_str(name);

@@ -13,6 +13,7 @@ mod literal;
 mod matched;
 mod python;
 mod tagged;
+mod tags;
 mod typed;
 mod value;
 

@@ -1,0 +1,357 @@
+//! Calls with every parameter in a tag of its own, its value written raw.
+//!
+//! Values become JSON text as they come: strings are escaped piece by piece; a value whose type is not
+//! certain is held only as long as it may still be something else than a string.
+
+mod frame;
+mod value;
+
+use self::frame::Inside;
+use super::super::markers::Found;
+use super::super::spec::{Tagged, ValueTypes};
+use super::literal::Literal;
+use super::tags::{TagLen, attribute_of, tag_len, unescape_into};
+use super::value::{Progress, Value};
+use super::{Context, Token, leading_space, typed};
+use crate::event::Completion;
+use crate::json::escape_into;
+use crate::json::schema::Types;
+
+pub(in super::super) use self::frame::Frame;
+
+/// A line break that a model spelled out; between tags it is one.
+const WRITTEN_BREAK: &str = "\\n";
+
+/// Reads one call.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Reader {
+    at: At,
+    key: String,
+    types: Option<Types>,
+    kind: Kind,
+    literal: Option<Literal>,
+    value: Value,
+    /// How far a held value was looked at.
+    seen: usize,
+    /// What a held value may still become.
+    prober: typed::Prober,
+    /// The byte before the text in front, where that is part of a value; a line break at its start.
+    last: u8,
+    count: usize,
+    was_odd: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Start,
+    Header,
+    HeaderEnd {
+        closes_itself: bool,
+    },
+    Inside,
+    /// In the tag of a parameter.
+    Key,
+    KeyEnd,
+    /// Between a parameter's name and its value.
+    ValueOpen,
+    /// At the start of a value.
+    ValueStart,
+    Value,
+    Cdata,
+    /// After the value, at its closer.
+    ValueEnd,
+    /// Arguments as one JSON object.
+    Json,
+    Close,
+    Over(Completion),
+    Done,
+}
+
+/// How the value that is being read is passed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// As a string, piece by piece.
+    #[default]
+    Text,
+    /// As a literal, piece by piece.
+    Literal,
+    /// When it is complete.
+    Held,
+}
+
+impl Reader {
+    /// See [`super::Reader::is_in_argument`].
+    pub(super) fn is_in_argument(&self) -> bool {
+        self.at == At::Value && self.kind == Kind::Text
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self, text: &str, body: &Tagged, context: &mut Context<'_>) -> Token {
+        let Some(frame) = &context.form.frame else { return Token::Fail };
+        match self.at {
+            At::Value => self.read_value(text, body, frame, context),
+            At::Start => self.start(text, body, frame, context),
+            At::Header => self.header(text, body, frame, context),
+            At::HeaderEnd { closes_itself } => self.header_end(closes_itself, text, frame, context),
+            At::Inside => self.inside(text, frame, context),
+            At::Key => self.key(text, body, frame, context),
+            At::KeyEnd => self.key_end(text, body, frame),
+            At::ValueOpen => self.value_open(text, frame, context),
+            At::ValueStart => self.value_start(text, body, frame, context),
+            At::Cdata => self.cdata(text, context),
+            At::ValueEnd => self.value_end(text, frame, context),
+            At::Json => self.json(text, context),
+            At::Close => self.close(text, frame, context),
+            At::Over(completion) => {
+                self.at = At::Done;
+                Token::End(completion)
+            }
+            At::Done => Token::Done,
+        }
+    }
+
+    fn start(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
+        let space = leading_space(text);
+        if space > 0 {
+            return Token::Markup(space);
+        }
+        if text.is_empty() {
+            return if context.is_last { Token::Fail } else { Token::More };
+        }
+        match frame.call_open.starting(text, context.is_last) {
+            Found::Marker { len, .. } => {
+                self.at = At::Header;
+                Token::Markup(len)
+            }
+            Found::Perhaps(_) => Token::More,
+            Found::Nothing if body.call.open.is_empty() => {
+                self.at = At::Header;
+                self.header(text, body, frame, context)
+            }
+            Found::Nothing => Token::Fail,
+        }
+    }
+
+    /// The tag with the name.
+    fn header(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
+        let len = match tag_len(text, &frame.call_end, body.call.attribute.is_some(), context.is_last) {
+            TagLen::Known(len) => len,
+            TagLen::More => return Token::More,
+            TagLen::Never => return Token::Fail,
+        };
+        let header = &text[..len];
+        context.name.clear();
+        context.id.clear();
+        match &body.call.attribute {
+            Some(attribute) => {
+                let Some(name) = attribute_of(header, attribute) else { return Token::Fail };
+                unescape_into(name, context.name);
+            }
+            None => context.name.push_str(header.trim().trim_matches(['"', '\''])),
+        }
+        let is_name = !context.name.is_empty()
+            && !context.name.contains(['<', '>', '\n', '{', '}', '"'])
+            && (body.call.attribute.is_some() || !context.name.contains(' '));
+        if !is_name {
+            return Token::Fail;
+        }
+        // A tag that closes itself has no parameters.
+        self.at = At::HeaderEnd { closes_itself: header.trim_end().ends_with('/') };
+        self.count = 0;
+        Token::Name(len)
+    }
+
+    fn header_end(
+        &mut self,
+        closes_itself: bool,
+        text: &str,
+        frame: &Frame,
+        context: &mut Context<'_>,
+    ) -> Token {
+        self.at = if closes_itself { At::Close } else { At::Inside };
+        match frame.call_end.starting(text, true) {
+            Found::Marker { len, meaning: true, .. } if closes_itself => {
+                self.at = At::Over(Completion::Whole);
+                context.scratch.clear();
+                context.scratch.push_str("{}");
+                Token::Converted(len)
+            }
+            Found::Marker { len, meaning: true, .. } => Token::Markup(len),
+            _ => self.inside(text, frame, context),
+        }
+    }
+
+    /// Between parameters.
+    fn inside(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+        self.at = At::Inside;
+        match frame_space(text, context.is_last) {
+            Some(0) => {}
+            Some(space) => return Token::Markup(space),
+            None => return Token::More,
+        }
+        if text.is_empty() {
+            return if context.is_last { self.finish(context, 0, Completion::Cut) } else { Token::More };
+        }
+        match frame.inside.starting(text, context.is_last) {
+            Found::Perhaps(_) => Token::More,
+            Found::Marker { len, meaning: Inside::Parameter, .. } => {
+                self.at = At::Key;
+                Token::Markup(len)
+            }
+            // A closer too many.
+            Found::Marker { len, meaning: Inside::ValueClose, .. } => Token::Markup(len),
+            Found::Marker { len, meaning: Inside::CallClose, .. } => {
+                self.finish(context, len, Completion::Whole)
+            }
+            Found::Marker { meaning: Inside::Outside | Inside::Cdata, .. } => {
+                self.finish(context, 0, Completion::Whole)
+            }
+            Found::Nothing if text.starts_with('{') && self.count == 0 && !self.was_odd => {
+                self.at = At::Json;
+                self.json(text, context)
+            }
+            Found::Nothing if !self.was_odd => {
+                self.was_odd = true;
+                Token::Odd("text stands between the parameters of a call")
+            }
+            Found::Nothing => {
+                let first = text.chars().next().map_or(0, char::len_utf8);
+                match frame.inside.find(&text[first..], context.is_last) {
+                    Found::Marker { at, .. } | Found::Perhaps(at) => Token::Markup(first + at),
+                    Found::Nothing => Token::Markup(text.len()),
+                }
+            }
+        }
+    }
+
+    /// The tag of a parameter.
+    fn key(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
+        let is_quoted = body.parameter.attribute.is_some();
+        let len = match tag_len(text, &frame.parameter_end, is_quoted, context.is_last) {
+            TagLen::Known(len) => len,
+            TagLen::More => return Token::More,
+            TagLen::Never => {
+                // Whatever follows is no parameter.
+                self.at = At::Inside;
+                self.was_odd = true;
+                return Token::Odd("a parameter has no name");
+            }
+        };
+        let header = &text[..len];
+        self.key.clear();
+        match &body.parameter.attribute {
+            Some(attribute) => {
+                let name = attribute_of(header, attribute).unwrap_or(header.trim());
+                unescape_into(name, &mut self.key);
+            }
+            None => self.key.push_str(header.trim().trim_matches(['"', '\''])),
+        }
+        self.types = match &body.types {
+            ValueTypes::Schema => None,
+            ValueTypes::IsString(attribute) => match attribute_of(header, attribute) {
+                Some("true") => Some(Types::STRING),
+                _ => None,
+            },
+            ValueTypes::Named(attribute) => attribute_of(header, attribute).map(Types::named),
+        };
+        self.at = At::KeyEnd;
+        if body.value_open.is_empty() { self.name_key(len, context) } else { Token::Markup(len) }
+    }
+
+    /// Writes the parameter's name.
+    fn name_key(&mut self, len: usize, context: &mut Context<'_>) -> Token {
+        context.scratch.clear();
+        context.scratch.push_str(if self.count == 0 { "{\"" } else { ", \"" });
+        escape_into(&self.key, context.scratch);
+        context.scratch.push_str("\": ");
+        self.count += 1;
+        Token::Converted(len)
+    }
+
+    fn key_end(&mut self, text: &str, body: &Tagged, frame: &Frame) -> Token {
+        self.at = if body.value_open.is_empty() { At::ValueStart } else { At::ValueOpen };
+        match frame.parameter_end.starting(text, true) {
+            Found::Marker { len, .. } => Token::Markup(len),
+            _ => Token::Markup(0),
+        }
+    }
+
+    fn value_open(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+        match frame_space(text, context.is_last) {
+            Some(0) => {}
+            Some(space) => return Token::Markup(space),
+            None => return Token::More,
+        }
+        match frame.value_open.starting(text, context.is_last) {
+            Found::Marker { len, .. } => {
+                self.at = At::ValueStart;
+                self.name_key(len, context)
+            }
+            Found::Perhaps(_) => Token::More,
+            // A name without a value is no parameter.
+            Found::Nothing => self.inside(text, frame, context),
+        }
+    }
+
+    /// Arguments as one JSON object in place of parameters.
+    fn json(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
+        match progress {
+            Progress::Odd => return Token::Odd("the arguments are not JSON"),
+            Progress::Open => {}
+            Progress::Complete => self.at = At::Close,
+            Progress::Cut => self.at = At::Over(Completion::Cut),
+        }
+        if taken > 0 {
+            return Token::Argument(taken);
+        }
+        if self.at != At::Json {
+            return Token::Markup(0);
+        }
+        if !context.is_last {
+            return Token::More;
+        }
+        self.at = At::Over(if self.value.finish() { Completion::Whole } else { Completion::Cut });
+        Token::Markup(0)
+    }
+
+    /// After JSON arguments: the closer of the call.
+    fn close(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+        let space = leading_space(text);
+        if space > 0 {
+            return Token::Markup(space);
+        }
+        self.at = At::Over(Completion::Whole);
+        match frame.inside.starting(text, context.is_last) {
+            Found::Perhaps(_) => {
+                self.at = At::Close;
+                Token::More
+            }
+            Found::Marker { len, meaning: Inside::CallClose, .. } => Token::Markup(len),
+            _ if text.is_empty() && !context.is_last => {
+                self.at = At::Close;
+                Token::More
+            }
+            _ => Token::Markup(0),
+        }
+    }
+
+    /// Ends the arguments with a closer of `len` bytes.
+    fn finish(&mut self, context: &mut Context<'_>, len: usize, completion: Completion) -> Token {
+        context.scratch.clear();
+        context.scratch.push_str(if self.count == 0 { "{}" } else { "}" });
+        self.at = At::Over(completion);
+        Token::Converted(len)
+    }
+}
+
+/// How many bytes of white space stand between tags. Nothing: more text is needed.
+fn frame_space(text: &str, is_last: bool) -> Option<usize> {
+    let space = leading_space(text);
+    let rest = &text[space..];
+    if rest.starts_with(WRITTEN_BREAK) {
+        return Some(space + WRITTEN_BREAK.len());
+    }
+    if rest == "\\" && space == 0 && !is_last { None } else { Some(space) }
+}

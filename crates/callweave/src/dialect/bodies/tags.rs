@@ -1,0 +1,88 @@
+//! The headers of tags: how long they are, and what their attributes say.
+
+use super::super::markers::{Found, Markers};
+use super::head;
+
+/// Headers of tags are not longer than this.
+const LONGEST_HEADER: usize = 512;
+
+/// How long the header of a tag is.
+pub(super) enum TagLen {
+    Known(usize),
+    More,
+    /// It has no end, or none near enough.
+    Never,
+}
+
+/// The length of a tag's header: up to its end, which does not count inside quotes.
+pub(super) fn tag_len<M: Copy>(text: &str, ends: &Markers<M>, is_quoted: bool, is_last: bool) -> TagLen {
+    let window = head(text, LONGEST_HEADER);
+    let is_last = is_last && window.len() == text.len();
+    let mut from = 0;
+    loop {
+        match ends.find(&window[from..], is_last) {
+            Found::Marker { at, .. } => {
+                let at = from + at;
+                let quotes = text[..at].bytes().filter(|&byte| byte == b'"').count();
+                if is_quoted && quotes % 2 == 1 {
+                    from = at + 1;
+                    continue;
+                }
+                return if at <= LONGEST_HEADER { TagLen::Known(at) } else { TagLen::Never };
+            }
+            Found::Perhaps(at) if from + at <= LONGEST_HEADER => return TagLen::More,
+            Found::Nothing if text.len() <= LONGEST_HEADER && !is_last => return TagLen::More,
+            Found::Perhaps(_) | Found::Nothing => return TagLen::Never,
+        }
+    }
+}
+
+/// The value of an attribute in the header of a tag, quoted or not.
+pub(super) fn attribute_of<'t>(header: &'t str, attribute: &str) -> Option<&'t str> {
+    let mut rest = header;
+    loop {
+        let at = rest.find(attribute)?;
+        let is_whole = at == 0 || rest[..at].ends_with(|before: char| before.is_whitespace());
+        let after = rest[at + attribute.len()..].trim_start();
+        if let (true, Some(value)) = (is_whole, after.strip_prefix('=')) {
+            let value = value.trim_start();
+            return Some(match value.chars().next() {
+                Some(quote @ ('"' | '\'')) => value[1..].split(quote).next().unwrap_or_default(),
+                _ => value.split(|end: char| end.is_whitespace() || end == '/').next().unwrap_or_default(),
+            });
+        }
+        rest = &rest[at + attribute.len()..];
+    }
+}
+
+/// Appends `text` with its character entities decoded.
+pub(super) fn unescape_into(mut text: &str, out: &mut String) {
+    while let Some(at) = text.find('&') {
+        out.push_str(&text[..at]);
+        text = &text[at..];
+        let end = text.find(';').filter(|&end| end <= 10);
+        let decoded = end.and_then(|end| match &text[1..end] {
+            "amp" => Some('&'),
+            "lt" => Some('<'),
+            "gt" => Some('>'),
+            "quot" => Some('"'),
+            "apos" => Some('\''),
+            code => {
+                let hex = code.strip_prefix("#x").and_then(|hex| u32::from_str_radix(hex, 16).ok());
+                let number = code.strip_prefix('#').and_then(|number| number.parse().ok());
+                hex.or(number).and_then(char::from_u32)
+            }
+        });
+        match (decoded, end) {
+            (Some(decoded), Some(end)) => {
+                out.push(decoded);
+                text = &text[end + 1..];
+            }
+            _ => {
+                out.push('&');
+                text = &text[1..];
+            }
+        }
+    }
+    out.push_str(text);
+}
