@@ -14,6 +14,7 @@ pub mod schema;
 mod str;
 mod tape;
 mod value;
+mod word;
 
 pub use compact::compact_into;
 pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};

@@ -18,6 +18,10 @@
 //! [`Scanner::push_to`] also tells a [`Visit`] where values begin and end and what stands in them; that
 //! is how [`Partial`](super::partial::Partial) builds its value.
 
+use std::convert::Infallible;
+
+use super::word::{digits_end, next_byte, plain_end};
+
 /// How far the value has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
@@ -109,11 +113,16 @@ pub struct Scanner {
     /// One bit per open container, innermost lowest: 1 is an object. Containers deeper than the bits
     /// are taken for whatever their closer says.
     containers: u128,
+    /// The innermost container, where it is known.
+    innermost: Option<Container>,
     depth: u32,
     is_strict: bool,
 }
 
-/// What comes next. Without payload, so that going from state to state is a jump.
+/// What a step of the scan took, or where the text stopped it and what is to come then.
+type Read<T> = Result<T, (usize, State)>;
+
+/// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Start,
@@ -163,23 +172,19 @@ enum Number {
 }
 
 impl Number {
+    #[inline]
     fn next(self, byte: u8) -> Option<Self> {
-        Some(match (self, byte) {
-            (Self::Start, b'-') => Self::Minus,
-            (Self::Start | Self::Minus, b'0') => Self::Zero,
-            (Self::Start | Self::Minus, b'1'..=b'9') | (Self::Integer, b'0'..=b'9') => Self::Integer,
-            (Self::Zero | Self::Integer, b'.') => Self::Point,
-            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
-            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Self::Exponent,
-            (Self::Exponent, b'+' | b'-') => Self::ExponentSign,
-            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => Self::ExponentDigits,
+        Some(match (byte, self) {
+            (b'0', Self::Start | Self::Minus) => Self::Zero,
+            (b'0'..=b'9', Self::Start | Self::Minus | Self::Integer) => Self::Integer,
+            (b'0'..=b'9', Self::Point | Self::Fraction) => Self::Fraction,
+            (b'0'..=b'9', Self::Exponent | Self::ExponentSign | Self::ExponentDigits) => Self::ExponentDigits,
+            (b'.', Self::Zero | Self::Integer) => Self::Point,
+            (b'e' | b'E', Self::Zero | Self::Integer | Self::Fraction) => Self::Exponent,
+            (b'-', Self::Start) => Self::Minus,
+            (b'+' | b'-', Self::Exponent) => Self::ExponentSign,
             _ => return None,
         })
-    }
-
-    /// Whether more digits change nothing.
-    fn takes_digits(self) -> bool {
-        matches!(self, Self::Integer | Self::Fraction | Self::ExponentDigits)
     }
 
     fn may_end(self) -> bool {
@@ -210,6 +215,7 @@ impl Scanner {
             state: State::Start,
             cut: Cut::Number(Number::Start),
             containers: 0,
+            innermost: None,
             depth: 0,
             is_strict: true,
         }
@@ -223,57 +229,47 @@ impl Scanner {
 
     /// Reads on as [`push`](Scanner::push) does, and tells `visit` what it meets.
     pub fn push_to<V: Visit>(&mut self, text: &str, visit: &mut V) -> usize {
-        let bytes = text.as_bytes();
-        let mut at = 0;
-        let mut state = self.state;
-        // Every arm takes its token whole, so the loop turns once per token, not once per byte; a token
-        // that the text cuts leaves the state in which the next push goes on with it.
-        loop {
-            (at, state) = match state {
-                State::Start | State::Value | State::FirstElement => match next_byte(bytes, &mut at) {
-                    Some(b'"') => {
-                        visit.begin(Token::String, at);
-                        self.string(text, at + 1, Token::String, visit)
-                    }
-                    Some(b']') if state == State::FirstElement => self.close(bytes, at, visit),
-                    Some(byte) => self.begin(text, at, byte, visit),
-                    None => break,
-                },
-                State::FirstKey | State::Key => match next_byte(bytes, &mut at) {
-                    Some(b'"') => {
-                        visit.begin(Token::Key, at);
-                        self.string(text, at + 1, Token::Key, visit)
-                    }
-                    Some(b'}') if state == State::FirstKey => self.close(bytes, at, visit),
-                    Some(_) => (at, State::Broken),
-                    None => break,
-                },
-                State::Colon => match next_byte(bytes, &mut at) {
-                    Some(b':') => (at + 1, State::Value),
-                    Some(_) => (at, State::Broken),
-                    None => break,
-                },
-                State::AfterValue => match next_byte(bytes, &mut at) {
-                    Some(b',') => (at + 1, self.after_comma()),
-                    Some(b'}' | b']') => self.close(bytes, at, visit),
-                    // Deeper than the bits a string is a value until a colon shows that it is a key.
-                    Some(b':') if self.innermost().is_none() => (at + 1, State::Value),
-                    Some(_) => (at, State::Broken),
-                    None => break,
-                },
-                State::Done | State::Broken => break,
-                State::Rest if at == bytes.len() => break,
-                State::Rest => match self.cut {
-                    Cut::String(token) => self.string(text, at, token, visit),
-                    Cut::Escape(token) => self.escape(text, at, token, visit),
-                    Cut::Unicode { token, left, unit } => self.unicode(text, at, token, left, unit, visit),
-                    Cut::Number(number) => self.number(text, at, number, visit),
-                    Cut::Literal { literal, seen } => self.literal(bytes, at, literal, seen, visit),
-                },
-            };
-        }
+        let Err((at, state)) = self.read(text, visit);
         self.state = state;
         at
+    }
+
+    /// Reads value after value, each token whole, until the text stops it.
+    fn read<V: Visit>(&mut self, text: &str, visit: &mut V) -> Read<Infallible> {
+        let (mut at, mut state) = self.resume(text, visit)?;
+        loop {
+            if state != State::AfterValue {
+                at = self.value(text, at, state, visit)?;
+            }
+            at = self.after_value(text, at, visit)?;
+            state = State::Value;
+        }
+    }
+
+    /// Goes on from where the last text ended to where a value is due, or what follows one.
+    fn resume<V: Visit>(&mut self, text: &str, visit: &mut V) -> Read<(usize, State)> {
+        let bytes = text.as_bytes();
+        let token = match self.state {
+            State::Start | State::Value | State::FirstElement | State::AfterValue => {
+                return Ok((0, self.state));
+            }
+            State::Done | State::Broken => return Err((0, self.state)),
+            State::FirstKey => return self.first_key(text, 0, visit),
+            State::Key => return Ok((self.key(text, 0, State::Key, visit)?, State::Value)),
+            State::Colon => return Ok((colon(bytes, 0)?, State::Value)),
+            State::Rest => self.cut,
+        };
+        let (at, token) = match token {
+            Cut::Number(number) => return Ok((self.number(text, 0, number, visit)?, State::AfterValue)),
+            Cut::Literal { literal, seen } => {
+                return Ok((self.literal(bytes, 0, literal, seen, visit)?, State::AfterValue));
+            }
+            Cut::String(token) => (0, token),
+            Cut::Escape(token) => (self.escape(bytes, 0, token, visit)?, token),
+            Cut::Unicode { token, left, unit } => (self.unicode(bytes, 0, token, left, unit, visit)?, token),
+        };
+        let at = self.string(text, at, token, visit)?;
+        Ok(if token == Token::Key { (colon(bytes, at)?, State::Value) } else { (at, State::AfterValue) })
     }
 
     /// How far the value has come.
@@ -324,40 +320,115 @@ impl Scanner {
         self.is_strict && self.state != State::Broken
     }
 
-    /// The text ended, or an escape began, inside a token.
-    #[cold]
-    fn cut(&mut self, at: usize, cut: Cut) -> (usize, State) {
+    /// The text ended inside a token.
+    fn cut<T>(&mut self, at: usize, cut: Cut) -> Read<T> {
         self.cut = cut;
-        (at, State::Rest)
+        Err((at, State::Rest))
     }
 
-    /// Takes a key or string up to its end, from anywhere inside it.
-    #[inline]
-    fn string<V: Visit>(&mut self, text: &str, from: usize, token: Token, visit: &mut V) -> (usize, State) {
+    /// Takes a value without containers, or the end of an empty one, with all openings before it.
+    #[inline(always)]
+    fn value<V: Visit>(&mut self, text: &str, from: usize, state: State, visit: &mut V) -> Read<usize> {
+        let bytes = text.as_bytes();
+        let (mut at, mut state) = (from, state);
+        loop {
+            let byte;
+            (at, byte) = next_byte(bytes, at);
+            let Some(byte) = byte else { return Err((at, state)) };
+            match byte {
+                b'"' => {
+                    visit.begin(Token::String, at);
+                    return self.string(text, at + 1, Token::String, visit);
+                }
+                b'{' => {
+                    self.open(Container::Object, at, visit);
+                    (at, state) = self.first_key(text, at + 1, visit)?;
+                    if state == State::AfterValue {
+                        return Ok(at);
+                    }
+                }
+                b'[' => {
+                    self.open(Container::Array, at, visit);
+                    (at, state) = (at + 1, State::FirstElement);
+                }
+                b']' if state == State::FirstElement => return self.close(Container::Array, at, visit),
+                b'-' => return self.whole_number(text, at, at + 1, visit),
+                b'0'..=b'9' => return self.whole_number(text, at, at, visit),
+                b't' => return self.whole_literal(bytes, at, Literal::True, visit),
+                b'f' => return self.whole_literal(bytes, at, Literal::False, visit),
+                b'n' => return self.whole_literal(bytes, at, Literal::Null, visit),
+                _ => return Err((at, State::Broken)),
+            }
+        }
+    }
+
+    /// Takes what follows a value: closers, a comma, and in an object the next key.
+    #[inline(always)]
+    fn after_value<V: Visit>(&mut self, text: &str, from: usize, visit: &mut V) -> Read<usize> {
+        let bytes = text.as_bytes();
+        let mut at = from;
+        while self.depth > 0 {
+            let byte;
+            (at, byte) = next_byte(bytes, at);
+            match byte {
+                Some(b',') if self.innermost == Some(Container::Object) => {
+                    return self.key(text, at + 1, State::Key, visit);
+                }
+                Some(b',') => return Ok(at + 1),
+                Some(b'}') => at = self.close(Container::Object, at, visit)?,
+                Some(b']') => at = self.close(Container::Array, at, visit)?,
+                // Deeper than the bits a string is a value until a colon shows that it is a key.
+                Some(b':') if self.innermost.is_none() => return Ok(at + 1),
+                Some(_) => return Err((at, State::Broken)),
+                None => return Err((at, State::AfterValue)),
+            }
+        }
+        Err((at, State::Done))
+    }
+
+    /// Takes the first key of an object, or its end, and tells what is due then.
+    #[inline(always)]
+    fn first_key<V: Visit>(&mut self, text: &str, from: usize, visit: &mut V) -> Read<(usize, State)> {
+        let (at, byte) = next_byte(text.as_bytes(), from);
+        match byte {
+            Some(b'}') => Ok((self.close(Container::Object, at, visit)?, State::AfterValue)),
+            _ => Ok((self.key(text, at, State::FirstKey, visit)?, State::Value)),
+        }
+    }
+
+    /// Takes a key and its colon.
+    #[inline(always)]
+    fn key<V: Visit>(&mut self, text: &str, from: usize, state: State, visit: &mut V) -> Read<usize> {
+        let bytes = text.as_bytes();
+        let (at, byte) = next_byte(bytes, from);
+        match byte {
+            Some(b'"') => {
+                visit.begin(Token::Key, at);
+                let end = self.string(text, at + 1, Token::Key, visit)?;
+                colon(bytes, end)
+            }
+            Some(_) => Err((at, State::Broken)),
+            None => Err((at, state)),
+        }
+    }
+
+    /// Takes a key or string up to its end, from anywhere inside it but an escape.
+    #[inline(always)]
+    fn string<V: Visit>(&mut self, text: &str, from: usize, token: Token, visit: &mut V) -> Read<usize> {
         let bytes = text.as_bytes();
         let mut from = from;
         let mut at = from;
         loop {
-            at = skip_plain(bytes, at);
+            at = plain_end(bytes, at);
             match bytes.get(at) {
                 Some(b'"') => {
                     tell_text(text, from, at, visit);
                     visit.end(token, at + 1);
-                    return if token != Token::Key {
-                        self.after_value(bytes, at + 1)
-                    } else if bytes.get(at + 1) == Some(&b':') {
-                        (at + 2, State::Value)
-                    } else {
-                        (at + 1, State::Colon)
-                    };
+                    return Ok(at + 1);
                 }
                 Some(b'\\') => {
                     tell_text(text, from, at, visit);
-                    let Some(unit) = bytes.get(at + 1).copied().and_then(short_escape) else {
-                        return self.cut(at + 1, Cut::Escape(token));
-                    };
-                    visit.escape(unit);
-                    at += 2;
+                    at = self.escape(bytes, at + 1, token, visit)?;
                     from = at;
                 }
                 Some(_) => {
@@ -372,83 +443,107 @@ impl Scanner {
         }
     }
 
-    /// Takes the letter of an escape, after its backslash.
-    fn escape<V: Visit>(&mut self, text: &str, at: usize, token: Token, visit: &mut V) -> (usize, State) {
-        match text.as_bytes().get(at) {
-            Some(b'u') => self.cut(at + 1, Cut::Unicode { token, left: 4, unit: 0 }),
-            Some(&byte) => match short_escape(byte) {
-                Some(unit) => {
-                    visit.escape(unit);
-                    self.cut(at + 1, Cut::String(token))
-                }
-                None => (at, State::Broken),
-            },
-            None => self.cut(at, Cut::Escape(token)),
+    /// Takes an escape, after its backslash.
+    #[inline]
+    fn escape<V: Visit>(&mut self, bytes: &[u8], at: usize, token: Token, visit: &mut V) -> Read<usize> {
+        let Some(&letter) = bytes.get(at) else { return self.cut(at, Cut::Escape(token)) };
+        match short_escape(letter) {
+            Some(unit) => {
+                visit.escape(unit);
+                Ok(at + 1)
+            }
+            None if letter == b'u' => self.unicode(bytes, at + 1, token, 4, 0, visit),
+            None => Err((at, State::Broken)),
         }
     }
 
     /// Takes the digits of an escape that `left` of are to come.
     fn unicode<V: Visit>(
         &mut self,
-        text: &str,
+        bytes: &[u8],
         mut at: usize,
         token: Token,
         mut left: u8,
         mut unit: u16,
         visit: &mut V,
-    ) -> (usize, State) {
+    ) -> Read<usize> {
         while left > 0 {
-            let Some(&byte) = text.as_bytes().get(at) else {
+            let Some(&byte) = bytes.get(at) else {
                 return self.cut(at, Cut::Unicode { token, left, unit });
             };
-            let Some(digit) = char::from(byte).to_digit(16) else { return (at, State::Broken) };
+            let Some(digit) = char::from(byte).to_digit(16) else { return Err((at, State::Broken)) };
             unit = (unit << 4) | digit as u16;
             left -= 1;
             at += 1;
         }
         visit.escape(unit);
-        self.cut(at, Cut::String(token))
+        Ok(at)
+    }
+
+    /// Takes the number at `start`, whose digits begin at `digits`.
+    #[inline(always)]
+    fn whole_number<V: Visit>(
+        &mut self,
+        text: &str,
+        start: usize,
+        digits: usize,
+        visit: &mut V,
+    ) -> Read<usize> {
+        visit.begin(Token::Number, start);
+        let Some(end) = number_end(text.as_bytes(), digits) else {
+            return self.number(text, start, Number::Start, visit);
+        };
+        tell_text(text, start, end, visit);
+        visit.end(Token::Number, end);
+        Ok(end)
     }
 
     /// Takes a number up to its end, from anywhere inside it. The byte after it is not taken.
-    #[inline]
+    #[inline(never)]
     fn number<V: Visit>(
         &mut self,
         text: &str,
         from: usize,
         mut number: Number,
         visit: &mut V,
-    ) -> (usize, State) {
+    ) -> Read<usize> {
         let bytes = text.as_bytes();
         let mut at = from;
-        loop {
-            if number.takes_digits() {
-                while bytes.get(at).is_some_and(u8::is_ascii_digit) {
-                    at += 1;
-                }
-            }
-            let Some(&byte) = bytes.get(at) else {
-                tell_text(text, from, at, visit);
-                return self.cut(at, Cut::Number(number));
-            };
-            match number.next(byte) {
-                Some(next) => number = next,
-                None if number.may_end() => {
-                    tell_text(text, from, at, visit);
-                    visit.end(Token::Number, at);
-                    return self.after_value(bytes, at);
-                }
-                None => {
-                    tell_text(text, from, at, visit);
-                    return (at, State::Broken);
-                }
-            }
+        while let Some(next) = bytes.get(at).and_then(|&byte| number.next(byte)) {
+            number = next;
             at += 1;
         }
+        tell_text(text, from, at, visit);
+        if at == bytes.len() {
+            return self.cut(at, Cut::Number(number));
+        }
+        if !number.may_end() {
+            return Err((at, State::Broken));
+        }
+        visit.end(Token::Number, at);
+        Ok(at)
+    }
+
+    /// Takes the literal at `at`.
+    #[inline]
+    fn whole_literal<V: Visit>(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        literal: Literal,
+        visit: &mut V,
+    ) -> Read<usize> {
+        visit.begin(Token::Literal(literal), at);
+        if !bytes[at..].starts_with(literal.word()) {
+            return self.literal(bytes, at, literal, 0, visit);
+        }
+        let end = at + literal.word().len();
+        visit.end(Token::Literal(literal), end);
+        Ok(end)
     }
 
     /// Takes a literal up to its end or its first wrong letter.
-    #[inline]
+    #[inline(never)]
     fn literal<V: Visit>(
         &mut self,
         bytes: &[u8],
@@ -456,95 +551,55 @@ impl Scanner {
         literal: Literal,
         mut seen: u8,
         visit: &mut V,
-    ) -> (usize, State) {
+    ) -> Read<usize> {
         while let Some(letter) = literal.word().get(usize::from(seen)) {
             match bytes.get(at) {
                 None => return self.cut(at, Cut::Literal { literal, seen }),
-                Some(byte) if byte != letter => return (at, State::Broken),
+                Some(byte) if byte != letter => return Err((at, State::Broken)),
                 Some(_) => (at, seen) = (at + 1, seen + 1),
             }
         }
         visit.end(Token::Literal(literal), at);
-        self.after_value(bytes, at)
+        Ok(at)
     }
 
-    /// Begins any value but a string.
     #[inline]
-    fn begin<V: Visit>(&mut self, text: &str, at: usize, byte: u8, visit: &mut V) -> (usize, State) {
-        let literal = match byte {
-            b'{' => {
-                visit.open(Container::Object, at);
-                self.open(Container::Object);
-                return (at + 1, State::FirstKey);
-            }
-            b'[' => {
-                visit.open(Container::Array, at);
-                self.open(Container::Array);
-                return (at + 1, State::FirstElement);
-            }
-            b'-' | b'0'..=b'9' => {
-                visit.begin(Token::Number, at);
-                let Some(end) = whole_number(text.as_bytes(), at) else {
-                    return self.number(text, at, Number::Start, visit);
-                };
-                tell_text(text, at, end, visit);
-                visit.end(Token::Number, end);
-                return self.after_value(text.as_bytes(), end);
-            }
-            b't' => Literal::True,
-            b'f' => Literal::False,
-            b'n' => Literal::Null,
-            _ => return (at, State::Broken),
-        };
-        visit.begin(Token::Literal(literal), at);
-        self.literal(text.as_bytes(), at, literal, 0, visit)
-    }
-
-    fn open(&mut self, container: Container) {
+    fn open<V: Visit>(&mut self, container: Container, at: usize, visit: &mut V) {
+        visit.open(container, at);
         // Only the outermost 128 containers are remembered; the shift must not push them out.
-        if self.depth < u128::BITS {
+        let is_known = self.depth < u128::BITS;
+        if is_known {
             self.containers = (self.containers << 1) | u128::from(container == Container::Object);
         }
+        self.innermost = is_known.then_some(container);
         self.depth = self.depth.saturating_add(1);
     }
 
     #[inline]
-    fn close<V: Visit>(&mut self, bytes: &[u8], at: usize, visit: &mut V) -> (usize, State) {
-        let container = if bytes[at] == b'}' { Container::Object } else { Container::Array };
-        if self.innermost().is_some_and(|innermost| innermost != container) {
-            return (at, State::Broken);
+    fn close<V: Visit>(&mut self, container: Container, at: usize, visit: &mut V) -> Read<usize> {
+        if self.innermost.is_some_and(|innermost| innermost != container) {
+            return Err((at, State::Broken));
         }
         if self.depth <= u128::BITS {
             self.containers >>= 1;
         }
         self.depth -= 1;
-        visit.close(container, at + 1);
-        self.after_value(bytes, at + 1)
-    }
-
-    /// The innermost container, where it is known.
-    fn innermost(&self) -> Option<Container> {
         let is_known = (1..=u128::BITS).contains(&self.depth);
-        is_known.then_some(if self.containers & 1 == 1 { Container::Object } else { Container::Array })
+        let innermost = if self.containers & 1 == 1 { Container::Object } else { Container::Array };
+        self.innermost = is_known.then_some(innermost);
+        visit.close(container, at + 1);
+        Ok(at + 1)
     }
+}
 
-    fn after_comma(&self) -> State {
-        match self.innermost() {
-            Some(Container::Object) => State::Key,
-            Some(Container::Array) | None => State::Value,
-        }
-    }
-
-    /// The state behind a value that ended before `at`, and behind the comma that mostly follows.
-    #[inline]
-    fn after_value(&self, bytes: &[u8], at: usize) -> (usize, State) {
-        if self.depth == 0 {
-            (at, State::Done)
-        } else if bytes.get(at) == Some(&b',') {
-            (at + 1, self.after_comma())
-        } else {
-            (at, State::AfterValue)
-        }
+/// Takes the colon after a key.
+#[inline]
+fn colon(bytes: &[u8], from: usize) -> Read<usize> {
+    let (at, byte) = next_byte(bytes, from);
+    match byte {
+        Some(b':') => Ok(at + 1),
+        Some(_) => Err((at, State::Broken)),
+        None => Err((at, State::Colon)),
     }
 }
 
@@ -573,70 +628,33 @@ fn short_escape(letter: u8) -> Option<u16> {
     (unit != 0).then_some(u16::from(unit))
 }
 
-/// The end of a number that begins at `at`, if it is well formed and its end stands in the text.
-#[inline]
-fn whole_number(bytes: &[u8], at: usize) -> Option<usize> {
-    let digits = |mut at: usize| {
-        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
-            at += 1;
-        }
-        at
+/// The end of the number whose digits begin at `from`, if it is well formed and its end stands in the
+/// text.
+#[inline(always)]
+fn number_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = match bytes.get(from)? {
+        b'0' if bytes.get(from + 1)?.is_ascii_digit() => return None,
+        b'0' => from + 1,
+        b'1'..=b'9' => digits_end(bytes, from + 1),
+        _ => return None,
     };
-    let from = at + usize::from(bytes.get(at) == Some(&b'-'));
-    let mut at = digits(from);
-    if at == from || (bytes[from] == b'0' && at > from + 1) {
-        return None;
-    }
-    if bytes.get(at) == Some(&b'.') {
-        let from = at + 1;
-        at = digits(from);
-        if at == from {
+    let mut after = *bytes.get(at)?;
+    if after == b'.' {
+        let fraction = at + 1;
+        at = digits_end(bytes, fraction);
+        after = *bytes.get(at)?;
+        if at == fraction {
             return None;
         }
     }
-    if let Some(b'e' | b'E') = bytes.get(at) {
-        let from = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
-        at = digits(from);
-        if at == from {
+    if let b'e' | b'E' = after {
+        let exponent = at + if let b'+' | b'-' = *bytes.get(at + 1)? { 2 } else { 1 };
+        at = digits_end(bytes, exponent);
+        if at == exponent {
             return None;
         }
     }
     (at < bytes.len()).then_some(at)
-}
-
-/// The next byte that is not white space; `at` is moved to it, or to the end.
-#[inline]
-fn next_byte(bytes: &[u8], at: &mut usize) -> Option<u8> {
-    loop {
-        match bytes.get(*at) {
-            Some(b' ' | b'\t' | b'\n' | b'\r') => *at += 1,
-            found => return found.copied(),
-        }
-    }
-}
-
-/// The first quote, backslash or control character from `from` on, or the end.
-#[inline]
-fn skip_plain(bytes: &[u8], from: usize) -> usize {
-    let Some(mut rest) = bytes.get(from..) else { return from };
-    let at = |rest: &[u8]| bytes.len() - rest.len();
-    while let Some((eight, after)) = rest.split_first_chunk::<8>() {
-        // What is looked for is ASCII, so the high bit of each byte is free: subtracting sets it in those
-        // bytes that are found, exactly so up to the first.
-        const ONES: u64 = u64::MAX / 0xFF;
-        const HIGHS: u64 = ONES << 7;
-        let word = u64::from_le_bytes(*eight);
-        let quotes = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
-        let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
-        let controls = word.wrapping_sub(ONES * b' ' as u64);
-        let found = (quotes | backslashes | controls) & !word & HIGHS;
-        if found != 0 {
-            return at(rest) + (found.trailing_zeros() / 8) as usize;
-        }
-        rest = after;
-    }
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
-    at(rest) + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
 #[cfg(test)]

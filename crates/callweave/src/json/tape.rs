@@ -16,6 +16,7 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
+use super::word::{digits_end, plain_end};
 use super::{Str, escape_into};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -178,7 +179,7 @@ impl Tape {
         let mut at = start + 1;
         let mut has_escapes = false;
         loop {
-            at = plain_run(bytes, at);
+            at = plain_end(bytes, at);
             match bytes.get(at) {
                 Some(b'"') => break,
                 Some(b'\\') => {
@@ -227,34 +228,9 @@ fn is_hex(digits: Option<&[u8]>) -> bool {
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// The first byte from `at` on that ends a plain run of a string: a quote, a backslash, or a control
-/// character. Eight bytes at a time: strings on the wire are too short for a vector search to pay.
-fn plain_run(bytes: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = ONES << 7;
-    // The lowest marked byte is exact; bytes above it may be marked wrongly by the borrow.
-    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word;
-    while let Some(word) =
-        bytes.get(at..at + 8).and_then(|eight| eight.try_into().ok()).map(u64::from_le_bytes)
-    {
-        let quotes = zero_bytes(word ^ (ONES * b'"' as u64));
-        let backslashes = zero_bytes(word ^ (ONES * b'\\' as u64));
-        let controls = word.wrapping_sub(ONES * 0x20) & !word;
-        let found = (quotes | backslashes | controls) & HIGHS;
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    while bytes.get(at).is_some_and(|&byte| byte != b'"' && byte != b'\\' && byte >= 0x20) {
-        at += 1;
-    }
-    at
-}
-
 /// The length of the number at the start of `bytes`.
 fn number(bytes: &[u8]) -> Option<usize> {
-    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = |from: usize| digits_end(bytes, from) - from;
     let mut at = usize::from(bytes[0] == b'-');
     at += match digits(at) {
         0 => return None,

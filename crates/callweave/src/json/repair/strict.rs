@@ -3,6 +3,8 @@
 //! The same grammar as [`Tape`](crate::json::Tape) without the notes, and stricter in one point:
 //! half a surrogate pair is refused, because most readers of the result would refuse it.
 
+use crate::json::word::{digits_end, next_byte, plain_end};
+
 /// Whether `text` is one JSON value with nothing but white space around it.
 pub(super) fn is_valid(text: &str) -> bool {
     check(text).is_ok()
@@ -99,8 +101,7 @@ impl<'t> Reader<'t> {
             // A value has ended.
             loop {
                 let Some(&closer) = open.last() else {
-                    self.skip_space();
-                    return (self.at == self.bytes.len()).then_some(());
+                    return next_byte(self.bytes, self.at).1.is_none().then_some(());
                 };
                 match self.token()? {
                     b',' => {
@@ -119,25 +120,20 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
-            self.at += 1;
-        }
-    }
-
     /// The next byte that is no white space, taken.
+    #[inline]
     fn token(&mut self) -> Option<u8> {
-        self.skip_space();
-        let byte = *self.bytes.get(self.at)?;
-        self.at += 1;
-        Some(byte)
+        let (at, byte) = next_byte(self.bytes, self.at);
+        self.at = at + 1;
+        byte
     }
 
     /// Takes the next byte that is no white space if it is `wanted`.
+    #[inline]
     fn token_is(&mut self, wanted: u8) -> bool {
-        self.skip_space();
-        let is_wanted = self.bytes.get(self.at) == Some(&wanted);
-        self.at += usize::from(is_wanted);
+        let (at, byte) = next_byte(self.bytes, self.at);
+        let is_wanted = byte == Some(wanted);
+        self.at = if is_wanted { at + 1 } else { at };
         is_wanted
     }
 
@@ -155,6 +151,7 @@ impl<'t> Reader<'t> {
 
     fn string(&mut self) -> Option<()> {
         loop {
+            self.at = plain_end(self.bytes, self.at);
             match *self.bytes.get(self.at)? {
                 b'"' => {
                     self.at += 1;
@@ -165,17 +162,14 @@ impl<'t> Reader<'t> {
                     b'u' => self.at += unicode_escape(&self.bytes[self.at..])?,
                     _ => return None,
                 },
-                0..0x20 => return None,
-                _ => self.at += 1,
+                _ => return None,
             }
         }
     }
 
     fn digits(&mut self) -> Option<()> {
         let from = self.at;
-        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
-        }
+        self.at = digits_end(self.bytes, from);
         (self.at > from).then_some(())
     }
 

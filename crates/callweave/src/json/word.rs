@@ -1,0 +1,143 @@
+//! Looking at text eight bytes at a time.
+//!
+//! What is looked for is ASCII, so the high bit of each byte is free to mark it: subtracting sets the bit
+//! in those bytes that are found, exactly so up to the first, which is the only one that is asked for.
+//! Behind the end of the text stand zeros, which every search finds. What is mostly short is looked at
+//! without a loop, which stands apart for the rest: loops in the middle of the scanners would cost them
+//! their registers.
+
+const ONES: u64 = u64::MAX / 0xFF;
+const HIGHS: u64 = ONES << 7;
+
+/// The first quote, backslash or control character from `from` on, or the end.
+#[inline]
+pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
+    // What follows an escape is often the end, or another escape.
+    if let None | Some(b'"' | b'\\') = bytes.get(from) {
+        return from;
+    }
+    let found = specials(word(bytes, from));
+    if found != 0 { from + first(found) } else { long_plain_end(bytes, from + 8) }
+}
+
+#[inline(never)]
+fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        let found = specials(word(bytes, at));
+        if found != 0 {
+            return at + first(found);
+        }
+        at += 8;
+    }
+}
+
+/// The first byte from `from` on that is no digit, or the end.
+#[inline]
+pub(super) fn digits_end(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    // Not as words: numbers are short, and whoever reads on would wait for the arithmetic.
+    while let Some(eight) = bytes.get(at..at + 8).and_then(<[u8]>::first_chunk::<8>) {
+        for byte in eight {
+            if !byte.is_ascii_digit() {
+                return at;
+            }
+            at += 1;
+        }
+    }
+    while let Some(b'0'..=b'9') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// The first byte from `from` on that is no white space of JSON, and its place, or the end.
+#[inline]
+pub(super) fn next_byte(bytes: &[u8], from: usize) -> (usize, Option<u8>) {
+    // Mostly there is none, or one space.
+    match bytes.get(from) {
+        Some(&byte @ b'!'..) => (from, Some(byte)),
+        Some(b' ') => match bytes.get(from + 1) {
+            Some(&byte @ b'!'..) => (from + 1, Some(byte)),
+            Some(_) => skip_space(bytes, from + 1),
+            None => (from + 1, None),
+        },
+        Some(_) => skip_space(bytes, from),
+        None => (from, None),
+    }
+}
+
+#[inline(never)]
+fn skip_space(bytes: &[u8], mut at: usize) -> (usize, Option<u8>) {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
+        at += 1;
+    }
+    (at, bytes.get(at).copied())
+}
+
+/// The eight bytes from `at` on, the first lowest.
+#[inline]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    match bytes.get(at..at + 8).and_then(<[u8]>::first_chunk) {
+        Some(eight) => u64::from_le_bytes(*eight),
+        None => short_word(bytes, at),
+    }
+}
+
+/// The fewer than eight bytes from `at` on.
+#[inline(never)]
+fn short_word(bytes: &[u8], at: usize) -> u64 {
+    let bytes = bytes.get(at..).unwrap_or_default();
+    // Two halves, which may overlap.
+    let join = |low: u64, high: u64, length: usize| low | high << (8 * (bytes.len() - length));
+    if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        join(u32::from_le_bytes(*low).into(), u32::from_le_bytes(*high).into(), 4)
+    } else if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        join(u16::from_le_bytes(*low).into(), u16::from_le_bytes(*high).into(), 2)
+    } else {
+        bytes.first().map_or(0, |&byte| byte.into())
+    }
+}
+
+/// Marks quotes, backslashes and control characters.
+#[inline]
+fn specials(word: u64) -> u64 {
+    // With its second bit flipped, the quote stands right after the control characters.
+    let quotes_and_controls = (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
+    let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    (quotes_and_controls | backslashes) & !word & HIGHS
+}
+
+/// Which byte of a word is the first that is marked.
+#[inline]
+fn first(marks: u64) -> usize {
+    (marks.trailing_zeros() / 8) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte at every place, amid bytes that are next to what is looked for.
+    #[test]
+    fn finds_what_a_look_at_each_byte_finds() {
+        for length in 0..80 {
+            for around in [b'!', b'#', b' ', b'[', b']', b'0', b'9', 0x7F, 0x80, 0xA2, 0xDC, 0xFF] {
+                for byte in 0..=255 {
+                    let mut bytes = vec![around; length];
+                    let place = usize::from(byte) % (length + 1);
+                    if let Some(found) = bytes.get_mut(place) {
+                        *found = byte;
+                    }
+                    let expected = |is_end: fn(&u8) -> bool, from: usize| {
+                        bytes[from..].iter().position(is_end).map_or(length, |run| from + run)
+                    };
+                    for from in [0, length / 3] {
+                        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
+                        assert_eq!(plain_end(&bytes, from), expected(is_special, from), "{bytes:?}");
+                        assert_eq!(digits_end(&bytes, from), expected(|byte| !byte.is_ascii_digit(), from));
+                    }
+                }
+            }
+        }
+    }
+}
