@@ -31,6 +31,25 @@ fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     }
 }
 
+/// The first double quote, `quote`, backslash, opening bracket or control character from `from` on, or
+/// the end.
+#[inline]
+pub(super) fn odd_end(bytes: &[u8], from: usize, quote: u8) -> usize {
+    let found = odd(word(bytes, from), quote);
+    if found != 0 { from + first(found) } else { long_odd_end(bytes, from + 8, quote) }
+}
+
+#[inline(never)]
+fn long_odd_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
+    loop {
+        let found = odd(word(bytes, at), quote);
+        if found != 0 {
+            return at + first(found);
+        }
+        at += 8;
+    }
+}
+
 /// The first byte from `from` on that is no digit, or the end.
 #[inline]
 pub(super) fn digits_end(bytes: &[u8], from: usize) -> usize {
@@ -107,6 +126,15 @@ fn specials(word: u64) -> u64 {
     (quotes_and_controls | backslashes) & !word & HIGHS
 }
 
+/// Marks what [`odd_end`] looks for.
+#[inline]
+fn odd(word: u64, quote: u8) -> u64 {
+    let quotes = (word ^ (ONES * u64::from(quote))).wrapping_sub(ONES);
+    // The opening brackets differ in one bit only.
+    let brackets = ((word | (ONES * 0x20)) ^ (ONES * b'{' as u64)).wrapping_sub(ONES);
+    specials(word) | ((quotes | brackets) & !word & HIGHS)
+}
+
 /// Which byte of a word is the first that is marked.
 #[inline]
 fn first(marks: u64) -> usize {
@@ -134,6 +162,8 @@ mod tests {
                     for from in [0, length / 3] {
                         let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
                         assert_eq!(plain_end(&bytes, from), expected(is_special, from), "{bytes:?}");
+                        let is_odd = |byte: &u8| matches!(byte, b'"' | b'\'' | b'\\' | b'{' | b'[' | 0..b' ');
+                        assert_eq!(odd_end(&bytes, from, b'\''), expected(is_odd, from), "{bytes:?}");
                         assert_eq!(digits_end(&bytes, from), expected(|byte| !byte.is_ascii_digit(), from));
                     }
                 }

@@ -8,34 +8,6 @@ use super::{ChangeKind, strict};
 const LONGEST_TOKEN: usize = 64;
 
 impl Parser<'_> {
-    /// Reads a number or literal as JSON or Python writes it, if what follows leaves no doubt about
-    /// its end: what most of them are, at a fraction of the cost.
-    pub(super) fn plain_token(&mut self, is_member: bool) -> bool {
-        let start = self.at;
-        let (end, replacement) = match strict::scalar(self.source.bytes, start) {
-            Some(end) => (end, ""),
-            None if self.source.starts_with(start, "True") => (start + 4, "true"),
-            None if self.source.starts_with(start, "False") => (start + 5, "false"),
-            None if self.source.starts_with(start, "None") => (start + 4, "null"),
-            None => return false,
-        };
-        let next = self.source.ascii_space(end);
-        let is_plain = match self.source.byte(next) {
-            Some(b'}' | b']') => true,
-            Some(b',') if !is_member => true,
-            Some(b',') => matches!(self.source.byte(self.source.ascii_space(next + 1)), Some(b'"' | b'\'')),
-            _ => false,
-        };
-        if is_plain {
-            if !replacement.is_empty() {
-                self.change(start, end, replacement, ChangeKind::Literal);
-            }
-            self.at = end;
-            self.end_value(start, false);
-        }
-        is_plain
-    }
-
     /// Reads a value without quotes and brackets.
     pub(super) fn bare_value(&mut self) -> Step {
         let start = self.at;
@@ -173,7 +145,7 @@ impl Parser<'_> {
         }
         self.write_text(start, end, ChangeKind::Quote);
         self.end_bare(end, close);
-        self.end_key(start);
+        self.end_key(start, self.at);
     }
 
     /// The end of the text without quotes that begins at `start`, and the end of the quote after it

@@ -41,6 +41,7 @@ mod document;
 mod encoded;
 mod noise;
 mod parser;
+mod plain;
 mod strict;
 mod string;
 

@@ -126,6 +126,21 @@ impl<'t> Source<'t> {
 
     /// The next quote from `at` that closes `open`, or the end of the text.
     fn find_closing(&self, open: Quote, mut at: usize) -> usize {
+        let plain = match open {
+            Quote::Double => Some(b'"'),
+            Quote::Single => Some(b'\''),
+            Quote::DoubleLike | Quote::SingleLike | Quote::Token => None,
+        };
+        if let Some(quote) = plain {
+            while let Some(run) = memchr::memchr2(quote, b'\\', self.bytes.get(at..).unwrap_or_default()) {
+                at += run;
+                if self.bytes[at] == quote {
+                    return at;
+                }
+                at += 2;
+            }
+            return self.len();
+        }
         while let Some(byte) = self.byte(at) {
             match byte {
                 b'\\' => at += 1,

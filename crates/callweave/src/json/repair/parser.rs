@@ -111,8 +111,9 @@ impl Last {
         self.closed.is_some_and(|frame| frame.items == 0)
     }
 
-    fn is_closed(&self, container: Container) -> Option<Frame> {
-        self.closed.filter(|frame| frame.container == container)
+    /// The frame, if it was a `container` that ended with a bracket of its own.
+    fn closed(&self, container: Container) -> Option<&Frame> {
+        self.closed.as_ref().filter(|frame| frame.container == container)
     }
 }
 
@@ -250,7 +251,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn innermost(&self) -> Option<Container> {
+    pub(super) fn innermost(&self) -> Option<Container> {
         self.stack.last().map(|frame| frame.container)
     }
 
@@ -259,7 +260,8 @@ impl<'t> Parser<'t> {
     }
 
     /// Notes that an item begins here.
-    fn begin_item(&mut self) {
+    #[inline]
+    pub(super) fn begin_item(&mut self) {
         let (at, changes) = (self.at, self.changes.len());
         if let Some(frame) = self.stack.last_mut() {
             frame.item_comma = frame.comma.take();
@@ -270,6 +272,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Notes that a value without a bracket of its own ended here.
+    #[inline]
     pub(super) fn end_value(&mut self, start: usize, is_string: bool) {
         self.last = Last { start, end: self.at, is_string, closed: None };
         self.settled = self.at;
@@ -279,6 +282,14 @@ impl<'t> Parser<'t> {
     fn step_value(&mut self) -> Step {
         let byte = self.source.bytes[self.at];
         let is_member = self.innermost() == Some(Container::Object);
+        let is_plain = match self.innermost() {
+            Some(Container::Object) => self.plain_member_value(),
+            Some(Container::Array | Container::Group { .. }) => self.plain_elements(),
+            None => false,
+        };
+        if is_plain {
+            return Ok(());
+        }
         match byte {
             b',' | b'}' | b']' | b')' if is_member => {
                 self.change(self.settled, self.settled, "null", ChangeKind::Missing);
@@ -296,11 +307,6 @@ impl<'t> Parser<'t> {
                     self.begin_item();
                 }
                 return match byte {
-                    b'-' | b'0'..=b'9' | b't' | b'f' | b'n' | b'T' | b'F' | b'N'
-                        if self.plain_token(is_member) =>
-                    {
-                        Ok(())
-                    }
                     b'{' => self.open_object(),
                     b'[' => self.open(Container::Array, self.at, self.at + 1),
                     b'(' => self.open_group(self.at, self.at + 1, false),
@@ -326,8 +332,7 @@ impl<'t> Parser<'t> {
                 if container != Container::Object && self.reopen_object(at) {
                     return Ok(());
                 }
-                self.frame().comma = Some(Comma::Written(at));
-                self.expect = if container == Container::Object { Expect::Key } else { Expect::Value };
+                self.take_comma(at);
                 Ok(())
             }
             b'}' | b']' | b')' => self.close(byte),
@@ -350,6 +355,16 @@ impl<'t> Parser<'t> {
                 Ok(())
             }
         }
+    }
+
+    /// Goes on behind the comma at `at`.
+    #[inline]
+    pub(super) fn take_comma(&mut self, at: usize) {
+        self.at = at + 1;
+        let frame = self.frame();
+        frame.comma = Some(Comma::Written(at));
+        let is_object = frame.container == Container::Object;
+        self.expect = if is_object { Expect::Key } else { Expect::Value };
     }
 
     /// Adds a comma after the last item.
@@ -389,6 +404,9 @@ impl<'t> Parser<'t> {
     }
 
     fn step_key(&mut self) -> Step {
+        if !self.frame().is_implied && self.plain_members() {
+            return Ok(());
+        }
         let byte = self.source.bytes[self.at];
         match byte {
             b'}' | b']' | b')' => return self.close(byte),
@@ -406,7 +424,7 @@ impl<'t> Parser<'t> {
                 let start = self.at;
                 if self.source.quote(self.at).is_some() {
                     if self.string(super::string::Context::Key)? {
-                        self.end_key(start);
+                        self.end_key(start, self.at);
                     }
                 } else {
                     self.bare_key();
@@ -416,17 +434,18 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Notes that a key ended here.
-    pub(super) fn end_key(&mut self, start: usize) {
-        self.last = Last { start, end: self.at, is_string: true, closed: None };
-        self.settled = self.at;
+    /// Notes the key from `start` to `end`.
+    #[inline]
+    pub(super) fn end_key(&mut self, start: usize, end: usize) {
+        self.last = Last { start, end, is_string: true, closed: None };
+        self.settled = end;
         self.expect = Expect::Colon;
     }
 
     fn step_colon(&mut self) {
         let byte = self.source.bytes[self.at];
         match byte {
-            b':' => self.at += 1,
+            b':' => return self.end_colon(self.at + 1),
             b'=' => {
                 let end = self.at + if self.source.byte(self.at + 1) == Some(b'>') { 2 } else { 1 };
                 self.change(self.at, end, ":", ChangeKind::Colon);
@@ -440,11 +459,23 @@ impl<'t> Parser<'t> {
             }
             _ => self.change(self.settled, self.settled, ":", ChangeKind::Colon),
         }
-        if matches!(byte, b':' | b'=') {
+        let is_assigning = byte == b'=';
+        if is_assigning {
             self.settled = self.at;
         }
         self.frame().has_members = true;
-        self.frame().is_assigning = byte == b'=';
+        self.frame().is_assigning = is_assigning;
+        self.expect = Expect::Value;
+    }
+
+    /// Notes that the colon of a member ended before `end`.
+    #[inline]
+    pub(super) fn end_colon(&mut self, end: usize) {
+        self.at = end;
+        self.settled = end;
+        let frame = self.frame();
+        frame.has_members = true;
+        frame.is_assigning = false;
         self.expect = Expect::Value;
     }
 
@@ -578,13 +609,14 @@ impl<'t> Parser<'t> {
 
     /// After an object and a comma: if a member follows, the object had ended too early.
     pub(super) fn reopen_object(&mut self, comma: usize) -> bool {
-        let Some(frame) = self.last.is_closed(Container::Object) else { return false };
+        let Some(frame) = self.last.closed(Container::Object) else { return false };
         let next = self.source.gap(self.at).next;
-        let is_member = self.source.byte(next).is_some_and(|byte| byte != b'}' && byte != b']')
+        let is_member = self.source.byte(next).is_some_and(|byte| !matches!(byte, b'{' | b'[' | b'}' | b']'))
             && (self.is_named_member(next) || self.is_pair(next));
         if !is_member || self.stack.len() >= MAX_DEPTH {
             return false;
         }
+        let frame = *frame;
         self.remove_byte(self.last.end - 1, ChangeKind::Reopened);
         self.stack.push(Frame { comma: (frame.items > 0).then_some(Comma::Written(comma)), ..frame });
         if frame.items == 0 {
@@ -596,7 +628,7 @@ impl<'t> Parser<'t> {
 
     /// After a member that was an array, and a comma: another array goes on with the first.
     fn merge_array(&mut self) -> bool {
-        let Some(closed) = self.last.is_closed(Container::Array) else { return false };
+        let Some(&closed) = self.last.closed(Container::Array) else { return false };
         let Some(Comma::Written(comma)) = self.frame().comma else { return false };
         if self.stack.len() >= MAX_DEPTH {
             return false;
@@ -629,7 +661,7 @@ impl<'t> Parser<'t> {
         let follows = self.source.byte(after);
         let is_doubled = bracket == b'}'
             && innermost == Container::Array
-            && self.last.is_closed(Container::Object).is_some()
+            && self.last.closed(Container::Object).is_some()
             && self.frame().comma.is_none();
         if is_doubled && (follows == Some(b']') || self.is_element_after_comma(after)) {
             self.drop_byte(ChangeKind::Stray);

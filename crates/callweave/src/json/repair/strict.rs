@@ -39,16 +39,10 @@ pub(super) fn open_containers(bytes: &[u8], end: usize) -> Vec<usize> {
     open
 }
 
-/// The end of the number or literal at `at`, if one stands there.
-pub(super) fn scalar(bytes: &[u8], at: usize) -> Option<usize> {
+/// The end of the number at `at`, if one stands there.
+pub(super) fn number_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut reader = Reader::new(bytes, at + 1);
-    match *bytes.get(at)? {
-        b't' => reader.rest(b"rue")?,
-        b'f' => reader.rest(b"alse")?,
-        b'n' => reader.rest(b"ull")?,
-        first @ (b'-' | b'0'..=b'9') => reader.number(first)?,
-        _ => return None,
-    }
+    reader.number(*bytes.get(at)?)?;
     Some(reader.at)
 }
 
@@ -71,6 +65,7 @@ impl<'t> Reader<'t> {
         Self { bytes, at, commas: (0, 0) }
     }
 
+    #[inline(always)]
     fn document(&mut self) -> Option<()> {
         let mut open: Vec<u8> = Vec::new();
         loop {
@@ -137,6 +132,7 @@ impl<'t> Reader<'t> {
         is_wanted
     }
 
+    #[inline(always)]
     fn key(&mut self) -> Option<()> {
         if !self.token_is(b'"') {
             return None;
@@ -145,10 +141,12 @@ impl<'t> Reader<'t> {
         self.token_is(b':').then_some(())
     }
 
+    #[inline(always)]
     fn rest(&mut self, letters: &[u8]) -> Option<()> {
         self.bytes[self.at..].starts_with(letters).then(|| self.at += letters.len())
     }
 
+    #[inline(always)]
     fn string(&mut self) -> Option<()> {
         loop {
             self.at = plain_end(self.bytes, self.at);
@@ -167,12 +165,14 @@ impl<'t> Reader<'t> {
         }
     }
 
+    #[inline(always)]
     fn digits(&mut self) -> Option<()> {
         let from = self.at;
         self.at = digits_end(self.bytes, from);
         (self.at > from).then_some(())
     }
 
+    #[inline(always)]
     fn number(&mut self, first: u8) -> Option<()> {
         let first = if first == b'-' {
             self.at += 1;

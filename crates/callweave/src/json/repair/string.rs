@@ -76,6 +76,40 @@ const CONTROLS: [&str; 32] = [
     "\\u0018", "\\u0019", "\\u001a", "\\u001b", "\\u001c", "\\u001d", "\\u001e", "\\u001f",
 ];
 
+/// Which bytes are nothing but text to [`Parser::body`].
+const IS_TEXT: [bool; 256] = all_but(b"\\:,{[}]\"'`<");
+
+/// Which bytes end no words.
+const IS_IN_WORDS: [bool; 256] = all_but(b",:{}[]\"'`<");
+
+/// All bytes but those of `ends`, control characters, and those that may begin a typographic quote.
+const fn all_but(ends: &[u8]) -> [bool; 256] {
+    let mut table = [true; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = false;
+        byte += 1;
+    }
+    let mut place = 0;
+    while place < ends.len() {
+        table[ends[place] as usize] = false;
+        place += 1;
+    }
+    table[0xC2] = false;
+    table[0xE2] = false;
+    table[0xEF] = false;
+    table
+}
+
+/// The first byte from `at` on that is not among `skipped`, or the end.
+#[inline]
+fn skip(bytes: &[u8], mut at: usize, skipped: &[bool; 256]) -> usize {
+    while bytes.get(at).is_some_and(|&byte| skipped[usize::from(byte)]) {
+        at += 1;
+    }
+    at
+}
+
 impl Parser<'_> {
     pub(super) fn string_value(&mut self) -> Step {
         let start = self.at;
@@ -93,9 +127,6 @@ impl Parser<'_> {
     /// Reads the string that begins here, and the ones joined to it with `+`. `false` if the text
     /// ended in it and it was left out.
     pub(super) fn string(&mut self, context: Context) -> Step<bool> {
-        if self.plain_string(context) {
-            return Ok(true);
-        }
         let mut close = self.one_string(context)?;
         while let Some(quote) = close {
             let plus = self.source.gap(self.at).next;
@@ -115,51 +146,6 @@ impl Parser<'_> {
             close = self.body(context, open, next, next + length, false)?;
         }
         Ok(false)
-    }
-
-    /// Reads a string that has nothing odd inside, if what follows leaves no doubt about its end:
-    /// what most strings are, at a fraction of the cost.
-    fn plain_string(&mut self, context: Context) -> bool {
-        let start = self.at;
-        let quote @ (b'"' | b'\'') = self.source.bytes[start] else { return false };
-        let Some(end) = self.plain_string_end(start + 1, quote) else { return false };
-        let next = self.source.ascii_space(end + 1);
-        let is_plain = match (context, self.source.byte(next)) {
-            // An empty string may be the first half of doubled quotes.
-            _ if end == start + 1 && self.source.byte(end + 1) == Some(quote) => false,
-            (Context::Key, Some(b':')) => true,
-            (Context::Member | Context::Element, Some(b'}' | b']')) => true,
-            (Context::Element, Some(b',')) => true,
-            (Context::Member, Some(b',')) => self.is_plain_key(self.source.ascii_space(next + 1)),
-            _ => false,
-        };
-        if is_plain {
-            if quote != b'"' {
-                self.change(start, start + 1, "\"", ChangeKind::Quote);
-                self.change(end, end + 1, "\"", ChangeKind::Quote);
-            }
-            self.at = end + 1;
-        }
-        is_plain
-    }
-
-    /// The place of the next `quote`, with no escapes, brackets or other quotes on the way.
-    fn plain_string_end(&self, start: usize, quote: u8) -> Option<usize> {
-        let rest = self.source.bytes.get(start..)?;
-        let odd = |&byte: &u8| byte == quote || matches!(byte, b'\\' | b'"' | b'{' | b'[' | 0..0x20);
-        let run = rest.iter().position(odd)?;
-        (rest[run] == quote).then_some(start + run)
-    }
-
-    /// Whether a quoted key and a colon stand at `at`, or the end of the object.
-    fn is_plain_key(&self, at: usize) -> bool {
-        match self.source.byte(at) {
-            Some(b'}') => true,
-            Some(quote @ (b'"' | b'\'')) => self
-                .plain_string_end(at + 1, quote)
-                .is_some_and(|end| self.source.byte(self.source.ascii_space(end + 1)) == Some(b':')),
-            _ => false,
-        }
     }
 
     /// Reads one string with its opening quote; where its closing quote stands.
@@ -279,7 +265,9 @@ impl Parser<'_> {
                 matches!(next, None | Some(b',' | b'}' | b']' | b':'))
             });
         let mut at = inside;
-        while let Some(byte) = self.source.byte(at) {
+        loop {
+            at = skip(self.source.bytes, at, &IS_TEXT);
+            let Some(byte) = self.source.byte(at) else { break };
             match byte {
                 b',' | b'}' | b']' | b'\n' if is_hasty => return Ok(Some(self.end_string_at(at, inside))),
                 b'\\' if self.is_plain_backslash(&mut reading, at) => {
@@ -950,7 +938,9 @@ impl Parser<'_> {
 
     /// The end of the words from `at`: the next quote, bracket, comma, colon or end of line.
     pub(super) fn words_end(&self, mut at: usize) -> usize {
-        while let Some(byte) = self.source.byte(at) {
+        loop {
+            at = skip(self.source.bytes, at, &IS_IN_WORDS);
+            let Some(byte) = self.source.byte(at) else { break };
             match byte {
                 b',' | b':' | b'{' | b'}' | b'[' | b']' | b'\n' | b'"' => break,
                 b'`' | b'<' | 0xC2 | 0xE2 | 0xEF
