@@ -48,6 +48,15 @@ pub(super) enum Quote {
 }
 
 impl Quote {
+    /// Where a double quote stands in it, which has to be escaped in a string.
+    pub(super) fn double_quote(self) -> Option<usize> {
+        match self {
+            Self::Double => Some(0),
+            Self::Token => QUOTE_TOKEN.find('"'),
+            Self::Single | Self::DoubleLike | Self::SingleLike => None,
+        }
+    }
+
     /// Whether `other` can end what this one began.
     pub(super) fn is_closed_by(self, other: Self) -> bool {
         match self {
@@ -217,9 +226,24 @@ impl<'t> Source<'t> {
         is_name.then_some(from + length + close.len())
     }
 
+    /// The place behind one space at `at`, or `at`, if no further noise can stand there.
+    #[inline]
+    pub(super) fn short_gap(&self, at: usize) -> Option<usize> {
+        let next = if self.bytes.get(at) == Some(&b' ') { at + 1 } else { at };
+        self.bytes.get(next).filter(|&&byte| byte > b' ' && !may_be_noise(byte)).map(|_| next)
+    }
+
     /// Skips noise from `at`.
     #[inline]
-    pub(super) fn gap(&self, mut at: usize) -> Gap {
+    pub(super) fn gap(&self, at: usize) -> Gap {
+        match self.short_gap(at) {
+            Some(next) => Gap { next, has_newline: false },
+            None => self.long_gap(at),
+        }
+    }
+
+    #[inline(never)]
+    fn long_gap(&self, mut at: usize) -> Gap {
         let mut has_newline = false;
         while let Some(&byte) = self.bytes.get(at) {
             match byte {

@@ -173,6 +173,17 @@ impl<'t> Parser<'t> {
     /// Skips white space, comments and special tokens. Whether a line ended there.
     #[inline]
     pub(super) fn skip_noise(&mut self) -> bool {
+        match self.source.short_gap(self.at) {
+            Some(next) => {
+                self.at = next;
+                false
+            }
+            None => self.skip_long_noise(),
+        }
+    }
+
+    #[inline(never)]
+    fn skip_long_noise(&mut self) -> bool {
         let mut has_newline = false;
         while let Some(byte) = self.peek() {
             match byte {

@@ -311,10 +311,10 @@ impl Parser<'_> {
                             }
                             reading.is_quoting = self.opens_quotation(&reading, at);
                             reading.last_quote = at + length;
-                            if let Some(run) = self.source.text[at..at + length].find('"') {
+                            if let Some(run) = quote.double_quote() {
                                 self.change(at + run, at + run, "\\", ChangeKind::InnerQuote);
                             }
-                        } else if let Some(run) = self.source.text[at..at + length].find('"') {
+                        } else if let Some(run) = quote.double_quote() {
                             self.change(at + run, at + run, "\\", ChangeKind::Escape);
                         }
                         at += length;
