@@ -249,7 +249,7 @@ impl Scanner {
     /// Goes on from where the last text ended to where a value is due, or what follows one.
     fn resume<V: Visit>(&mut self, text: &str, visit: &mut V) -> Read<(usize, State)> {
         let bytes = text.as_bytes();
-        let token = match self.state {
+        let (at, token) = match self.state {
             State::Start | State::Value | State::FirstElement | State::AfterValue => {
                 return Ok((0, self.state));
             }
@@ -257,16 +257,17 @@ impl Scanner {
             State::FirstKey => return self.first_key(text, 0, visit),
             State::Key => return Ok((self.key(text, 0, State::Key, visit)?, State::Value)),
             State::Colon => return Ok((colon(bytes, 0)?, State::Value)),
-            State::Rest => self.cut,
-        };
-        let (at, token) = match token {
-            Cut::Number(number) => return Ok((self.number(text, 0, number, visit)?, State::AfterValue)),
-            Cut::Literal { literal, seen } => {
-                return Ok((self.literal(bytes, 0, literal, seen, visit)?, State::AfterValue));
-            }
-            Cut::String(token) => (0, token),
-            Cut::Escape(token) => (self.escape(bytes, 0, token, visit)?, token),
-            Cut::Unicode { token, left, unit } => (self.unicode(bytes, 0, token, left, unit, visit)?, token),
+            State::Rest => match self.cut {
+                Cut::String(token) => (0, token),
+                Cut::Escape(token) => (self.escape(bytes, 0, token, visit)?, token),
+                Cut::Unicode { token, left, unit } => {
+                    (self.unicode(bytes, 0, token, left, unit, visit)?, token)
+                }
+                Cut::Number(number) => return Ok((self.number(text, 0, number, visit)?, State::AfterValue)),
+                Cut::Literal { literal, seen } => {
+                    return Ok((self.literal(bytes, 0, literal, seen, visit)?, State::AfterValue));
+                }
+            },
         };
         let at = self.string(text, at, token, visit)?;
         Ok(if token == Token::Key { (colon(bytes, at)?, State::Value) } else { (at, State::AfterValue) })

@@ -1,7 +1,8 @@
 //! What stands without quotes: literals, numbers, names, patterns, calls, plain text.
 
+use super::ahead::is_key_byte;
 use super::parser::{Container, Parser, Step};
-use super::string::{Context, is_key_byte};
+use super::string::Context;
 use super::{ChangeKind, strict};
 
 /// The longest number that is looked back at from a comma, so that looking back stays cheap.

@@ -36,12 +36,15 @@
 //! - A quote inside a string ends it only if what follows can follow a string there. JSON that was
 //!   pasted into a string without escapes belongs to that string up to its last bracket.
 
+mod ahead;
 mod bare;
 mod document;
 mod encoded;
+mod escape;
 mod noise;
 mod parser;
 mod plain;
+mod quote;
 mod strict;
 mod string;
 
