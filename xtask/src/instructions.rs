@@ -1,10 +1,19 @@
-//! How many instructions decoding and accumulating cost per chunk, counted by valgrind, which unlike a clock
-//! gives the same number whatever else the machine does.
+//! How many instructions decoding costs per chunk of a protocol, and extracting per delta of a dialect: counted
+//! by valgrind, which unlike a clock gives the same number whatever else the machine does.
 
 use std::process::Command;
 
+use callweave::dialect::{Extractor, Options, Registry, Tools};
+use callweave::event::{Body, Event};
+
 const USAGE: &str = "usage: cargo xtask instructions";
-const STEPS: [usize; 3] = [1_000, 10_000, 100_000];
+const PROTOCOLS: [&str; 2] = ["chat", "anthropic"];
+const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
+const DIALECTS: [&str; 8] =
+    ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
+/// From an argument of 1 kB to one of 1 MB.
+const DELTAS: [usize; 4] = [256, 2_560, 25_600, 256_000];
+const DELTA: &str = "word";
 /// Growth beyond this for ten times the chunks is not linear.
 const MOST: f64 = 11.0;
 
@@ -12,9 +21,13 @@ const MOST: f64 = 11.0;
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         [] => report(),
-        ["decode", protocol, chunks] => {
-            let chunks = chunks.parse().map_err(|_| USAGE.to_owned())?;
-            decode(protocol, chunks)
+        [what, name, pieces] => {
+            let pieces = pieces.parse().map_err(|_| USAGE.to_owned())?;
+            match *what {
+                "decode" => decode(name, pieces),
+                "extract" => extract(name, pieces),
+                _ => Err(USAGE.into()),
+            }
         }
         _ => Err(USAGE.into()),
     }
@@ -33,33 +46,43 @@ fn report() -> Result<(), String> {
         };
     }
     let mut complaints = Vec::new();
-    println!("{:20}{:>12}{:>18}{:>14}{:>10}", "", "chunks", "instructions", "per chunk", "growth");
-    for protocol in ["chat", "anthropic"] {
-        // What the process costs before and after is not decoding.
-        let base = count(protocol, 0)?;
-        let mut before: Option<u64> = None;
-        for chunks in STEPS {
-            let own = count(protocol, chunks)?.saturating_sub(base);
-            let per_chunk = own as f64 / chunks as f64;
-            let growth = before.map(|before| own as f64 / before as f64);
-            let shown = growth.map_or(String::new(), |growth| format!("{growth:.2}x"));
-            println!("{protocol:20}{chunks:>12}{own:>18}{per_chunk:>14.0}{shown:>10}");
-            if growth.is_some_and(|growth| growth > MOST) {
-                complaints.push(format!("{protocol}: {chunks} chunks cost {shown} of a tenth of them"));
-            }
-            before = Some(own);
-        }
+    println!("{:20}{:>12}{:>18}{:>14}{:>10}", "", "pieces", "instructions", "per piece", "growth");
+    for protocol in PROTOCOLS {
+        complaints.extend(grow("decode", protocol, &CHUNKS)?);
+    }
+    for dialect in DIALECTS {
+        complaints.extend(grow("extract", dialect, &DELTAS)?);
     }
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
-/// The instructions of a process that decodes one generated stream.
-fn count(protocol: &str, chunks: usize) -> Result<u64, String> {
+/// Prints what growing inputs cost; each is ten times the one before.
+fn grow(what: &str, name: &str, steps: &[usize]) -> Result<Vec<String>, String> {
+    // What the process costs before and after is not the work.
+    let base = count(what, name, 0)?;
+    let mut before: Option<u64> = None;
+    let mut complaints = Vec::new();
+    for &pieces in steps {
+        let own = count(what, name, pieces)?.saturating_sub(base);
+        let per_piece = own as f64 / pieces as f64;
+        let growth = before.map(|before| own as f64 / before as f64);
+        let shown = growth.map_or(String::new(), |growth| format!("{growth:.2}x"));
+        println!("{name:20}{pieces:>12}{own:>18}{per_piece:>14.0}{shown:>10}");
+        if growth.is_some_and(|growth| growth > MOST) {
+            complaints.push(format!("{name}: {pieces} pieces cost {shown} of a tenth of them"));
+        }
+        before = Some(own);
+    }
+    Ok(complaints)
+}
+
+/// The instructions of a process that does the work once.
+fn count(what: &str, name: &str, pieces: usize) -> Result<u64, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["instructions", "decode", protocol, &chunks.to_string()])
+        .args(["instructions", what, name, &pieces.to_string()])
         .output()
         .map_err(|error| format!("valgrind: {error} (it counts; install it with the system's packages)"))?;
     let told = String::from_utf8_lossy(&output.stderr);
@@ -67,6 +90,28 @@ fn count(protocol: &str, chunks: usize) -> Result<u64, String> {
     collected
         .and_then(|(_, count)| count.trim().parse().ok())
         .ok_or_else(|| format!("valgrind says:\n{told}"))
+}
+
+/// Reads a call with one long string argument.
+fn extract(name: &str, deltas: usize) -> Result<(), String> {
+    let dialect = Registry::builtin().find(name).ok_or(USAGE)?;
+    let (before, after) = dialect.example.split_once("Oslo").ok_or("the example has no argument")?;
+    let tools = serde_json::json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
+    let options = Options::new(name).map_err(|error| error.to_string())?.tools(Tools::from_json(&tools));
+    let mut shown = 0;
+    let mut sink = |event: Event<'_>| {
+        if let Body::Delta { text, .. } = &event.body {
+            shown += usize::from(text == DELTA);
+        }
+    };
+    let mut extractor = Extractor::new(&options);
+    extractor.push(before, &mut sink);
+    for _ in 0..deltas {
+        extractor.push(DELTA, &mut sink);
+    }
+    extractor.push(after, &mut sink);
+    extractor.finish(&mut sink);
+    if shown + 1 >= deltas { Ok(()) } else { Err(format!("{shown} deltas came")) }
 }
 
 fn decode(protocol: &str, chunks: usize) -> Result<(), String> {

@@ -32,6 +32,11 @@ impl Reader {
         self.at == At::Members
     }
 
+    #[inline]
+    pub(super) fn is_in_string(&self) -> bool {
+        self.is_in_argument() && self.literal.as_ref().is_some_and(Literal::is_in_string)
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Members => self.members(text, body, context),
@@ -102,9 +107,6 @@ impl Reader {
     fn members(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
         let Some(literal) = &mut self.literal else { return Token::Fail };
         let syntax = Syntax { quote: &body.quote };
-        if literal.takes_as_is(text, syntax) {
-            return Token::Argument(text.len());
-        }
         context.scratch.clear();
         match literal.next(text, syntax, context.is_last, context.scratch) {
             Piece::More if context.is_last && !text.is_empty() => Token::Markup(text.len()),

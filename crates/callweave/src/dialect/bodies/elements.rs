@@ -62,8 +62,8 @@ enum Tag<'t> {
 }
 
 impl Reader {
-    /// See [`super::Reader::is_in_argument`].
-    pub(super) fn is_in_argument(&self) -> bool {
+    #[inline]
+    pub(super) fn is_in_string(&self) -> bool {
         self.at == At::Text
     }
 

@@ -51,6 +51,16 @@ enum At {
 }
 
 impl Reader {
+    #[inline]
+    pub(super) fn is_in_string(&self) -> bool {
+        match self.at {
+            At::Text => true,
+            At::Arguments => self.value.is_in_string(),
+            At::Json => self.json.is_in_string(),
+            _ => false,
+        }
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Fields, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Header => self.header(text, context),

@@ -48,6 +48,11 @@ impl Reader {
         self.at == At::Argument
     }
 
+    #[inline]
+    pub(super) fn is_in_string(&self) -> bool {
+        self.at == At::Argument && self.value.is_in_string()
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Before => self.before(text, body, context),

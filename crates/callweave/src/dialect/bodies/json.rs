@@ -79,6 +79,11 @@ impl Reader {
         self.at == At::Argument
     }
 
+    #[inline]
+    pub(super) fn is_in_string(&self) -> bool {
+        self.at == At::Argument && self.value.is_in_string()
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
         if self.is_over {
             self.is_over = false;

@@ -63,9 +63,6 @@ enum At {
     Done,
 }
 
-/// Texts up to this length are looked at byte by byte first.
-const SHORT: usize = 32;
-
 /// Bare words are not longer than this in front of something that must be told from them.
 const LOOK_AHEAD: usize = 256;
 
@@ -89,13 +86,9 @@ impl Literal {
         Self::new(At::Key, vec![Frame::Object])
     }
 
-    /// Whether all of `text` is the inside of a string and reads the same in JSON.
     #[inline]
-    pub(super) fn takes_as_is(&self, text: &str, syntax: Syntax<'_>) -> bool {
-        let At::String { quote, .. } = self.at else { return false };
-        let first = if quote == 0 { syntax.quote.as_bytes()[0] } else { quote };
-        let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\' && byte != first;
-        !text.is_empty() && text.len() <= SHORT && text.bytes().all(is_plain)
+    pub(super) fn is_in_string(&self) -> bool {
+        matches!(self.at, At::String { .. })
     }
 
     /// Reads on, and appends what it means as JSON to `out`.

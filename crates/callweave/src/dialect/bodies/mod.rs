@@ -70,7 +70,12 @@ pub(super) struct Compiled {
     pub(super) after: Markers<After>,
     /// The tags of a tagged body.
     frame: Option<tagged::Frame>,
+    /// Bytes that are data inside a string of the body, and read the same in JSON.
+    plain: Box<[bool; 256]>,
 }
+
+/// Deltas up to this length are looked at byte by byte.
+const SHORT: usize = 32;
 
 /// What may stand right after a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +98,22 @@ impl Compiled {
             Body::Tagged(body) => Some(tagged::Frame::new(&form, body)),
             _ => None,
         };
-        Self { form, dialect, closers, after, frame }
+        let ends_string = |byte: u8| match &form.body {
+            Body::Json(_) | Body::Header(_) | Body::Matched(_) => false,
+            Body::Tagged(body) => {
+                frame.as_ref().is_some_and(|frame| frame.inside.is_first(byte))
+                    || body.entities && byte == b'&'
+            }
+            Body::Python(_) => byte == b'\'',
+            Body::Braces(body) => byte == b'\'' || body.quote.as_bytes().first() == Some(&byte),
+            Body::Elements(body) => body.prefix.as_bytes().first() == Some(&byte),
+            Body::Fields(_) => byte == b'<',
+        };
+        let mut plain = Box::new([false; 256]);
+        for byte in b' '..=u8::MAX {
+            plain[usize::from(byte)] = !matches!(byte, b'"' | b'\\') && !ends_string(byte);
+        }
+        Self { form, dialect, closers, after, frame, plain }
     }
 
     /// Whether the body itself is the only sign of a call.
@@ -140,12 +160,34 @@ impl Reader {
         match self {
             Self::Json(reader) => reader.is_in_argument(),
             Self::Header(reader) => reader.is_in_argument(),
-            Self::Tagged(reader) => reader.is_in_argument(),
+            Self::Tagged(reader) => reader.is_in_string(),
             Self::Python(reader) => reader.is_in_argument(),
             Self::Braces(reader) => reader.is_in_argument(),
-            Self::Elements(reader) => reader.is_in_argument(),
+            Self::Elements(reader) => reader.is_in_string(),
             Self::Fields(_) | Self::Matched(_) => false,
         }
+    }
+
+    /// Takes a short `text` that is argument text as it stands, if it is: the common case of a long
+    /// string, for which nothing but its bytes has to be looked at.
+    #[inline]
+    pub(super) fn takes_as_is(&mut self, text: &str, form: &Compiled) -> bool {
+        let is_in_string = match self {
+            Self::Json(reader) => reader.is_in_string(),
+            Self::Header(reader) => reader.is_in_string(),
+            Self::Tagged(reader) => reader.is_in_string(),
+            Self::Python(reader) => reader.is_in_string(),
+            Self::Braces(reader) => reader.is_in_string(),
+            Self::Elements(reader) => reader.is_in_string(),
+            Self::Fields(reader) => reader.is_in_string(),
+            Self::Matched(_) => false,
+        };
+        let is_short = !text.is_empty() && text.len() <= SHORT;
+        let takes = is_in_string && is_short && text.bytes().all(|byte| form.plain[usize::from(byte)]);
+        if takes && let Self::Tagged(reader) = self {
+            reader.leave_line_start();
+        }
+        takes
     }
 
     #[inline]

@@ -36,6 +36,11 @@ impl Reader {
         self.at == At::Arguments
     }
 
+    #[inline]
+    pub(super) fn is_in_string(&self) -> bool {
+        self.is_in_argument() && self.literal.as_ref().is_some_and(Literal::is_in_string)
+    }
+
     pub(super) fn next(&mut self, text: &str, body: &Python, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Arguments => return self.arguments(text, context),
@@ -136,9 +141,6 @@ impl Reader {
     #[inline]
     fn arguments(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let Some(literal) = &mut self.literal else { return Token::Fail };
-        if literal.takes_as_is(text, Syntax::default()) {
-            return Token::Argument(text.len());
-        }
         context.scratch.clear();
         match literal.next(text, Syntax::default(), context.is_last, context.scratch) {
             Piece::More if context.is_last && !text.is_empty() => Token::Markup(text.len()),

@@ -65,6 +65,12 @@ impl Value {
         }
     }
 
+    /// Whether it is JSON so far and stands inside a string, at none of its escapes.
+    #[inline]
+    pub(super) fn is_in_string(&self) -> bool {
+        self.loose.is_none() && !self.is_untold && self.scanner.is_in_string() && !self.scanner.is_in_escape()
+    }
+
     /// Says that no more text will come: whether the value is complete.
     pub(super) fn finish(&mut self) -> bool {
         self.loose.is_none() && self.scanner.finish() == Status::Complete

@@ -130,6 +130,18 @@ impl Engine {
     /// for. With `is_last` no more will come, and all of it is.
     #[inline]
     pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
+        if let State::Call { form, reader } = &mut self.run.state
+            && !is_last
+            && reader.takes_as_is(text, &self.plan.forms[*form])
+        {
+            self.run.emitter.argument(text, text.len(), sink);
+            return text.len();
+        }
+        self.read_on(text, is_last, sink)
+    }
+
+    #[inline(never)]
+    fn read_on(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
         let mut at = 0;
         loop {
             match self.run.step(&self.plan, &text[at..], is_last, sink) {

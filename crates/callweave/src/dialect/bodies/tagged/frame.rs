@@ -11,16 +11,14 @@ pub(in super::super::super) struct Frame {
     pub(super) call_end: Markers<bool>,
     pub(super) parameter_end: Markers<()>,
     pub(super) value_open: Markers<()>,
-    pub(super) inside: Markers<Inside>,
+    pub(in super::super) inside: Markers<Inside>,
     /// What may follow a closer that is to be confirmed.
     pub(super) follows: Markers<()>,
-    /// Bytes that are data and need no escaping in a string, whatever stands around them.
-    plain: Box<[bool; 256]>,
 }
 
 /// What may stand inside a call, or end a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inside {
+pub(in super::super) enum Inside {
     Parameter,
     ValueClose,
     CallClose,
@@ -63,19 +61,7 @@ impl Frame {
         {
             follows.add(text, ());
         }
-        let is_plain = |byte: u8| {
-            byte >= 0x20
-                && byte != b'"'
-                && byte != b'\\'
-                && !inside.is_first(byte)
-                && !(body.entities && byte == b'&')
-        };
-        let mut plain = Box::new([false; 256]);
-        for byte in 0..=u8::MAX {
-            plain[usize::from(byte)] = is_plain(byte);
-        }
         Self {
-            plain,
             call_open,
             call_end,
             parameter_end: Markers::from_texts([body.parameter.end.as_str()], ()),
@@ -83,10 +69,5 @@ impl Frame {
             inside,
             follows,
         }
-    }
-
-    #[inline]
-    pub(super) fn is_plain(&self, byte: u8) -> bool {
-        self.plain[usize::from(byte)]
     }
 }

@@ -81,9 +81,15 @@ enum Kind {
 }
 
 impl Reader {
-    /// See [`super::Reader::is_in_argument`].
-    pub(super) fn is_in_argument(&self) -> bool {
+    #[inline]
+    pub(super) fn is_in_string(&self) -> bool {
         self.at == At::Value && self.kind == Kind::Text
+    }
+
+    /// Data came that is no line break.
+    #[inline]
+    pub(super) fn leave_line_start(&mut self) {
+        self.last = 0;
     }
 
     #[inline]

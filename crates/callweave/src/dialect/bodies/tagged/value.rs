@@ -11,9 +11,6 @@ use crate::event::Completion;
 use crate::json::escape_into;
 use crate::json::schema::Types;
 
-/// Deltas up to this length are looked at byte by byte.
-const SHORT: usize = 32;
-
 /// Where a value ends.
 enum End {
     /// Not within these bytes, all of which are data.
@@ -62,11 +59,6 @@ impl Reader {
     ) -> Token {
         match self.kind {
             Kind::Text => {
-                // Most deltas are a few plain bytes: one look at each is all they need.
-                if text.len() <= SHORT && !text.is_empty() && text.bytes().all(|byte| frame.is_plain(byte)) {
-                    self.last = text.as_bytes()[text.len() - 1];
-                    return Token::Argument(text.len());
-                }
                 let (data, closer) = match self.find_end(text, 0, body, frame, context.is_last) {
                     End::Beyond(data) => (data, None),
                     End::Here(data, len, what) => (data, Some((len, what))),
