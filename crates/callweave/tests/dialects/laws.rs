@@ -130,7 +130,8 @@ pub(crate) fn check(text: &str, options: &Options) -> Result<Vec<Event<'static>>
     Ok(whole)
 }
 
-/// Every prefix finishes without a panic, and what it showed is where the whole text begins.
+/// Every prefix finishes without a panic, well formed, and accounts for all of its bytes. That nothing is taken
+/// back follows from [`check`]: the pieces of a cut are prefixes too.
 pub(crate) fn check_prefixes(text: &str, options: &Options) {
     for (at, _) in text.char_indices() {
         let prefix = &text[..at];
