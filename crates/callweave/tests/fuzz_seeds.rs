@@ -85,6 +85,11 @@ fn every_framing_case_holds() {
 }
 
 #[test]
+fn every_dialect_case_holds() {
+    check_cases("dialect", "dialect", |name, length| vec![oracles::dialect::choice(name), length as u8]);
+}
+
+#[test]
 fn generated_programs_hold() {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = || {

@@ -5,6 +5,7 @@
 
 pub(crate) mod accumulator;
 pub(crate) mod decoder;
+pub(crate) mod dialect;
 pub(crate) mod framing;
 
 #[path = "../laws/mod.rs"]
@@ -14,5 +15,9 @@ mod laws;
 pub(crate) type Oracle = fn(&[u8]);
 
 /// Every oracle by its name, which is the name of its fuzz target and of its folder of seeds.
-pub(crate) const ALL: &[(&str, Oracle)] =
-    &[("accumulator", accumulator::check), ("decoder", decoder::check), ("framing", framing::check)];
+pub(crate) const ALL: &[(&str, Oracle)] = &[
+    ("accumulator", accumulator::check),
+    ("decoder", decoder::check),
+    ("dialect", dialect::check),
+    ("framing", framing::check),
+];

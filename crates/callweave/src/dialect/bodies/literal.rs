@@ -98,7 +98,8 @@ impl Literal {
             if self.at == At::Done {
                 return Piece::Done(at);
             }
-            if at > 0 && at == text.len() {
+            // A comma makes no text before its element comes, which may never be: so it begins a new piece.
+            if at > 0 && (at == text.len() || self.at == At::Next) {
                 return Piece::Took(at);
             }
             match self.step(&text[at..], syntax, is_last, out) {
