@@ -25,6 +25,19 @@ enum Hole {
     Suffix,
     /// An optional name.
     Word,
+    /// Numbers, with whatever stands between them.
+    Numbers,
+}
+
+impl Hole {
+    fn holds(self, byte: u8) -> bool {
+        match self {
+            Self::Suffix | Self::Word => {
+                byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':') || byte >= 0x80
+            }
+            Self::Numbers => byte.is_ascii_digit() || matches!(byte, b' ' | b',' | b':' | b'[' | b']'),
+        }
+    }
 }
 
 /// What was found in a text.
@@ -46,7 +59,8 @@ enum Match {
 
 /// Stands for an optional `:word` in a marker.
 pub(super) const SUFFIX: &str = "{suffix}";
-const HOLES: [(&str, Hole); 2] = [(SUFFIX, Hole::Suffix), ("{word}", Hole::Word)];
+const HOLES: [(&str, Hole); 3] =
+    [(SUFFIX, Hole::Suffix), ("{word}", Hole::Word), ("{numbers}", Hole::Numbers)];
 const LONGEST_WORD: usize = 128;
 
 impl Pattern {
@@ -69,10 +83,8 @@ impl Pattern {
         }
         let Some((hole, tail)) = &self.tail else { return Match::Whole(head.len()) };
         let mut at = head.len();
-        if *hole == Hole::Word || text.get(at) == Some(&b':') {
-            let is_word =
-                |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
-            at += text[at..].iter().take(LONGEST_WORD).take_while(is_word).count();
+        if *hole != Hole::Suffix || text.get(at) == Some(&b':') {
+            at += text[at..].iter().take(LONGEST_WORD).take_while(|&&byte| hole.holds(byte)).count();
         }
         let rest = &text[at..];
         if rest.len() < tail.len() {

@@ -9,7 +9,8 @@ use super::matcher::Matcher;
 ///
 /// Built in code with the methods below, or read with serde (from TOML, JSON, …); every field but
 /// the name has a default. Markers are plain text; `{suffix}` inside one stands for an optional
-/// `:word`, because some vocabularies put one into all their tags, and `{word}` for an optional name.
+/// `:word`, because some vocabularies put one into all their tags, `{word}` for an optional name, and
+/// `{numbers}` for numbers with commas, colons and brackets between them.
 ///
 /// ```
 /// use callweave::dialect::{Dialect, Form};

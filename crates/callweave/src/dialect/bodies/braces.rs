@@ -106,7 +106,8 @@ impl Reader {
     #[inline]
     fn members(&mut self, text: &str, body: &Braces, context: &mut Context<'_>) -> Token {
         let Some(literal) = &mut self.literal else { return Token::Fail };
-        let syntax = Syntax { quote: &body.quote };
+        let schema = context.tools.schema(context.name);
+        let syntax = Syntax { quote: &body.quote, schema, ..Syntax::default() };
         context.scratch.clear();
         match literal.next(text, syntax, context.is_last, context.scratch) {
             Piece::More if context.is_last && !text.is_empty() => Token::Markup(text.len()),

@@ -73,7 +73,7 @@ impl Reader {
             At::Arguments => self.arguments(text, context),
             At::Field => self.field(text, context),
             At::Text => self.text(text, context),
-            At::FieldEnd => self.field_end(text, context),
+            At::FieldEnd => self.field_end(text, body, context),
             At::Json => self.json.next(text, &Json::default(), context),
             At::Over(completion) => {
                 self.at = At::Done;
@@ -112,9 +112,16 @@ impl Reader {
         if text.is_empty() {
             return if context.is_last { self.finish(0, Completion::Cut, context) } else { Token::More };
         }
-        if text.starts_with('{') && !self.has_name && self.count == 0 && !self.has_arguments {
-            self.at = At::Json;
-            return Token::Markup(0);
+        if text.starts_with('{') && self.count == 0 && !self.has_arguments {
+            if !self.has_name {
+                self.at = At::Json;
+                return Token::Markup(0);
+            }
+            // The arguments without a field of their own, up to the end of the call.
+            self.closer.clone_from(&body.close);
+            self.value = Value::default();
+            self.at = At::Arguments;
+            return self.arguments(text, context);
         }
         if !text.starts_with('<') {
             return if self.has_name { self.finish(0, Completion::Cut, context) } else { Token::Fail };
@@ -255,8 +262,11 @@ impl Reader {
         Token::Converted(len)
     }
 
-    fn field_end(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn field_end(&mut self, text: &str, body: &Fields, context: &mut Context<'_>) -> Token {
         let (len, is_ended) = self.end_of_field(text, context.is_last);
+        if is_ended && self.closer == body.close {
+            return self.finish(len + self.closer.len(), Completion::Whole, context);
+        }
         if is_ended {
             self.at = At::Children;
             return Token::Markup(len + self.closer.len());

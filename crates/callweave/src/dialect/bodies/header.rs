@@ -212,8 +212,8 @@ impl Reader {
             Found::Perhaps(_) => return Token::More,
             Found::Marker { .. } => return self.empty(Completion::Whole, context),
             Found::Nothing if text.is_empty() && context.is_last => {
-                // Where nothing is to come after the name, nothing is missing.
-                let is_whole = context.form.form.close.is_empty();
+                // Where no closer is to come, a tool's name alone is a call; else who knows what is missing.
+                let is_whole = context.form.form.close.is_empty() && context.tools.contains(context.name);
                 return self.empty(if is_whole { Completion::Whole } else { Completion::Cut }, context);
             }
             Found::Nothing if text.is_empty() => return Token::More,

@@ -18,6 +18,7 @@ pub(in super::super) struct Reader {
     has_name: bool,
     has_arguments: bool,
     has_fence: bool,
+    has_elements: bool,
     /// Whether the object has members that say nothing about a call.
     has_others: bool,
     /// Whether the call has ended and nobody was told yet.
@@ -117,9 +118,10 @@ impl Reader {
             (At::Start, b'[') => self.open_list(),
             (At::Element, b',') => Token::Markup(1),
             (At::Element, b']') => {
+                let is_empty = self.stack.len() == 1 && !self.has_elements;
                 self.stack.pop();
                 self.settle();
-                Token::Markup(1)
+                if is_empty { Token::Empty(1) } else { Token::Markup(1) }
             }
             (At::Key, b',') => Token::Markup(1),
             (At::Key, b'}') => self.close(body, context),
@@ -134,6 +136,7 @@ impl Reader {
     }
 
     fn open_call(&mut self) -> Token {
+        self.has_elements = true;
         self.stack.push(Level::CALL);
         self.has_name = false;
         self.has_arguments = false;
@@ -343,6 +346,11 @@ impl Reader {
         if !level.is_call {
             self.settle();
             return Token::Markup(1);
+        }
+        if self.has_name && self.has_others && !self.has_arguments && !context.form.is_bare() {
+            self.has_others = false;
+            self.stack.push(level);
+            return Token::Odd("a call has members beside its name, and no arguments");
         }
         let is_in_list = self.stack.iter().any(|level| level.is_list);
         self.settle();

@@ -4,6 +4,7 @@
 //! tuples, sets, bare keys and bare words, keyword arguments.
 
 use super::leading_space;
+use crate::json::schema::Schema;
 use crate::json::{Scanner, Status, escape_into};
 
 /// The state of reading one literal.
@@ -15,6 +16,8 @@ pub(super) struct Literal {
     seen: (usize, usize),
     /// Whether a comma was read that stands in front of what comes next, if anything does.
     owes_comma: bool,
+    /// Whether the schema wants a string under the outermost key.
+    wants_string: bool,
 }
 
 /// What is peculiar to a dialect's literals.
@@ -22,6 +25,10 @@ pub(super) struct Literal {
 pub(super) struct Syntax<'s> {
     /// A token that stands on both sides of a string.
     pub(super) quote: &'s str,
+    /// What says which bare words are strings, where a dialect's values have no types of their own.
+    pub(super) schema: Option<&'s Schema>,
+    /// Whether calls stand on lines of their own, and not in a list.
+    pub(super) line_ends_call: bool,
 }
 
 /// What came of reading on.
@@ -68,7 +75,7 @@ const LOOK_AHEAD: usize = 256;
 
 impl Literal {
     fn new(at: At, stack: Vec<Frame>) -> Self {
-        Self { at, stack, seen: (0, 0), owes_comma: false }
+        Self { at, stack, seen: (0, 0), owes_comma: false, wants_string: false }
     }
 
     /// One value.
@@ -159,7 +166,7 @@ impl Literal {
         }
         match self.at {
             At::Value => self.begin(text, byte, is_last, out),
-            At::Key => self.key(text, byte, is_last, out),
+            At::Key => self.key(text, byte, syntax, is_last, out),
             At::Separator => {
                 if byte != b':' && byte != b'=' {
                     return Piece::Bad;
@@ -242,7 +249,20 @@ impl Literal {
             match bytes.get(after) {
                 None if !is_last => return Piece::More,
                 None => Some(1),
-                Some(b',' | b')' | b']' | b'}') => Some(1),
+                // Code in a string has quotes before parentheses, too; but there something else goes on.
+                Some(b')') => {
+                    let is_passed = |byte: &u8| match byte {
+                        b'\n' => !syntax.line_ends_call,
+                        byte => matches!(byte, b')' | b' ' | b'\t' | b'\r'),
+                    };
+                    let behind = after + bytes[after..].iter().take_while(|byte| is_passed(byte)).count();
+                    match bytes.get(behind) {
+                        None if !is_last => return Piece::More,
+                        None | Some(b',' | b']' | b'}' | b';' | b'<' | b'\n') => Some(1),
+                        Some(_) => None,
+                    }
+                }
+                Some(b',' | b']' | b'}') => Some(1),
                 Some(b':' | b'=') => Some(1),
                 Some(b'<') => Some(1),
                 Some(_) => None,
@@ -336,13 +356,20 @@ impl Literal {
         }
         self.seen = (0, 0);
         self.pay_comma(out);
-        word_into(text[..at].trim_end(), out);
+        let word = text[..at].trim_end();
+        if self.wants_string && self.stack.len() == 1 {
+            out.push('"');
+            escape_into(word, out);
+            out.push('"');
+        } else {
+            word_into(word, out);
+        }
         self.at = At::Next;
         self.settle();
         Piece::Took(at)
     }
 
-    fn key(&mut self, text: &str, byte: u8, is_last: bool, out: &mut String) -> Piece {
+    fn key(&mut self, text: &str, byte: u8, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
         let Some(&frame) = self.stack.last() else { return Piece::Bad };
         let close = if frame == Frame::Arguments { b')' } else { b'}' };
         if byte == close {
@@ -353,9 +380,12 @@ impl Literal {
         match text.bytes().position(|byte| byte == separator || matches!(byte, b',' | b')' | b'}' | b'(')) {
             Some(len) if text.as_bytes()[len] == separator && (1..=LOOK_AHEAD).contains(&len) => {
                 self.pay_comma(out);
+                let key = text[..len].trim_end();
                 out.push('"');
-                escape_into(text[..len].trim_end(), out);
+                escape_into(key, out);
                 out.push('"');
+                let schema = syntax.schema.filter(|_| self.stack.len() == 1);
+                self.wants_string = schema.is_some_and(|schema| schema.property(key).is_only_string());
                 self.at = At::Separator;
                 Piece::Took(len)
             }

@@ -18,7 +18,7 @@ mod typed;
 mod value;
 
 use super::markers::Markers;
-use super::spec::{Body, Form};
+use super::spec::{Body, Closer, Form};
 use super::tools::Tools;
 use crate::event::Completion;
 
@@ -41,6 +41,8 @@ pub(super) enum Token {
     End(Completion),
     /// The body is over.
     Done,
+    /// The body says that there are no calls; it is this long.
+    Empty(usize),
     /// Something is not as it should be; reading goes on.
     Odd(&'static str),
     /// This is no call, or cannot be read further.
@@ -119,6 +121,13 @@ impl Compiled {
     /// Whether the body itself is the only sign of a call.
     pub(super) fn is_bare(&self) -> bool {
         self.form.open.is_empty() && matches!(self.form.body, Body::Json(_) | Body::Python(_))
+    }
+
+    /// Whether the body's own tag, without the marker that belongs around it, may stand in prose: it is text
+    /// like any other, and no special token.
+    pub(super) fn may_be_quoted(&self) -> bool {
+        let is_plain = matches!(&self.form.body, Body::Tagged(body) if body.closer == Closer::Confirmed);
+        is_plain && !self.form.open.is_empty()
     }
 }
 

@@ -81,7 +81,7 @@ impl Reader {
             (At::Next, _) if self.is_list => Token::Fail,
             (At::Name, b']') if self.is_list => {
                 self.at = At::Done;
-                Token::Markup(1)
+                if self.literal.is_none() { Token::Empty(1) } else { Token::Markup(1) }
             }
             (At::Next, _) if !is_name_byte(byte) => {
                 self.at = At::Done;
@@ -96,33 +96,23 @@ impl Reader {
     fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let bytes = text.as_bytes();
         let len = bytes.iter().take_while(|&&byte| is_name_byte(byte)).count();
-        let more = |needed: Token| if context.is_last { Token::Fail } else { needed };
         if len == 0 || len > LONGEST_NAME || bytes[0].is_ascii_digit() {
             return Token::Fail;
         }
-        let Some(&paren) = bytes.get(len) else { return more(Token::More) };
+        let Some(&paren) = bytes.get(len) else {
+            return if context.is_last { Token::Fail } else { Token::More };
+        };
         if paren != b'(' {
             return Token::Fail;
         }
-        let mut at = len + 1 + leading_space(&text[len + 1..]);
-        match bytes.get(at) {
-            None => return more(Token::More),
-            Some(b')') => {}
-            Some(_) => {
-                let key = bytes[at..].iter().take_while(|&&byte| is_name_byte(byte)).count();
-                at += key + leading_space(&text[at + key..]);
-                match bytes.get(at) {
-                    None => return more(Token::More),
-                    Some(b'=') if key > 0 => {}
-                    Some(_) => return Token::Fail,
-                }
-                at += 1 + leading_space(&text[at + 1..]);
-                match bytes.get(at) {
-                    None => return more(Token::More),
-                    Some(b')' | b',' | b'=') => return Token::Fail,
-                    Some(_) => {}
-                }
-            }
+        let is_call = match first_argument(&text[len + 1..]) {
+            None if !context.is_last => return Token::More,
+            // Cut where it still may be one: between markers it is.
+            None => !context.form.is_bare(),
+            Some(is_argument) => is_argument,
+        };
+        if !is_call {
+            return Token::Fail;
         }
         context.name.clear();
         context.name.push_str(&text[..len]);
@@ -142,7 +132,8 @@ impl Reader {
     fn arguments(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let Some(literal) = &mut self.literal else { return Token::Fail };
         context.scratch.clear();
-        match literal.next(text, Syntax::default(), context.is_last, context.scratch) {
+        let syntax = Syntax { line_ends_call: !self.is_list, ..Syntax::default() };
+        match literal.next(text, syntax, context.is_last, context.scratch) {
             Piece::More if context.is_last && !text.is_empty() => Token::Markup(text.len()),
             Piece::More if context.is_last => {
                 literal.close(context.scratch);
@@ -162,4 +153,20 @@ impl Reader {
 
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-') || byte >= 0x80
+}
+
+/// Whether `text` goes on as a call does after its parenthesis: with a key and the beginning of a value, or
+/// with the end. Nothing: more text is needed.
+fn first_argument(text: &str) -> Option<bool> {
+    let rest = &text.as_bytes()[leading_space(text)..];
+    if *rest.first()? == b')' {
+        return Some(true);
+    }
+    let key = rest.iter().take_while(|&&byte| is_name_byte(byte)).count();
+    let mut rest = rest[key..].trim_ascii_start();
+    if *rest.first()? != b'=' || key == 0 {
+        return Some(false);
+    }
+    rest = rest[1..].trim_ascii_start();
+    rest.first().map(|byte| !matches!(byte, b')' | b',' | b'='))
 }

@@ -1,6 +1,6 @@
 //! A certain call, and what follows it.
 
-use super::super::bodies::{After, Reader, Token};
+use super::super::bodies::{After, Compiled, Reader, Token};
 use super::super::markers::Found;
 use super::super::plan::{Meaning, Opener, Plan};
 use super::super::spec::Body;
@@ -22,7 +22,7 @@ impl Run {
                 return Step::Took(len);
             }
             Token::More => return Step::Wait,
-            Token::Markup(len) => {
+            Token::Markup(len) | Token::Empty(len) => {
                 self.has_fence |= text[..len].starts_with("```");
                 self.emitter.markup(&text[..len], sink);
                 return Step::Took(len);
@@ -106,6 +106,16 @@ impl Run {
             }
             _ => {}
         }
+        match surplus(rest, compiled, is_last) {
+            Some(0) => {}
+            Some(len) => {
+                self.emitter.notice(NoticeCode::StrayMarkup, "more brackets close than were opened", sink);
+                self.emitter.markup(&text[..space + len], sink);
+                self.gap_seen = 0;
+                return Step::Took(space + len);
+            }
+            None => return Step::Wait,
+        }
         let goes_on = match compiled.form.body {
             Body::Json(_) => rest.starts_with('{') || rest.starts_with('['),
             _ => false,
@@ -133,4 +143,19 @@ impl Run {
 /// Whether `text` begins with a fence: the same marker opens and closes, so one too many opens again.
 fn is_fence(text: &str) -> bool {
     text.starts_with("```") || text.starts_with("~~~")
+}
+
+/// How many bytes of closing brackets stand between a body and its closer. Nothing: more text is needed.
+fn surplus(text: &str, compiled: &Compiled, is_last: bool) -> Option<usize> {
+    let len = text.bytes().take_while(|byte| matches!(byte, b'}' | b']')).count();
+    if len == 0 {
+        return Some(0);
+    }
+    let rest = text[len..].trim_ascii_start();
+    match compiled.closers.starting(rest, is_last) {
+        Found::Marker { .. } => Some(len),
+        Found::Perhaps(_) => None,
+        Found::Nothing if rest.is_empty() && !is_last && !compiled.form.close.is_empty() => None,
+        Found::Nothing => Some(0),
+    }
 }

@@ -42,6 +42,8 @@ struct Run {
     /// How much of the gap was seen to be white space.
     gap_seen: usize,
     has_text: bool,
+    /// Whether what comes next begins a line, or follows markup.
+    begins_line: bool,
     /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
     lead: Option<String>,
     /// What the visible text is shown behind.
@@ -112,6 +114,7 @@ impl Engine {
             is_frame: false,
             gap_seen: 0,
             has_text: false,
+            begins_line: true,
             vain: Vain::default(),
             lead: may_be_thought.then(String::new),
             continues: only.map_or_else(String::new, |only| only.continues.clone()),

@@ -135,18 +135,47 @@ impl Run {
                     self.open_gap(false);
                     return Step::Took(len);
                 }
-                Token::End(_) | Token::Done | Token::Fail | Token::Odd(_) => {
+                // Between markers, an empty list of calls is syntax; alone it may be anything.
+                Token::Empty(len) if opening.opener.is_some() && !compiled.is_bare() => {
+                    let (form, len) = (opening.form, from + len);
+                    self.log.clear();
+                    self.emitter.end_reasoning(sink);
+                    self.emitter.markup(&text[..len], sink);
+                    self.state = State::After { form, is_closed: false };
+                    self.open_gap(false);
+                    return Step::Took(len);
+                }
+                Token::Empty(len) if opening.opener.is_none() => {
+                    self.log.push(Entry::Markup(len));
+                    len
+                }
+                Token::End(_) | Token::Done | Token::Fail | Token::Odd(_) | Token::Empty(_) => {
                     return self.give_up(plan, text, sink);
                 }
             };
             opening.at += len;
-            let is_certain = opening.has_name
-                && (!compiled.is_bare() || opening.opener.is_none() || opening.arguments >= 2);
-            if is_certain {
-                let may_be_prose = compiled.is_bare() && opening.opener.is_some();
+            // How much of the arguments has to be seen before it is certain that this is a call.
+            let needed = match opening.opener {
+                None => 0,
+                Some(_) if compiled.is_bare() => 2,
+                // What else the same opener may open is tried before it is too late.
+                Some((opener, turn)) => {
+                    let forms = &plan.live(self.dialect).openers[opener].forms;
+                    usize::from(opening.before.1 > 0 && forms.len() > turn + 1)
+                }
+            };
+            if opening.has_name && opening.arguments >= needed {
                 let is_known = self.tools.contains(&self.name);
                 let is_free = self.tools.is_empty() && !plan.is_auto();
-                if may_be_prose && !is_known && !is_free && self.has_text {
+                let may_be_prose =
+                    opening.opener.is_some() && compiled.is_bare() && !is_free && self.has_text;
+                let is_inner = opening.opener.is_some_and(|(opener, turn)| {
+                    let candidate = plan.live(self.dialect).openers[opener].forms[turn];
+                    candidate.is_part_of_body && compiled.may_be_quoted()
+                });
+                // A tag that stands in the middle of a line, without the marker around it, is quoted.
+                let begins_line = self.begins_line || text[..opening.before.0].contains('\n');
+                if (may_be_prose || is_inner && !begins_line) && !is_known {
                     return self.give_up(plan, text, sink);
                 }
                 return self.commit(compiled, text, sink);

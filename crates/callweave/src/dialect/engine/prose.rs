@@ -98,6 +98,10 @@ impl Run {
         } else {
             self.visible(words, sink);
         }
+        let line = words.trim_end_matches([' ', '\t']);
+        if !line.is_empty() {
+            self.begins_line = line.ends_with('\n');
+        }
         self.close_gap();
     }
 
@@ -114,6 +118,7 @@ impl Run {
 
     pub(super) fn open_gap(&mut self, is_frame: bool) {
         self.is_gap = true;
+        self.begins_line = true;
         self.is_frame = is_frame;
         self.gap_seen = 0;
     }

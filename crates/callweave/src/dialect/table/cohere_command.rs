@@ -15,6 +15,11 @@ pub(super) fn dialect() -> Dialect {
             "<|CHATBOT_TOKEN|>",
             "<|START_OF_TURN_TOKEN|>",
             "<|END_OF_TURN_TOKEN|>",
+            // Citations: of which results, in the opener or in the closer.
+            "<co>",
+            "<co:{numbers}>",
+            "</co>",
+            "</co:{numbers}>",
         ])
         .example(
             "<|START_THINKING|>A city.<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \

@@ -1,7 +1,8 @@
 //! The markers of a tagged body, made ready for searching.
 
-use super::super::super::markers::Markers;
-use super::super::super::spec::{Form, Tagged};
+use super::super::super::markers::{Found, Markers};
+use super::super::super::spec::{Form, Tag, Tagged};
+use super::super::leading_space;
 use super::WRITTEN_BREAK;
 
 /// The markers of a tagged body, made ready for searching.
@@ -13,7 +14,7 @@ pub(in super::super::super) struct Frame {
     pub(super) value_open: Markers<()>,
     pub(in super::super) inside: Markers<Inside>,
     /// What may follow a closer that is to be confirmed.
-    pub(super) follows: Markers<()>,
+    follows: Markers<()>,
 }
 
 /// What may stand inside a call, or end a value.
@@ -29,10 +30,14 @@ pub(in super::super) enum Inside {
 
 impl Frame {
     pub(in super::super) fn new(form: &Form, body: &Tagged) -> Self {
-        let call_open = Markers::from_texts([body.call.open.as_str()], ());
+        let call_open = Markers::from_texts(openings(&body.call).iter().map(String::as_str), ());
         let mut call_end = Markers::new();
         call_end.add(&body.call.end, true);
-        if body.call.attribute.is_none() && !body.call.end.starts_with('>') {
+        if body.call.attribute.is_none() && body.call.end.starts_with('>') {
+            // A name is over where it cannot go on, its bracket forgotten.
+            call_end.add("\n", false);
+            call_end.add("<", false);
+        } else if body.call.attribute.is_none() {
             call_end.add(&body.parameter.open, false);
             for close in body.call_close.iter().chain(&form.close) {
                 call_end.add(close, false);
@@ -43,7 +48,9 @@ impl Frame {
             }
         }
         let mut inside = Markers::new();
-        inside.add(&body.parameter.open, Inside::Parameter);
+        for open in openings(&body.parameter) {
+            inside.add(&open, Inside::Parameter);
+        }
         inside.add(&body.value_close, Inside::ValueClose);
         for close in &body.call_close {
             inside.add(close, Inside::CallClose);
@@ -51,13 +58,18 @@ impl Frame {
         for close in &form.close {
             inside.add(close, Inside::Outside);
         }
-        inside.add(&body.call.open, Inside::Outside);
+        for open in openings(&body.call) {
+            inside.add(&open, Inside::Outside);
+        }
         if body.entities {
             inside.add("<![CDATA[", Inside::Cdata);
         }
         let mut follows = Markers::new();
-        for text in
-            [&body.parameter.open, &body.value_close].into_iter().chain(&body.call_close).chain(&form.close)
+        for text in openings(&body.parameter)
+            .iter()
+            .chain([&body.value_close])
+            .chain(&body.call_close)
+            .chain(&form.close)
         {
             follows.add(text, ());
         }
@@ -69,5 +81,24 @@ impl Frame {
             inside,
             follows,
         }
+    }
+
+    /// Whether a tag of the frame, or the end of the text, follows a closer. Nothing: more text is needed.
+    pub(super) fn is_followed(&self, rest: &str, is_last: bool) -> Option<bool> {
+        let rest = &rest[leading_space(rest)..];
+        match self.follows.starting(rest, false) {
+            Found::Marker { .. } => Some(true),
+            Found::Perhaps(_) => is_last.then_some(true),
+            Found::Nothing if rest.is_empty() => is_last.then_some(true),
+            Found::Nothing => Some(false),
+        }
+    }
+}
+
+/// The texts that a tag begins with: its word ends where its attributes begin.
+fn openings(tag: &Tag) -> Vec<String> {
+    match &tag.attribute {
+        Some(_) => [" ", "\n", "\t"].map(|space| format!("{}{space}", tag.open)).to_vec(),
+        None => vec![tag.open.clone()],
     }
 }

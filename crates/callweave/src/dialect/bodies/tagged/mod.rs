@@ -22,6 +22,9 @@ pub(in super::super) use self::frame::Frame;
 /// A line break that a model spelled out; between tags it is one.
 const WRITTEN_BREAK: &str = "\\n";
 
+/// Parameters under which models put all arguments of a tool that has no such parameter.
+const WRAPPERS: [&str; 3] = ["arguments", "input", "properties"];
+
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Reader {
@@ -33,6 +36,12 @@ pub(in super::super) struct Reader {
     value: Value,
     /// How far a held value was looked at.
     seen: usize,
+    /// How far was looked behind a tag that may end an unclosed value.
+    looked: usize,
+    /// Whether a line break before the closer belongs to the frame.
+    trims: bool,
+    /// Whether the parameter may hold all arguments as one object.
+    wraps: bool,
     /// What a held value may still become.
     prober: typed::Prober,
     /// The byte before the text in front, where that is part of a value; a line break at its start.
@@ -262,7 +271,14 @@ impl Reader {
             ValueTypes::Named(attribute) => attribute_of(header, attribute).map(Types::named),
         };
         self.at = At::KeyEnd;
-        if body.value_open.is_empty() { self.name_key(len, context) } else { Token::Markup(len) }
+        let schema = context.tools.schema(context.name);
+        let is_undeclared = schema.is_some_and(|schema| schema.root().property(&self.key).is_none());
+        self.wraps = is_undeclared && self.count == 0 && WRAPPERS.contains(&self.key.as_str());
+        if body.value_open.is_empty() && !self.wraps {
+            self.name_key(len, context)
+        } else {
+            Token::Markup(len)
+        }
     }
 
     /// Writes the parameter's name.
@@ -292,7 +308,7 @@ impl Reader {
         match frame.value_open.starting(text, context.is_last) {
             Found::Marker { len, .. } => {
                 self.at = At::ValueStart;
-                self.name_key(len, context)
+                if self.wraps { Token::Markup(len) } else { self.name_key(len, context) }
             }
             Found::Perhaps(_) => Token::More,
             // A name without a value is no parameter.
@@ -335,6 +351,11 @@ impl Reader {
                 Token::More
             }
             Found::Marker { len, meaning: Inside::CallClose, .. } => Token::Markup(len),
+            // Of the parameter that held all arguments.
+            Found::Marker { len, meaning: Inside::ValueClose, .. } => {
+                self.at = At::Close;
+                Token::Markup(len)
+            }
             _ if text.is_empty() && !context.is_last => {
                 self.at = At::Close;
                 Token::More

@@ -1,6 +1,6 @@
 //! The values of parameters: written raw, passed on as JSON as they come.
 
-use super::super::super::markers::{Found, Markers};
+use super::super::super::markers::Found;
 use super::super::super::spec::{Closer, Tagged, Trim};
 use super::super::literal::{Literal, Piece, Syntax};
 use super::super::tags::unescape_into;
@@ -27,8 +27,22 @@ impl Reader {
         frame: &Frame,
         context: &mut Context<'_>,
     ) -> Token {
-        if text.is_empty() && !context.is_last {
+        if (text.is_empty() || text == "\r") && !context.is_last {
             return Token::More;
+        }
+        if self.wraps {
+            let space = leading_space(text);
+            return match text.as_bytes().get(space) {
+                None if !context.is_last => Token::More,
+                Some(b'{') => {
+                    self.at = At::Json;
+                    Token::Markup(space)
+                }
+                _ => {
+                    self.wraps = false;
+                    self.name_key(0, context)
+                }
+            };
         }
         let types = self.types.unwrap_or_else(|| {
             let schema = context.tools.schema(context.name);
@@ -36,17 +50,24 @@ impl Reader {
         });
         self.types = Some(types);
         self.seen = 0;
+        self.looked = 0;
         self.prober = typed::Prober::default();
         self.last = b'\n';
         self.at = At::Value;
         self.kind = if types.is_only_string() || types.is_none() { Kind::Text } else { Kind::Held };
-        let trims = body.trim == Trim::LineBreak && text.starts_with('\n');
+        let space = match text {
+            _ if body.trim == Trim::None => 0,
+            _ if text.starts_with("\r\n") => 2,
+            _ => usize::from(text.starts_with('\n')),
+        };
+        // A line break before the closer belongs to the frame where one stands after the opener, too.
+        self.trims = space > 0;
         if self.kind == Kind::Text {
             context.scratch.clear();
             context.scratch.push('"');
-            return Token::Converted(usize::from(trims));
+            return Token::Converted(space);
         }
-        if trims { Token::Markup(1) } else { self.read_value(text, body, frame, context) }
+        if space > 0 { Token::Markup(space) } else { self.read_value(text, body, frame, context) }
     }
 
     #[inline]
@@ -248,63 +269,119 @@ impl Reader {
 
     /// Where the value ends that `text` goes on with; its first `from` bytes are known to be data.
     #[inline]
-    fn find_end(&self, text: &str, from: usize, body: &Tagged, frame: &Frame, is_last: bool) -> End {
+    fn find_end(&mut self, text: &str, from: usize, body: &Tagged, frame: &Frame, is_last: bool) -> End {
         let mut from = from.min(text.len());
         loop {
             match frame.inside.find(&text[from..], is_last) {
-                Found::Nothing => return End::Beyond(self.without_break(text, text.len(), body, is_last)),
-                Found::Perhaps(at) => return End::Beyond(self.without_break(text, from + at, body, is_last)),
+                Found::Nothing => return End::Beyond(without_break(text, text.len(), body, is_last)),
+                Found::Perhaps(at) => return End::Beyond(without_break(text, from + at, body, is_last)),
                 Found::Marker { at, len, meaning } => {
                     let at = from + at;
-                    let before = if at == 0 { self.last } else { text.as_bytes()[at - 1] };
-                    match is_end(&text[at + len..], before, meaning, body, frame, is_last) {
-                        Some(true) => {
-                            let data = if body.trim == Trim::LineBreak && text[..at].ends_with('\n') {
-                                at - 1
-                            } else {
-                                at
-                            };
-                            return End::Here(data, len, meaning);
+                    match self.is_end(text, (at, len), meaning, body, frame, is_last) {
+                        IsEnd::Yes => {
+                            // A tag that begins a line has the break before it; but a file may end with one.
+                            let is_data = meaning == Inside::ValueClose && !self.trims;
+                            let len_of_break = if is_data { 0 } else { break_len(&text[..at], body) };
+                            return End::Here(at - len_of_break, len, meaning);
                         }
-                        Some(false) => from = at + 1,
-                        None => return End::Beyond(self.without_break(text, at, body, is_last)),
+                        IsEnd::NotBefore(next) => from = next,
+                        IsEnd::More => return End::Beyond(without_break(text, at, body, is_last)),
                     }
                 }
             }
         }
     }
 
-    /// The last line break may belong to the frame, so it waits for what comes.
-    #[inline]
-    fn without_break(&self, text: &str, len: usize, body: &Tagged, is_last: bool) -> usize {
-        let holds =
-            body.trim == Trim::LineBreak && text[..len].ends_with('\n') && !(is_last && len < text.len());
-        if holds { len - 1 } else { len }
+    /// Whether the tag at these bytes of `text` ends the value.
+    fn is_end(
+        &mut self,
+        text: &str,
+        (at, len): (usize, usize),
+        what: Inside,
+        body: &Tagged,
+        frame: &Frame,
+        is_last: bool,
+    ) -> IsEnd {
+        let begins_line =
+            |at: usize| if at == 0 { self.last == b'\n' } else { text.as_bytes()[at - 1] == b'\n' };
+        let is_always = body.closer == Closer::Always;
+        let data = IsEnd::NotBefore(at + 1);
+        let confirmed = if is_always { Some(true) } else { frame.is_followed(&text[at + len..], is_last) };
+        match what {
+            Inside::Cdata => return IsEnd::Yes,
+            Inside::Parameter if is_always || begins_line(at) => return IsEnd::Yes,
+            Inside::ValueClose => {
+                return confirmed.map_or(IsEnd::More, |is_end| if is_end { IsEnd::Yes } else { data });
+            }
+            Inside::CallClose | Inside::Outside if is_always || begins_line(at) => {}
+            Inside::Parameter | Inside::CallClose | Inside::Outside => return data,
+        }
+        match confirmed {
+            None => return IsEnd::More,
+            Some(false) if what == Inside::CallClose => return data,
+            Some(_) => {}
+        }
+        // The call ends, and the value was not closed: unless its closer comes before anything else begins.
+        let mut from = at + len.max(self.looked);
+        let outcome = loop {
+            match frame.inside.find(&text[from..], is_last) {
+                Found::Marker { at: next, len, meaning } => {
+                    let next = from + next;
+                    match meaning {
+                        Inside::ValueClose if is_always => break IsEnd::NotBefore(next),
+                        Inside::ValueClose => match frame.is_followed(&text[next + len..], is_last) {
+                            Some(true) => break IsEnd::NotBefore(next),
+                            Some(false) => {}
+                            None => {
+                                from = next;
+                                break IsEnd::More;
+                            }
+                        },
+                        Inside::Parameter if is_always || begins_line(next) => break IsEnd::Yes,
+                        _ => {}
+                    }
+                    from = next + len;
+                }
+                Found::Perhaps(next) => {
+                    from += next;
+                    break IsEnd::More;
+                }
+                Found::Nothing if is_last => break IsEnd::Yes,
+                Found::Nothing => {
+                    from = text.len();
+                    break IsEnd::More;
+                }
+            }
+        };
+        self.looked = if matches!(outcome, IsEnd::More) { from - at } else { 0 };
+        outcome
     }
 }
 
-/// Whether a tag ends a value; `rest` follows it, and `before` is the byte in front of it. Nothing: more
-/// text is needed.
-fn is_end(rest: &str, before: u8, what: Inside, body: &Tagged, frame: &Frame, is_last: bool) -> Option<bool> {
-    if body.closer == Closer::Always {
-        return Some(true);
+/// Whether a tag ends a value.
+enum IsEnd {
+    Yes,
+    /// No, nor does anything before this place.
+    NotBefore(usize),
+    /// More text is needed.
+    More,
+}
+
+/// The last line break may belong to the frame, so it waits for what comes.
+#[inline]
+fn without_break(text: &str, len: usize, body: &Tagged, is_last: bool) -> usize {
+    if body.trim == Trim::None || (is_last && len < text.len()) {
+        return len;
     }
-    let begins_line = before == b'\n';
-    let followed = |markers: &Markers<()>| {
-        let after = &rest[leading_space(rest)..];
-        match markers.starting(after, is_last) {
-            Found::Marker { .. } => Some(true),
-            Found::Perhaps(_) => None,
-            Found::Nothing if after.is_empty() => is_last.then_some(true),
-            Found::Nothing => Some(false),
-        }
-    };
-    match what {
-        Inside::Cdata => Some(true),
-        Inside::ValueClose => followed(&frame.follows),
-        Inside::Parameter => Some(begins_line),
-        Inside::CallClose if !begins_line => Some(false),
-        Inside::CallClose => followed(&frame.follows),
-        Inside::Outside => Some(begins_line),
+    let begun = usize::from(text[..len].ends_with('\r'));
+    len - begun.max(break_len(&text[..len], body))
+}
+
+/// The length of the line break that `text` ends with, where it may belong to the frame.
+fn break_len(text: &str, body: &Tagged) -> usize {
+    match body.trim {
+        Trim::None => 0,
+        Trim::LineBreak if text.ends_with("\r\n") => 2,
+        Trim::LineBreak => usize::from(text.ends_with('\n')),
     }
 }
