@@ -23,6 +23,7 @@ pub(super) struct Opening {
     has_name: bool,
     /// How many bytes of arguments are in the log.
     arguments: usize,
+    has_fence: bool,
 }
 
 /// A token that is kept until the call is certain.
@@ -72,10 +73,18 @@ impl Run {
     ) {
         self.log.clear();
         self.id.clear();
-        let start = before.0 + before.1;
-        let (at, has_name, arguments) = (0, false, 0);
-        self.state =
-            State::Opening(Opening { before, start, at, opener, form, reader, place, has_name, arguments });
+        self.state = State::Opening(Opening {
+            before,
+            start: before.0 + before.1,
+            at: 0,
+            opener,
+            form,
+            reader,
+            place,
+            has_name: false,
+            arguments: 0,
+            has_fence: false,
+        });
     }
 
     pub(super) fn opening(
@@ -102,9 +111,7 @@ impl Run {
             let len = match token {
                 Token::More => return Step::Wait,
                 Token::Markup(len) => {
-                    if text[from..].starts_with("```") {
-                        self.has_fence = true;
-                    }
+                    opening.has_fence |= text[from..from + len].starts_with("```");
                     self.log.push(Entry::Markup(len));
                     len
                 }
@@ -138,6 +145,7 @@ impl Run {
                 // Between markers, an empty list of calls is syntax; alone it may be anything.
                 Token::Empty(len) if opening.opener.is_some() && !compiled.is_bare() => {
                     let (form, len) = (opening.form, from + len);
+                    self.has_fence |= opening.has_fence;
                     self.log.clear();
                     self.emitter.end_reasoning(sink);
                     self.emitter.markup(&text[..len], sink);
@@ -214,6 +222,7 @@ impl Run {
             opening.at = 0;
             opening.has_name = false;
             opening.arguments = 0;
+            opening.has_fence = false;
             return Step::Took(0);
         }
         if plan.forms[opening.form].is_bare() {
@@ -234,6 +243,7 @@ impl Run {
             return Step::Wait;
         };
         self.dialect = Some(compiled.dialect);
+        self.has_fence |= opening.has_fence;
         self.lead = None;
         self.settle_name();
         self.emitter.end_reasoning(sink);
