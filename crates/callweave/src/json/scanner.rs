@@ -235,6 +235,7 @@ impl Scanner {
     }
 
     /// Reads value after value, each token whole, until the text stops it.
+    #[inline(always)]
     fn read<V: Visit>(&mut self, text: &str, visit: &mut V) -> Read<Infallible> {
         let (mut at, mut state) = self.resume(text, visit)?;
         loop {
@@ -247,6 +248,7 @@ impl Scanner {
     }
 
     /// Goes on from where the last text ended to where a value is due, or what follows one.
+    #[inline(always)]
     fn resume<V: Visit>(&mut self, text: &str, visit: &mut V) -> Read<(usize, State)> {
         let bytes = text.as_bytes();
         let (at, token) = match self.state {

@@ -22,6 +22,18 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
 
 #[inline(never)]
 fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
+    // Two words at a time, as long as there are as many.
+    while let Some((&[low, high], [])) = bytes.get(at..at + 16).map(<[u8]>::as_chunks::<8>) {
+        let found = specials(u64::from_le_bytes(low));
+        if found != 0 {
+            return at + first(found);
+        }
+        let found = specials(u64::from_le_bytes(high));
+        if found != 0 {
+            return at + 8 + first(found);
+        }
+        at += 16;
+    }
     loop {
         let found = specials(word(bytes, at));
         if found != 0 {
