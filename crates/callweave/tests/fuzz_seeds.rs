@@ -90,6 +90,11 @@ fn every_dialect_case_holds() {
 }
 
 #[test]
+fn every_json_case_holds() {
+    check_cases("json", "json", |_, length| vec![1, 4, (length / 3) as u8, 2]);
+}
+
+#[test]
 fn generated_programs_hold() {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = || {

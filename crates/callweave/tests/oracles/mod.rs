@@ -7,6 +7,7 @@ pub(crate) mod accumulator;
 pub(crate) mod decoder;
 pub(crate) mod dialect;
 pub(crate) mod framing;
+pub(crate) mod json;
 
 #[path = "../laws/mod.rs"]
 mod laws;
@@ -20,4 +21,5 @@ pub(crate) const ALL: &[(&str, Oracle)] = &[
     ("decoder", decoder::check),
     ("dialect", dialect::check),
     ("framing", framing::check),
+    ("json", json::check),
 ];

@@ -598,10 +598,9 @@ impl<'t> Parser<'t> {
     /// A string in an array is followed by a colon: puts braces around the members that begin there.
     pub(super) fn imply_object(&mut self) -> Step {
         let start = self.last.start;
-        let place = match self.stack.last() {
-            Some(frame) => frame.item_changes,
-            None => self.changes.partition_point(|change| change.at < start),
-        };
+        // A prefix of the string may have been removed since the item began.
+        let item = self.stack.last().map_or(0, |frame| frame.item_changes);
+        let place = item + self.changes[item..].partition_point(|change| change.at < start);
         let brace = Change { at: start, end: start, replacement: "{", kind: ChangeKind::Object };
         self.changes.insert(place, brace);
         let at = self.at;

@@ -1,0 +1,114 @@
+//! JSON: what repair gives is JSON, stays as it is when repaired again, and follows from the changes; valid
+//! JSON is left alone and read as serde_json reads it; and no cut of the text changes what is read.
+//!
+//! The first bytes choose the cuts; the rest is the text.
+
+use callweave::json::partial::{Growing, Partial};
+use callweave::json::repair::{Class, Options, Verdict, apply};
+use callweave::json::{Scanner, Status, Tape};
+use serde_json::Value;
+
+/// What serde_json reads by default, and what our own readers do not stop at.
+const MAX_BRACKETS: usize = 127;
+
+fn options() -> [Options; 5] {
+    let new = Options::new();
+    [
+        new,
+        new.prefix().close_truncated(),
+        new.drop_unfinished_strings().close_truncated(),
+        new.without_prose(),
+        new.allow(Class::Structural),
+    ]
+}
+
+/// Pieces as long as `cuts` say, round and round, each ending after a character.
+fn cut(text: &str, cuts: [u8; 4]) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    for length in cuts.map(|length| usize::from(length % 32)).into_iter().cycle() {
+        let end = (from + length.max(1)..text.len()).find(|&end| text.is_char_boundary(end));
+        let end = end.unwrap_or(text.len());
+        pieces.push(&text[from..end]);
+        from = end;
+        if from == text.len() {
+            break;
+        }
+    }
+    pieces
+}
+
+fn check_repair(text: &str, is_valid: bool) {
+    for options in options() {
+        let repaired = options.repair(text);
+        if is_valid {
+            assert_eq!(repaired.verdict, Verdict::Valid, "{text:?}");
+        }
+        let Some(closed) = repaired.closed() else { continue };
+        assert_eq!(apply(text, &repaired.changes), closed, "the changes replay, {text:?}");
+        if repaired.verdict == Verdict::Valid {
+            assert_eq!(closed, text);
+            continue;
+        }
+        assert!(serde_json::from_str::<Value>(closed).is_ok(), "{text:?} became {closed:?}");
+        let again = options.repair(closed);
+        assert_eq!((again.verdict, &*again.text), (Verdict::Valid, closed), "idempotent, {text:?}");
+    }
+}
+
+/// What the scanner says of the pieces up to where it stops.
+fn scan(pieces: &[&str]) -> (usize, Status, bool, u32) {
+    let mut scanner = Scanner::new();
+    let mut taken = 0;
+    for piece in pieces {
+        let here = scanner.push(piece);
+        taken += here;
+        if here < piece.len() {
+            break;
+        }
+    }
+    let status = scanner.finish();
+    (taken, status, scanner.is_strict(), scanner.depth())
+}
+
+fn partial(pieces: &[&str], growing: Growing) -> (Status, Option<Value>) {
+    let mut partial = Partial::new(growing);
+    for piece in pieces {
+        if partial.push(piece) < piece.len() {
+            break;
+        }
+    }
+    (partial.finish(), partial.into_value())
+}
+
+/// Checks what the module says for one input.
+pub(crate) fn check(input: &[u8]) {
+    let Some((cuts, text)) = input.split_first_chunk::<4>() else { return };
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let pieces = cut(text, *cuts);
+    let brackets = text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    let value = serde_json::from_str::<Value>(text).ok();
+
+    check_repair(text, value.is_some());
+
+    let scanned = scan(&[text]);
+    assert_eq!(scan(&pieces), scanned, "{text:?} in {pieces:?}");
+    for growing in [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers] {
+        let (status, read) = partial(&[text], growing);
+        assert_eq!(partial(&pieces, growing), (status, read.clone()), "{text:?} in {pieces:?}");
+        assert_eq!(status, scanned.1, "{text:?}");
+        // serde_json keeps a name for itself.
+        if value.is_some() && !text.contains("$serde_json") {
+            assert_eq!(read, value, "{text:?}");
+        }
+    }
+    let (taken, status, is_strict, _) = scanned;
+    let is_whole = status == Status::Complete && is_strict && text[taken..].trim_ascii().is_empty();
+    let mut tape = Tape::new();
+    let taped = tape.parse(text);
+    if brackets <= MAX_BRACKETS {
+        // White space is that of JSON only: a form feed after the value is for the tape to refuse.
+        assert!(taped.is_err() || is_whole, "{text:?}");
+        assert!(value.is_none() || taped.is_ok(), "{text:?}");
+    }
+}
