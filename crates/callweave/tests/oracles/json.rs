@@ -8,7 +8,7 @@ use callweave::json::repair::{Class, Options, Verdict, apply};
 use callweave::json::{Scanner, Status, Tape};
 use serde_json::Value;
 
-/// What serde_json reads by default, and what our own readers do not stop at.
+/// How deep serde_json reads by default; our own readers do not stop there.
 const MAX_BRACKETS: usize = 127;
 
 fn options() -> [Options; 5] {
@@ -95,8 +95,12 @@ pub(crate) fn check(input: &[u8]) {
     assert_eq!(scan(&pieces), scanned, "{text:?} in {pieces:?}");
     for growing in [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers] {
         let (status, read) = partial(&[text], growing);
-        assert_eq!(partial(&pieces, growing), (status, read.clone()), "{text:?} in {pieces:?}");
-        assert_eq!(status, scanned.1, "{text:?}");
+        let (cut_status, cut_read) = partial(&pieces, growing);
+        assert_eq!((cut_status, status), (scanned.1, scanned.1), "{text:?} in {pieces:?}");
+        // How far a long number is followed while it grows depends on the pieces it comes in.
+        if growing != Growing::StringsAndNumbers || status == Status::Complete {
+            assert_eq!(cut_read, read, "{text:?} in {pieces:?}");
+        }
         // serde_json keeps a name for itself.
         if value.is_some() && !text.contains("$serde_json") {
             assert_eq!(read, value, "{text:?}");
@@ -107,7 +111,6 @@ pub(crate) fn check(input: &[u8]) {
     let mut tape = Tape::new();
     let taped = tape.parse(text);
     if brackets <= MAX_BRACKETS {
-        // White space is that of JSON only: a form feed after the value is for the tape to refuse.
         assert!(taped.is_err() || is_whole, "{text:?}");
         assert!(value.is_none() || taped.is_ok(), "{text:?}");
     }
