@@ -406,9 +406,13 @@ fn nasty_texts_cost_no_more_than_their_length() {
         let openers = dialect.forms.iter().flat_map(|form| &form.open);
         let opener =
             openers.map(|open| open.replace("{word}", "").replace("{suffix}", "")).next().unwrap_or_default();
-        let (before, _) = dialect.example.split_once("Oslo").expect("every example asks about Oslo");
+        let (before, after) = dialect.example.split_once("Oslo").expect("every example asks about Oslo");
         let started = format!("{opener}{{\"a");
-        for piece in [&*opener, &*started, before, "[", "{", " ", "<", "\\", "\"", "'a ", "\n", "`"] {
+        let closers: Vec<String> =
+            dialect.forms.iter().flat_map(|form| &form.close).map(|close| format!("\n{close}")).collect();
+        let pieces =
+            [&*opener, &*started, before, after, "[", "{", " ", "<", "\\", "\"", "'a ", "\n", "`", "\r", ")"];
+        for piece in pieces.into_iter().chain(closers.iter().map(String::as_str)) {
             for prefix in ["", before] {
                 let time = |size: usize| {
                     let mut text = prefix.to_owned();
