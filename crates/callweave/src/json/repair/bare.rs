@@ -151,16 +151,29 @@ impl Parser<'_> {
 
     /// The end of the text without quotes that begins at `start`, and the end of the quote after it
     /// that nothing had opened.
-    pub(super) fn bare_end(&self, context: Context, start: usize) -> (usize, usize) {
+    pub(super) fn bare_end(&mut self, context: Context, start: usize) -> (usize, usize) {
         let is_in_group = self.stack.iter().any(|frame| matches!(frame.container, Container::Group { .. }));
-        let is_after_space = |at: usize| at > start && self.source.bytes[at - 1].is_ascii_whitespace();
+        let bytes = self.source.bytes;
+        let is_after_space = |at: usize| at > start && bytes[at - 1].is_ascii_whitespace();
         let first = self.source.char(start).map_or(1, char::len_utf8);
         let mut at = start + first;
         // `rm -r /a/*` begins no comment: only after a space, or right after one word, may it be one.
         let mut is_one_word = self.source.byte(start) != Some(b'/');
         while let Some(byte) = self.source.byte(at) {
             match byte {
-                b'\n' | b'{' | b'}' | b'[' | b']' if context != Context::Root => break,
+                b'{' | b'[' if matches!(context, Context::Member | Context::Element) => {
+                    let is_next = is_after_space(at) && context == Context::Element;
+                    if is_next || self.is_token(start, at) {
+                        break;
+                    }
+                    match self.bracket_end(at) {
+                        Some(end) => at = end,
+                        None if is_after_space(at) => break,
+                        None => at += 1,
+                    }
+                    continue;
+                }
+                b'{' | b'}' | b'[' | b']' if context != Context::Root => break,
                 b'\n' => break,
                 b',' if matches!(context, Context::Key | Context::Element) => break,
                 b',' if context == Context::Member && self.is_member(at + 1) => break,
@@ -209,12 +222,29 @@ impl Parser<'_> {
 
     /// Whether a number or literal ends at `comma` and a quote follows.
     fn is_token_before_quote(&self, start: usize, comma: usize) -> bool {
-        let is_short = comma - start <= LONGEST_TOKEN;
-        let is_quote = || self.source.quote(self.source.gap(comma + 1).next).is_some();
-        is_short && is_quote() && {
-            let text = self.source.text[start..comma].trim_end();
+        self.source.quote(self.source.gap(comma + 1).next).is_some() && self.is_token(start, comma)
+    }
+
+    /// Whether all from `start` to `end` is a number or literal.
+    fn is_token(&self, start: usize, end: usize) -> bool {
+        end - start <= LONGEST_TOKEN && {
+            let text = self.source.text[start..end].trim_end();
             literal(text).is_some() || number(text).is_some()
         }
+    }
+
+    /// The end of what the bracket at `at`, amid text without quotes, opens: behind its match in the same
+    /// line. A bracket that is the last of the text closes what the text stands in, not a part of it.
+    fn bracket_end(&mut self, at: usize) -> Option<usize> {
+        if self.searches_left == 0 {
+            return None;
+        }
+        let is_last = |end: usize| !self.options.is_prefix && self.source.gap(end).next == self.source.len();
+        let end = self.source.bracket_end(at).filter(|&end| !is_last(end));
+        if end.is_none() {
+            self.searches_left -= 1;
+        }
+        end
     }
 
     fn is_end_after_quote(&self, at: usize) -> bool {

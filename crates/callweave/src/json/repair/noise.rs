@@ -165,6 +165,29 @@ impl<'t> Source<'t> {
         self.len()
     }
 
+    /// The place behind the bracket that closes the one at `at`, in the same line and outside of quotes.
+    pub(super) fn bracket_end(&self, mut at: usize) -> Option<usize> {
+        let open = self.byte(at)?;
+        let close = match open {
+            b'(' => b')',
+            _ => open + 2,
+        };
+        let mut depth = 0usize;
+        loop {
+            match self.byte(at)? {
+                b'\n' => return None,
+                b'"' => at = self.closing_quote(at)?,
+                byte if byte == open => depth += 1,
+                byte if byte == close => depth -= 1,
+                _ => {}
+            }
+            at += 1;
+            if depth == 0 {
+                return Some(at);
+            }
+        }
+    }
+
     /// Whether a mark of a fenced block stands at `at`.
     #[inline]
     pub(super) fn is_fence(&self, at: usize) -> bool {
