@@ -233,8 +233,10 @@ impl<'s> Coercer<'s> {
                 if types.allows_string() {
                     found.push((ChangeKind::Text, Value::String(number.to_string())));
                 }
-                if types.allows_boolean() && matches!(number.as_str(), "0" | "1") {
-                    found.push((ChangeKind::Boolean, Value::Bool(number.as_str() == "1")));
+                if types.allows_boolean()
+                    && let Some(truth) = scalar::truth(number)
+                {
+                    found.push((ChangeKind::Boolean, Value::Bool(truth)));
                 }
             }
             Value::Bool(_) if types.allows_string() => {

@@ -18,7 +18,11 @@ const TEXT_AROUND: u32 = 1000;
 pub(super) fn read(graph: &Graph, text: &str, options: Options) -> Fit {
     let is_free_text = graph.node(Graph::ROOT).types == Types::STRING && graph.choices(Graph::ROOT).is_none();
     if is_free_text {
-        return Fit::new(Trial::default(), || text.into());
+        // Text that is a JSON string is a document that fits; all else is the string itself.
+        return Fit::new(Trial::default(), || match serde_json::from_str(text) {
+            Ok(document @ Value::String(_)) => document,
+            _ => text.into(),
+        });
     }
     let mut best: Option<(Trial, Value)> = None;
     for (candidate, surcharge) in candidates(text, options.extent) {

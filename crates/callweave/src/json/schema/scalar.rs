@@ -41,6 +41,20 @@ pub(super) fn boolean(text: &str, reach: Reach) -> Option<bool> {
     said.all(|other| other == first).then_some(first)
 }
 
+/// What `number` says about truth: one and zero do, however many decimals they are written with.
+pub(super) fn truth(number: &Number) -> Option<bool> {
+    let written = number.as_str();
+    let whole = match written.split_once('.') {
+        Some((whole, decimals)) if decimals.bytes().all(|digit| digit == b'0') => whole,
+        _ => written,
+    };
+    match whole {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
 pub(super) fn number(text: &str, reach: Reach) -> Option<Number> {
     if let Some(number) = spelled_number(text) {
         return Some(number);
