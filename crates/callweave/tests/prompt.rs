@@ -134,6 +134,11 @@ fn calls_keep_the_layout_of_their_models() {
          {\"a\":\"x\",\"b\":[1]}<|tool_call_end|><|tool_call_begin|>functions.two:1\
          <|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"
     );
+    let counted = written("kimi_k3");
+    assert!(
+        counted.contains("call tool=\"one\" index=\"1\"") && counted.contains("tool=\"two\" index=\"2\""),
+        "{counted}"
+    );
     assert_eq!(
         written("cohere_command_r"),
         "Action:\n```json\n[{\"tool_name\": \"one\", \"parameters\": {\"a\":\"x\",\"b\":[1]}}, \

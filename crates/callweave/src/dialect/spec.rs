@@ -197,6 +197,8 @@ pub enum HeaderName {
 pub struct Tagged {
     /// The tag that holds the name. Its `open` empty: the name stands bare, up to the first parameter.
     pub call: Tag,
+    /// The attribute of that tag which counts the calls, from 1; written, and not needed for reading.
+    pub counter: Option<String>,
     /// What ends the call.
     #[serde(deserialize_with = "one_or_many")]
     pub call_close: Vec<String>,

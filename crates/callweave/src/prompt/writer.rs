@@ -271,7 +271,9 @@ impl Writer {
         let layout = &self.layout;
         let line_break = if body.trim == Trim::LineBreak { "\n" } else { "" };
         let call_end = plain(&body.call.end);
-        tag(&body.call, &call.call.name, "", out);
+        let counter = body.counter.as_ref();
+        let counted = counter.map(|attribute| format!(" {attribute}=\"{}\"", call.ordinal + 1));
+        tag(&body.call, &call.call.name, &counted.unwrap_or_default(), out);
         let after_name = match call_end.as_str() {
             "" => "",
             end => layout.space_after(end),

@@ -3,6 +3,7 @@ use super::super::spec::{Body, Dialect, Form, Tag, Tagged, ValueTypes};
 pub(super) fn dialect() -> Dialect {
     let body = Tagged {
         call: Tag::with_attribute("<|open|>call", "tool", "<|sep|>"),
+        counter: Some("index".to_owned()),
         call_close: vec!["<|close|>call<|sep|>".to_owned()],
         parameter: Tag::with_attribute("<|open|>argument", "key", "<|sep|>"),
         value_close: "<|close|>argument<|sep|>".to_owned(),
