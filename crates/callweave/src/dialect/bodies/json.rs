@@ -1,11 +1,12 @@
 //! Calls as JSON objects: one, several in a list, or nested the way APIs write them.
 
 use super::super::spec::Json;
+use super::super::tools::Tools;
 use super::literal::{Literal, Piece, Syntax};
 use super::value::{Progress, Value};
 use super::{Context, Token, fence_len, leading_space, quoted_len};
 use crate::event::Completion;
-use crate::json::{Str, Surrogate};
+use crate::json::{Str, Surrogate, escape_into};
 
 /// Reads one JSON value that holds calls.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,10 @@ pub(in super::super) struct Reader {
     has_elements: bool,
     /// Whether the object has members that say nothing about a call.
     has_others: bool,
+    /// Whether the tool's parameters stand beside its name, each a member of the call.
+    is_flat: bool,
+    /// The parameter whose value is due.
+    parameter: String,
     /// Whether the call has ended and nobody was told yet.
     is_over: bool,
     is_cut: bool,
@@ -56,6 +61,8 @@ enum Role {
     Function,
     /// A call or a list of calls.
     Calls,
+    /// A parameter of the tool.
+    Parameter,
     Other,
 }
 
@@ -141,6 +148,7 @@ impl Reader {
         self.has_name = false;
         self.has_arguments = false;
         self.has_others = false;
+        self.is_flat = false;
         self.at = At::Key;
         Token::Markup(1)
     }
@@ -174,11 +182,23 @@ impl Reader {
             _ if is(&body.id) => Role::Id,
             "function" => Role::Function,
             "tool_calls" | "tool_call" | "function_call" => Role::Calls,
+            _ if is_call && self.is_parameter(key, context.tools, context.name) => Role::Parameter,
             _ => Role::Other,
         };
+        if role == Role::Parameter {
+            self.parameter.clear();
+            self.parameter.push_str(key);
+        }
         self.has_others |= role == Role::Other && key != "type";
         self.at = At::Colon(role);
         Token::Markup(len)
+    }
+
+    /// Whether `key` is a parameter that the declared tool has, where no arguments were read before.
+    fn is_parameter(&self, key: &str, tools: &Tools, name: &str) -> bool {
+        let schema = tools.schema(name).filter(|_| self.has_name);
+        (self.is_flat || !self.has_arguments)
+            && schema.is_some_and(|schema| schema.root().property(key).is_some())
     }
 
     fn begin_value(&mut self, role: Role, byte: u8, text: &str, context: &mut Context<'_>) -> Token {
@@ -221,6 +241,16 @@ impl Reader {
                 self.at = At::Quoted;
                 self.surrogate = Surrogate::default();
                 Token::Markup(1)
+            }
+            (Role::Parameter, _) => {
+                context.scratch.clear();
+                context.scratch.push_str(if self.is_flat { ", \"" } else { "{\"" });
+                escape_into(&self.parameter, context.scratch);
+                context.scratch.push_str("\": ");
+                (self.is_flat, self.has_arguments) = (true, true);
+                self.value = Value::default();
+                self.at = At::Argument;
+                Token::Converted(0)
             }
             (Role::Arguments, _) if !self.has_arguments => {
                 self.at = At::Argument;
@@ -367,11 +397,11 @@ impl Reader {
         }
         self.is_over = true;
         self.has_name = false;
-        if self.has_arguments {
+        if self.has_arguments && !self.is_flat {
             return Token::Markup(1);
         }
         context.scratch.clear();
-        context.scratch.push_str("{}");
+        context.scratch.push_str(if self.is_flat { "}" } else { "{}" });
         Token::Converted(1)
     }
 
@@ -387,6 +417,8 @@ impl Reader {
     /// The text ended before the value did.
     fn cut(&mut self) -> Token {
         let is_whole = match self.at {
+            // More parameters may have followed.
+            _ if self.is_flat => false,
             // Only closing brackets are missing.
             At::Key => self.has_arguments,
             At::Argument => self.value.finish(),
