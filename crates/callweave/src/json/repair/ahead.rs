@@ -3,7 +3,9 @@
 //! All of it stops at the next quote or bracket or two, or is remembered, so that it stays linear over the
 //! whole text.
 
+use super::bare::literal;
 use super::parser::Parser;
+use super::strict;
 
 /// Whether a key may be one that the end of the text cuts off.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +96,7 @@ impl Parser<'_> {
             Some((_, length)) => {
                 self.source.closing_quote(name).map_or(self.source.len(), |close| close + length)
             }
-            None => name + self.source.bytes[name..].iter().take_while(|&&byte| is_key_byte(byte)).count(),
+            None => self.key_end(name),
         };
         self.source.byte(self.source.gap(end).next) == Some(b'=')
     }
@@ -118,7 +120,7 @@ impl Parser<'_> {
                 self.is_named_member(next) || self.is_last_name(next)
             }
             Some(b'[' | b'{') => true,
-            Some(_) => self.is_named_member(next),
+            Some(_) => self.is_named_member(next) || self.half_quoted_key(next).is_some(),
         }
     }
 
@@ -169,13 +171,43 @@ impl Parser<'_> {
         self.source.quote(self.source.gap(close + length).next).is_some()
     }
 
+    /// The place of the colon, if a key stands at `at` that has lost its opening quote.
+    fn half_quoted_key(&self, at: usize) -> Option<usize> {
+        let end = self.key_end(at);
+        let (_, length) = self.source.quote(end).filter(|_| end > at)?;
+        let colon = self.source.gap(end + length).next;
+        (self.source.byte(colon) == Some(b':')).then_some(colon)
+    }
+
+    /// Whether a key that misses a quote or both, a colon, and a value that is surely one stand at `at`.
+    pub(super) fn is_bare_member_with_value(&self, at: usize) -> bool {
+        let bare = || {
+            let colon = self.source.gap(self.key_end(at)).next;
+            (self.source.byte(colon) == Some(b':') && self.is_bare_member(at)).then_some(colon)
+        };
+        let Some(colon) = self.half_quoted_key(at).or_else(bare) else { return false };
+        let value = self.source.gap(colon + 1).next;
+        let end = match self.source.byte(value) {
+            Some(b'{' | b'[') => return true,
+            Some(_) if self.source.quote(value).is_some() => return true,
+            Some(b'-' | b'0'..=b'9') => strict::number_end(self.source.bytes, value),
+            _ => {
+                let end = self.word_end(value);
+                literal(&self.source.text[value..end]).map(|_| end)
+            }
+        };
+        end.is_some_and(|end| self.is_after_value(end))
+    }
+
+    /// The end of the letters from `at` on that may be those of a key without quotes.
+    fn key_end(&self, at: usize) -> usize {
+        let letters = &self.source.bytes[at.min(self.source.len())..];
+        at + letters.iter().take_while(|&&byte| is_key_byte(byte)).count()
+    }
+
     /// Whether a key without quotes and a colon stand at `at`.
     pub(super) fn is_bare_member(&self, at: usize) -> bool {
-        let end = at
-            + self.source.bytes[at.min(self.source.len())..]
-                .iter()
-                .take_while(|&&byte| is_key_byte(byte))
-                .count();
+        let end = self.key_end(at);
         let colon = self.source.gap(end).next;
         end > at
             && match self.source.byte(colon) {

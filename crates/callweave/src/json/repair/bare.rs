@@ -283,7 +283,7 @@ impl Parser<'_> {
     }
 
     /// The end of the word at `at`, as far as a literal could go.
-    fn word_end(&self, at: usize) -> usize {
+    pub(super) fn word_end(&self, at: usize) -> usize {
         let word =
             self.source.bytes[at..].iter().take(16).take_while(|byte| byte.is_ascii_alphabetic()).count();
         at + word

@@ -183,6 +183,13 @@ impl Parser<'_> {
                 _ => {}
             }
         }
+        let is_first_quote = reading.last_quote == reading.start;
+        if is_first_quote
+            && self.is_before_space(reading, at, end, next)
+            && self.is_bare_member_with_value(next)
+        {
+            return Role::End;
+        }
         if self.looks_closing(reading, at, end, next) {
             let words = self.words_end(next);
             let is_end = match self.source.byte(words) {
@@ -253,10 +260,13 @@ impl Parser<'_> {
 
     /// Whether a quote looks like the end of what it stands after: text before it, a space after it.
     fn looks_closing(&self, reading: &Reading, at: usize, end: usize, next: usize) -> bool {
-        !reading.is_quoting
-            && next > end
-            && at > reading.start
-            && !matches!(self.source.bytes[at - 1], b' ' | b'\t' | b'\n' | b'\r')
+        !reading.is_quoting && at > reading.start && self.is_before_space(reading, at, end, next)
+    }
+
+    /// Whether there is space after a quote and none before it.
+    fn is_before_space(&self, reading: &Reading, at: usize, end: usize, next: usize) -> bool {
+        let is_after_space = at > reading.start && self.source.bytes[at - 1].is_ascii_whitespace();
+        next > end && !is_after_space
     }
 
     /// Whether the text from the last comma to the colon at `colon` is a key without quotes.
