@@ -1,7 +1,7 @@
 //! What stands without quotes: literals, numbers, names, patterns, calls, plain text.
 
 use super::ahead::is_key_byte;
-use super::parser::{Container, Parser, Step};
+use super::parser::{Container, Frame, Parser, Step};
 use super::string::Context;
 use super::{ChangeKind, strict};
 
@@ -151,10 +151,9 @@ impl Parser<'_> {
 
     /// The end of the text without quotes that begins at `start`, and the end of the quote after it
     /// that nothing had opened.
-    pub(super) fn bare_end(&mut self, context: Context, start: usize) -> (usize, usize) {
+    pub(super) fn bare_end(&self, context: Context, start: usize) -> (usize, usize) {
         let is_in_group = self.stack.iter().any(|frame| matches!(frame.container, Container::Group { .. }));
-        let bytes = self.source.bytes;
-        let is_after_space = |at: usize| at > start && bytes[at - 1].is_ascii_whitespace();
+        let is_after_space = |at: usize| at > start && self.source.bytes[at - 1].is_ascii_whitespace();
         let first = self.source.char(start).map_or(1, char::len_utf8);
         let mut at = start + first;
         // `rm -r /a/*` begins no comment: only after a space, or right after one word, may it be one.
@@ -171,6 +170,10 @@ impl Parser<'_> {
                         None if is_after_space(at) => break,
                         None => at += 1,
                     }
+                    continue;
+                }
+                b'(' if matches!(context, Context::Member | Context::Element) => {
+                    at = self.bracket_end(at).unwrap_or(at + 1);
                     continue;
                 }
                 b'{' | b'}' | b'[' | b']' if context != Context::Root => break,
@@ -234,17 +237,19 @@ impl Parser<'_> {
     }
 
     /// The end of what the bracket at `at`, amid text without quotes, opens: behind its match in the same
-    /// line. A bracket that is the last of the text closes what the text stands in, not a part of it.
-    fn bracket_end(&mut self, at: usize) -> Option<usize> {
-        if self.searches_left == 0 {
-            return None;
-        }
-        let is_last = |end: usize| !self.options.is_prefix && self.source.gap(end).next == self.source.len();
-        let end = self.source.bracket_end(at).filter(|&end| !is_last(end));
-        if end.is_none() {
-            self.searches_left -= 1;
-        }
-        end
+    /// line. A bracket that is the last of the text closes what the text stands in, if it can.
+    fn bracket_end(&self, at: usize) -> Option<usize> {
+        let is_around = |frame: &Frame| match self.source.bytes[at] {
+            b'{' => frame.container == Container::Object,
+            b'[' => frame.container == Container::Array,
+            _ => matches!(frame.container, Container::Group { .. }),
+        };
+        let closes_around = |end: usize| {
+            !self.options.is_prefix
+                && self.source.gap(end).next == self.source.len()
+                && self.stack.iter().any(is_around)
+        };
+        self.source.bracket_end(at).filter(|&end| !closes_around(end))
     }
 
     fn is_end_after_quote(&self, at: usize) -> bool {
@@ -255,8 +260,8 @@ impl Parser<'_> {
         start + self.source.text[start..end].trim_end().len()
     }
 
-    /// The place of the parenthesis, if a call stands at `start`: a name and an argument that is not
-    /// itself plain text.
+    /// The place of the parenthesis, if a call stands at `start`: a name and one argument that is not
+    /// itself plain text. A call of several arguments, or one that is part of a formula, is text.
     pub(super) fn call(&self, start: usize) -> Option<usize> {
         let name = |at: usize| {
             let length =
@@ -279,7 +284,28 @@ impl Parser<'_> {
             _ if self.source.quote(argument).is_some() => true,
             _ => literal(&self.source.text[argument..self.word_end(argument)]).is_some(),
         };
-        is_value.then_some(paren)
+        // Outside of all containers, documents are what is looked for, however many there are.
+        let is_document = self.stack.is_empty() && matches!(self.source.byte(argument), Some(b'{' | b'['));
+        (is_value && (is_document || !self.is_formula(paren))).then_some(paren)
+    }
+
+    /// Whether the call with the parenthesis at `paren` has several arguments, or something to compute
+    /// with it follows.
+    fn is_formula(&self, paren: usize) -> bool {
+        match self.source.argument_end(paren) {
+            None => false,
+            Some(end) if self.source.bytes[end] == b',' => {
+                self.source.byte(self.source.gap(end + 1).next) != Some(b')')
+            }
+            Some(end) => {
+                let next = self.source.byte(self.source.gap(end + 1).next);
+                !self.stack.is_empty()
+                    && matches!(
+                        next,
+                        Some(b'+' | b'-' | b'*' | b'/' | b'.' | b'(' | b'[' | b'?' | b'<' | b'>')
+                    )
+            }
+        }
     }
 
     /// The end of the word at `at`, as far as a literal could go.

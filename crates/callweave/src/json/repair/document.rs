@@ -283,7 +283,8 @@ impl Parser<'_> {
             return Err(Stop::Hopeless(Why::NoJson, start));
         }
         let mut parts = text.split([',', '\n']).map(str::trim);
-        if parts.all(|part| !part.contains(char::is_whitespace)) {
+        let is_balanced = |part: &str| part.matches('(').count() == part.matches(')').count();
+        if parts.all(|part| !part.contains(char::is_whitespace) && is_balanced(part)) {
             return Ok(Plain::List);
         }
         let line = &text[..text.find('\n').unwrap_or(text.len())];

@@ -16,6 +16,8 @@ pub(super) struct Source<'t> {
     comments: Cell<(usize, usize)>,
     /// For each kind of quote, where the last search for a closing one began and ended.
     closing: [Cell<(usize, usize)>; 5],
+    /// How many bytes may still be looked at in search of matching brackets, which is not remembered.
+    matching_left: Cell<usize>,
 }
 
 /// What follows after white space and comments.
@@ -27,6 +29,9 @@ pub(super) struct Gap {
 
 /// The longest special token that is recognised.
 const LONGEST_TOKEN: usize = 64;
+
+/// How often each byte may be looked at on average in search of matching brackets.
+const MATCHING_PER_BYTE: usize = 8;
 
 /// The special token that stands for a quote.
 const QUOTE_TOKEN: &str = "<|\"|>";
@@ -69,6 +74,13 @@ impl Quote {
     }
 }
 
+/// What to do after a look at a byte.
+enum Search {
+    Found,
+    Nothing,
+    Further,
+}
+
 impl<'t> Source<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         // An empty range remembers nothing.
@@ -81,6 +93,7 @@ impl<'t> Source<'t> {
             line_end: nothing(),
             comments: nothing(),
             closing: std::array::from_fn(|_| nothing()),
+            matching_left: Cell::new(text.len().saturating_mul(MATCHING_PER_BYTE)),
         }
     }
 
@@ -166,26 +179,64 @@ impl<'t> Source<'t> {
     }
 
     /// The place behind the bracket that closes the one at `at`, in the same line and outside of quotes.
-    pub(super) fn bracket_end(&self, mut at: usize) -> Option<usize> {
+    pub(super) fn bracket_end(&self, at: usize) -> Option<usize> {
         let open = self.byte(at)?;
-        let close = match open {
-            b'(' => b')',
-            _ => open + 2,
-        };
+        let close = if open == b'(' { b')' } else { open + 2 };
         let mut depth = 0usize;
-        loop {
-            match self.byte(at)? {
-                b'\n' => return None,
-                b'"' => at = self.closing_quote(at)?,
-                byte if byte == open => depth += 1,
-                byte if byte == close => depth -= 1,
+        let end = self.search(at, |byte| {
+            match byte {
+                b'\n' => return Search::Nothing,
+                _ if byte == open => depth += 1,
+                _ if byte == close => depth -= 1,
                 _ => {}
             }
-            at += 1;
-            if depth == 0 {
-                return Some(at);
+            if depth == 0 { Search::Found } else { Search::Further }
+        });
+        end.map(|end| end + 1)
+    }
+
+    /// The place of the comma or parenthesis that ends the first argument after the parenthesis at `paren`.
+    pub(super) fn argument_end(&self, paren: usize) -> Option<usize> {
+        let argument = self.gap(paren + 1).next;
+        let start = match self.quote(argument) {
+            Some((_, length)) => self.closing_quote(argument)? + length,
+            None => argument,
+        };
+        let mut depth = 0usize;
+        self.search(start, |byte| {
+            match byte {
+                b'{' | b'[' | b'(' => depth += 1,
+                b',' | b')' if depth == 0 => return Search::Found,
+                b'}' | b']' if depth == 0 => return Search::Nothing,
+                b'}' | b']' | b')' => depth -= 1,
+                _ => {}
             }
-        }
+            Search::Further
+        })
+    }
+
+    /// Shows `look` the bytes from `start` on that are outside of quotes: the place where it found what it
+    /// searches for.
+    fn search(&self, start: usize, mut look: impl FnMut(u8) -> Search) -> Option<usize> {
+        let left = self.matching_left.get();
+        let mut at = start;
+        let found = loop {
+            let Some(byte) = self.byte(at).filter(|_| at - start < left) else { break None };
+            match byte {
+                b'"' => match self.closing_quote(at) {
+                    Some(close) => at = close,
+                    None => break None,
+                },
+                _ => match look(byte) {
+                    Search::Found => break Some(at),
+                    Search::Nothing => break None,
+                    Search::Further => {}
+                },
+            }
+            at += 1;
+        };
+        self.matching_left.set(left.saturating_sub(at - start));
+        found
     }
 
     /// Whether a mark of a fenced block stands at `at`.
