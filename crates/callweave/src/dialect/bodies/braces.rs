@@ -2,7 +2,7 @@
 
 use super::super::markers::{Found, Markers};
 use super::super::spec::Braces;
-use super::literal::{Literal, Piece, Syntax};
+use super::literal::{Literal, Syntax};
 use super::{Context, Token, head, leading_space};
 use crate::event::Completion;
 
@@ -108,26 +108,16 @@ impl Reader {
         let Some(literal) = &mut self.literal else { return Token::Fail };
         let schema = context.tools.schema(context.name);
         let syntax = Syntax { quote: &body.quote, schema, ..Syntax::default() };
-        context.scratch.clear();
-        match literal.next(text, syntax, context.is_last, context.scratch) {
-            Piece::More if context.is_last && !text.is_empty() => Token::Markup(text.len()),
-            Piece::More if context.is_last => {
-                literal.close(context.scratch);
-                self.at = At::Over(Completion::Cut);
-                Token::Converted(0)
-            }
-            Piece::More => Token::More,
-            Piece::Took(len) => Token::Converted(len),
-            Piece::Done(len) => {
-                self.at = At::Over(Completion::Whole);
-                Token::Converted(len)
-            }
-            Piece::Bad => {
-                // Whatever this is, the closer ends it.
-                literal.close(context.scratch);
-                self.at = At::Over(Completion::Cut);
-                Token::Converted(0)
-            }
+        let (token, ended) = literal.token(text, syntax, context);
+        if let Some(completion) = ended {
+            self.at = At::Over(completion);
         }
+        if token == Token::Fail {
+            // Whatever this is, the closer ends it.
+            literal.close(context.scratch);
+            self.at = At::Over(Completion::Cut);
+            return Token::Converted(0);
+        }
+        token
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::spec::Json;
 use super::super::tools::Tools;
-use super::literal::{Literal, Piece, Syntax};
+use super::literal::{Literal, Syntax};
 use super::value::{Progress, Value};
 use super::{Context, Token, fence_len, leading_space, quoted_len};
 use crate::event::Completion;
@@ -331,28 +331,18 @@ impl Reader {
 
     fn literal(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let Some(literal) = &mut self.literal else { return Token::Fail };
-        context.scratch.clear();
-        match literal.next(text, Syntax::default(), context.is_last, context.scratch) {
-            Piece::More if !context.is_last => Token::More,
-            Piece::More if !text.is_empty() => Token::Markup(text.len()),
-            Piece::More => {
-                literal.close(context.scratch);
+        let (token, ended) = literal.token(text, Syntax::default(), context);
+        match ended {
+            Some(Completion::Cut) => {
                 self.has_name = false;
                 self.at = At::Done;
                 (self.is_over, self.is_cut) = (true, true);
-                Token::Converted(0)
             }
-            Piece::Took(len) => {
-                self.has_arguments = true;
-                Token::Converted(len)
-            }
-            Piece::Done(len) => {
-                self.has_arguments = true;
-                self.settle();
-                Token::Converted(len)
-            }
-            Piece::Bad => Token::Fail,
+            Some(_) => self.settle(),
+            None => {}
         }
+        self.has_arguments |= matches!(token, Token::Converted(1..));
+        token
     }
 
     fn skip(&mut self, text: &str, context: &mut Context<'_>) -> Token {

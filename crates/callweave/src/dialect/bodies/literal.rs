@@ -3,7 +3,8 @@
 //! JSON is a subset and comes out as it went in. Beyond it: strings in other quotes, `True`, `None`,
 //! tuples, sets, bare keys and bare words, keyword arguments.
 
-use super::leading_space;
+use super::{Context, Token, leading_space};
+use crate::event::Completion;
 use crate::json::schema::Schema;
 use crate::json::{Scanner, Status, escape_into};
 
@@ -138,6 +139,27 @@ impl Literal {
         }
         self.at = At::Done;
         is_whole
+    }
+
+    /// Reads on as a body does: a token, and how the literal ended, if it did.
+    pub(super) fn token(
+        &mut self,
+        text: &str,
+        syntax: Syntax<'_>,
+        context: &mut Context<'_>,
+    ) -> (Token, Option<Completion>) {
+        context.scratch.clear();
+        match self.next(text, syntax, context.is_last, context.scratch) {
+            Piece::Took(len) => (Token::Converted(len), None),
+            Piece::Done(len) => (Token::Converted(len), Some(Completion::Whole)),
+            Piece::More if !context.is_last => (Token::More, None),
+            Piece::More if !text.is_empty() => (Token::Markup(text.len()), None),
+            Piece::More => {
+                self.close(context.scratch);
+                (Token::Converted(0), Some(Completion::Cut))
+            }
+            Piece::Bad => (Token::Fail, None),
+        }
     }
 
     fn step(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {

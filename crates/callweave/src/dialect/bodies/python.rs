@@ -1,7 +1,7 @@
 //! Calls as Python writes them: `[name(key=value), …]`, or one per line.
 
 use super::super::spec::Python;
-use super::literal::{Literal, Piece, Syntax};
+use super::literal::{Literal, Syntax};
 use super::{Context, Token, leading_space};
 use crate::event::Completion;
 
@@ -131,23 +131,12 @@ impl Reader {
     #[inline]
     fn arguments(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let Some(literal) = &mut self.literal else { return Token::Fail };
-        context.scratch.clear();
         let syntax = Syntax { line_ends_call: !self.is_list, ..Syntax::default() };
-        match literal.next(text, syntax, context.is_last, context.scratch) {
-            Piece::More if context.is_last && !text.is_empty() => Token::Markup(text.len()),
-            Piece::More if context.is_last => {
-                literal.close(context.scratch);
-                self.at = At::Over(Completion::Cut);
-                Token::Converted(0)
-            }
-            Piece::More => Token::More,
-            Piece::Took(len) => Token::Converted(len),
-            Piece::Done(len) => {
-                self.at = At::Over(Completion::Whole);
-                Token::Converted(len)
-            }
-            Piece::Bad => Token::Fail,
+        let (token, ended) = literal.token(text, syntax, context);
+        if let Some(completion) = ended {
+            self.at = At::Over(completion);
         }
+        token
     }
 }
 
