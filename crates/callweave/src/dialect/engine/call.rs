@@ -18,7 +18,7 @@ impl Run {
                 return Step::Took(len);
             }
             Token::Converted(len) => {
-                self.emitter.argument(&self.scratch, len, sink);
+                self.emitter.argument(&self.shared.scratch, len, sink);
                 return Step::Took(len);
             }
             Token::More => return Step::Wait,
@@ -28,7 +28,7 @@ impl Run {
                 return Step::Took(len);
             }
             Token::Id(len) => {
-                self.emitter.identity(&self.id, len, sink);
+                self.emitter.identity(&self.shared.id, len, sink);
                 return Step::Took(len);
             }
             Token::End(completion) => {
@@ -133,8 +133,8 @@ impl Run {
     }
 
     pub(super) fn flag_unknown(&mut self, sink: &mut EventSink<'_>) {
-        if !self.tools.is_empty() && !self.tools.contains(&self.name) {
-            let detail = format!("the tool {:?} was not declared", self.name);
+        if !self.shared.tools.is_empty() && !self.shared.tools.contains(&self.shared.name) {
+            let detail = format!("the tool {:?} was not declared", self.shared.name);
             self.emitter.notice(NoticeCode::UnknownTool, detail, sink);
         }
     }

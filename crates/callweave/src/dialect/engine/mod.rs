@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use self::opening::{Entry, Opening, Vain};
 use self::prose::Place;
-use super::bodies::{Context, Reader, Token};
+use super::bodies::{Compiled, Context, Reader, Token};
 use super::emit::Emitter;
 use super::matcher::{Matched, Matcher};
 use super::plan::Plan;
@@ -32,7 +32,7 @@ pub(super) struct Engine {
 struct Run {
     state: State,
     emitter: Emitter,
-    tools: Arc<Tools>,
+    shared: Shared,
     /// The dialect that the text has settled on, where it had to decide.
     dialect: Option<usize>,
     /// Whether only white space has come since the last piece of markup.
@@ -52,10 +52,31 @@ struct Run {
     was_odd: bool,
     vain: Vain,
     log: Vec<Entry>,
+}
+
+/// What readers share and fill; see [`Context`].
+#[derive(Debug)]
+struct Shared {
+    tools: Arc<Tools>,
     name: String,
     id: String,
     scratch: String,
     complaint: Option<String>,
+}
+
+impl Shared {
+    #[inline]
+    fn context<'c>(&'c mut self, form: &'c Compiled, is_last: bool) -> Context<'c> {
+        Context {
+            form,
+            tools: &self.tools,
+            name: &mut self.name,
+            id: &mut self.id,
+            scratch: &mut self.scratch,
+            complaint: &mut self.complaint,
+            is_last,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -108,7 +129,13 @@ impl Engine {
         let run = Run {
             state,
             emitter: Emitter::new(choice),
-            tools,
+            shared: Shared {
+                tools,
+                name: String::new(),
+                id: String::new(),
+                scratch: String::new(),
+                complaint: None,
+            },
             dialect: None,
             is_gap: true,
             is_frame: false,
@@ -121,10 +148,6 @@ impl Engine {
             has_fence: false,
             was_odd: false,
             log: Vec::new(),
-            name: String::new(),
-            id: String::new(),
-            scratch: String::new(),
-            complaint: None,
         };
         Self { plan, run }
     }
@@ -161,7 +184,7 @@ impl Engine {
         for call in calls {
             self.read(&text[at..call.start], true, sink);
             let run = &mut self.run;
-            run.name.clone_from(&call.name);
+            run.shared.name.clone_from(&call.name);
             run.emitter.call(&call.name, "", CallKind::Function, 0, sink);
             run.flag_unknown(sink);
             let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
@@ -205,15 +228,7 @@ impl Run {
         match &mut self.state {
             State::Call { form, reader } => {
                 let form = *form;
-                let mut context = Context {
-                    form: &plan.forms[form],
-                    tools: &self.tools,
-                    name: &mut self.name,
-                    id: &mut self.id,
-                    scratch: &mut self.scratch,
-                    complaint: &mut self.complaint,
-                    is_last,
-                };
+                let mut context = self.shared.context(&plan.forms[form], is_last);
                 let token = reader.next(text, &mut context);
                 // The common case of a long argument: no second look at what is exhausted.
                 let is_through = |len: usize| len == text.len() && !is_last && reader.is_in_argument();
@@ -223,7 +238,7 @@ impl Run {
                         Step::Rest(len)
                     }
                     Token::Converted(len) if is_through(len) => {
-                        self.emitter.argument(&self.scratch, len, sink);
+                        self.emitter.argument(&self.shared.scratch, len, sink);
                         Step::Rest(len)
                     }
                     token => self.show(token, form, text, sink),

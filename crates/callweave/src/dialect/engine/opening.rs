@@ -1,6 +1,6 @@
 //! A call that is not certain yet: its tokens are kept, and shown once its name is known.
 
-use super::super::bodies::{Compiled, Context, Reader, Token};
+use super::super::bodies::{Compiled, Reader, Token};
 use super::super::plan::Plan;
 use super::prose::Place;
 use super::{Run, State, Step};
@@ -72,7 +72,7 @@ impl Run {
         place: Place,
     ) {
         self.log.clear();
-        self.id.clear();
+        self.shared.id.clear();
         self.state = State::Opening(Opening {
             before,
             start: before.0 + before.1,
@@ -98,15 +98,7 @@ impl Run {
         let compiled = &plan.forms[opening.form];
         loop {
             let from = opening.start + opening.at;
-            let mut context = Context {
-                form: compiled,
-                tools: &self.tools,
-                name: &mut self.name,
-                id: &mut self.id,
-                scratch: &mut self.scratch,
-                complaint: &mut self.complaint,
-                is_last,
-            };
+            let mut context = self.shared.context(compiled, is_last);
             let token = opening.reader.next(&text[from..], &mut context);
             let len = match token {
                 Token::More => return Step::Wait,
@@ -130,8 +122,8 @@ impl Run {
                     len
                 }
                 Token::Converted(len) => {
-                    opening.arguments += self.scratch.len();
-                    self.log.push(Entry::Converted(len, self.scratch.clone()));
+                    opening.arguments += self.shared.scratch.len();
+                    self.log.push(Entry::Converted(len, self.shared.scratch.clone()));
                     len
                 }
                 Token::Done if opening.opener.is_none() => {
@@ -173,8 +165,8 @@ impl Run {
                 }
             };
             if opening.has_name && opening.arguments >= needed {
-                let is_known = self.tools.contains(&self.name);
-                let is_free = self.tools.is_empty() && !plan.is_auto();
+                let is_known = self.shared.tools.contains(&self.shared.name);
+                let is_free = self.shared.tools.is_empty() && !plan.is_auto();
                 let may_be_prose =
                     opening.opener.is_some() && compiled.is_bare() && !is_free && self.has_text;
                 let is_inner = opening.opener.is_some_and(|(opener, turn)| {
@@ -195,7 +187,7 @@ impl Run {
     fn give_up(&mut self, plan: &Plan, text: &str, sink: &mut EventSink<'_>) -> Step {
         let State::Opening(opening) = &mut self.state else { return Step::Wait };
         self.log.clear();
-        if let Some(complaint) = self.complaint.take() {
+        if let Some(complaint) = self.shared.complaint.take() {
             self.emitter.notice(NoticeCode::Matcher, complaint, sink);
         }
         let place = opening.place;
@@ -260,7 +252,7 @@ impl Run {
                     *len
                 }
                 Entry::Name(len) => {
-                    self.emitter.call(&self.name, &self.id, CallKind::Function, *len, sink);
+                    self.emitter.call(&self.shared.name, &self.shared.id, CallKind::Function, *len, sink);
                     has_begun = true;
                     self.flag_unknown(sink);
                     for &(span, entry, from) in &early {
@@ -275,7 +267,7 @@ impl Run {
                     *len
                 }
                 Entry::Id(len) if has_begun => {
-                    self.emitter.identity(&self.id, *len, sink);
+                    self.emitter.identity(&self.shared.id, *len, sink);
                     *len
                 }
                 // The id is told with the name that follows.
@@ -301,7 +293,7 @@ impl Run {
         drop(early);
         self.log = log;
         self.log.clear();
-        self.id.clear();
+        self.shared.id.clear();
         self.was_odd = false;
         self.state = State::Call { form: opening.form, reader: opening.reader };
         self.close_gap();
@@ -310,13 +302,13 @@ impl Run {
 
     /// Some models put a namespace before the name of a declared tool.
     fn settle_name(&mut self) {
-        if !self.tools.is_empty()
-            && !self.tools.contains(&self.name)
-            && let Some((space, last)) = self.name.rsplit_once('.')
-            && self.tools.contains(last)
+        if !self.shared.tools.is_empty()
+            && !self.shared.tools.contains(&self.shared.name)
+            && let Some((space, last)) = self.shared.name.rsplit_once('.')
+            && self.shared.tools.contains(last)
         {
             let len = space.len() + 1;
-            self.name.drain(..len);
+            self.shared.name.drain(..len);
         }
     }
 }

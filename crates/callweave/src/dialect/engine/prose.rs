@@ -253,7 +253,7 @@ impl Run {
         };
         self.dialect = Some(messages.dialect);
         let whole = len + grammar.header_end.len();
-        let route = (grammar.route)(&text[..len], &self.tools);
+        let route = (grammar.route)(&text[..len], &self.shared.tools);
         let place = match route {
             Route::Text => Place::Message,
             Route::Thought => Place::MessageThought,
@@ -264,9 +264,9 @@ impl Run {
             }
             Route::Call { start, end, kind } => {
                 self.emitter.markup(&text[..start], sink);
-                self.name.clear();
-                self.name.push_str(&text[start..end]);
-                self.emitter.call(&self.name, "", kind, end - start, sink);
+                self.shared.name.clear();
+                self.shared.name.push_str(&text[start..end]);
+                self.emitter.call(&self.shared.name, "", kind, end - start, sink);
                 if kind == CallKind::Function {
                     self.flag_unknown(sink);
                 }
