@@ -183,6 +183,7 @@ impl Parser<'_> {
                 b',' if context == Context::Member && self.is_token_before_quote(start, at) => break,
                 b':' | b'=' if context == Context::Key => break,
                 b')' if is_in_group => break,
+                b')' if context != Context::Root && self.is_wrong_closer(start, at) => break,
                 b';' if self.is_after_value(at + 1) || self.is_quoted_member(at + 1) => break,
                 b'/' if self.source.is_block_comment(at) && (is_one_word || is_after_space(at)) => break,
                 b'/' if self.source.byte(at + 1) == Some(b'/') && is_after_space(at) => break,
@@ -234,6 +235,13 @@ impl Parser<'_> {
             let text = self.source.text[start..end].trim_end();
             literal(text).is_some() || number(text).is_some()
         }
+    }
+
+    /// Whether the parenthesis at `paren` stands for another bracket: right after a number or literal, which
+    /// has none, and where a value may end.
+    fn is_wrong_closer(&self, start: usize, paren: usize) -> bool {
+        let is_end = self.source.byte(paren + 1) == Some(b')') || self.is_after_value(paren + 1);
+        is_end && self.is_token(start, paren)
     }
 
     /// The end of what the bracket at `at`, amid text without quotes, opens: behind its match in the same

@@ -186,7 +186,7 @@ impl Parser<'_> {
             self.at = place;
             return self.item(items, false);
         }
-        if byte == b'(' && self.is_group() {
+        if byte == b'(' && self.is_group(self.at) {
             return self.item(items, false);
         }
         self.plain_item(plain, items)
@@ -295,9 +295,9 @@ impl Parser<'_> {
         Ok(Plain::Line)
     }
 
-    /// Whether the parenthesis here holds values, and is not a remark in prose.
-    fn is_group(&self) -> bool {
-        let next = self.source.gap(self.at + 1).next;
+    /// Whether the parenthesis at `place` holds values, and is not a remark in prose.
+    fn is_group(&self, place: usize) -> bool {
+        let next = self.source.gap(place + 1).next;
         self.source.quote(next).is_some()
             || matches!(self.source.byte(next), Some(b'(' | b'{' | b'[' | b'-' | b')' | b'0'..=b'9'))
     }
@@ -312,8 +312,12 @@ impl Parser<'_> {
             }
             covered = self.fence_end(fence);
             let place = self.source.gap(covered).next;
-            (matches!(self.source.byte(place), Some(b'{' | b'[')) && self.is_json(place, true))
-                .then_some(place)
+            let is_document = match self.source.byte(place) {
+                Some(b'{' | b'[') => self.is_json(place, true),
+                Some(b'(') => self.is_group(place),
+                _ => false,
+            };
+            is_document.then_some(place)
         })
     }
 

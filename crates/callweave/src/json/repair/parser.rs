@@ -681,10 +681,14 @@ impl<'t> Parser<'t> {
             self.close_implicitly();
             return Ok(());
         }
-        if matches!(innermost, Container::Group { .. })
+        let is_before_member = innermost == Container::Array
+            && follows == Some(b',')
+            && self.stack.iter().rev().nth(1).is_some_and(|frame| frame.container == Container::Object)
+            && self.is_quoted_member(after + 1);
+        let is_stray = matches!(innermost, Container::Group { .. })
             || matches!(follows, Some(b',' | b'"'))
-            || bracket == b')'
-        {
+            || (bracket == b')' && follows.is_some());
+        if is_stray && !is_before_member {
             self.drop_byte(ChangeKind::Stray);
             return Ok(());
         }
