@@ -6,7 +6,10 @@ use super::{Change, ChangeKind};
 pub(super) const MAX_LEVELS: u8 = 4;
 
 /// A text with one level of escaping taken off, and how that was done.
-pub(super) struct Decoded {
+pub(super) struct Decoded<'t> {
+    source: &'t str,
+    /// Up to where the source was decoded.
+    done: usize,
     pub(super) text: String,
     changes: Vec<Change>,
     /// For each change, where the decoded text stands after it.
@@ -15,11 +18,9 @@ pub(super) struct Decoded {
 
 /// Takes one level of escaping off. Escapes of characters (`\u…`) stay: they mean the same one
 /// level further in.
-pub(super) fn decode(text: &str) -> Decoded {
+pub(super) fn decode(text: &str) -> Decoded<'_> {
     let bytes = text.as_bytes();
-    let mut decoded =
-        Decoded { text: String::with_capacity(text.len()), changes: Vec::new(), places: Vec::new() };
-    let mut done = 0;
+    let mut decoded = Decoded::new(text);
     let mut from = 0;
     while let Some(run) = memchr::memchr(b'\\', &bytes[from..]) {
         let at = from + run;
@@ -34,20 +35,38 @@ pub(super) fn decode(text: &str) -> Decoded {
                 continue;
             }
         };
-        decoded.text.push_str(&text[done..at]);
-        decoded.text.push_str(replacement);
-        decoded.changes.push(Change { at, end, replacement, kind: ChangeKind::Encoding });
-        decoded.places.push(decoded.text.len());
-        done = end;
+        decoded.push(at, end, replacement, ChangeKind::Encoding);
         from = end;
     }
-    decoded.text.push_str(&text[done..]);
+    decoded.text.push_str(&text[decoded.done..]);
     decoded
 }
 
-impl Decoded {
+impl<'t> Decoded<'t> {
+    pub(super) fn new(source: &'t str) -> Self {
+        Self { source, done: 0, text: String::new(), changes: Vec::new(), places: Vec::new() }
+    }
+
+    /// Puts `replacement` for what stands from `at` to `end` of the source.
+    pub(super) fn push(&mut self, at: usize, end: usize, replacement: &'static str, kind: ChangeKind) {
+        if self.changes.is_empty() {
+            self.text.reserve(self.source.len());
+        }
+        self.text.push_str(&self.source[self.done..at]);
+        self.text.push_str(replacement);
+        self.changes.push(Change { at, end, replacement, kind });
+        self.places.push(self.text.len());
+        self.done = end;
+    }
+
+    /// Takes over the rest of the source. `None` if nothing was replaced.
+    pub(super) fn finish(mut self) -> Option<Self> {
+        self.text.push_str(&self.source[self.done..]);
+        (!self.changes.is_empty()).then_some(self)
+    }
+
     /// The place in the source for a place in the decoded text.
-    pub(super) fn source(&self, place: usize) -> usize {
+    pub(super) fn place(&self, place: usize) -> usize {
         let after = self.places.partition_point(|&end| end <= place);
         match after.checked_sub(1) {
             Some(last) => self.changes[last].end + (place - self.places[last]),
@@ -65,11 +84,11 @@ impl Decoded {
                 all.push(self.changes[next]);
                 next += 1;
             }
-            let at = self.source(change.at);
+            let at = self.place(change.at);
             while next < self.changes.len() && self.places[next] <= change.end {
                 next += 1;
             }
-            let end = if change.end > change.at { self.source(change.end) } else { at };
+            let end = if change.end > change.at { self.place(change.end) } else { at };
             all.push(Change { at, end, ..change });
         }
         all.extend_from_slice(&self.changes[next..]);

@@ -35,6 +35,9 @@
 //!   [`Why::DamagedEscape`].
 //! - A quote inside a string ends it only if what follows can follow a string there. JSON that was
 //!   pasted into a string without escapes belongs to that string up to its last bracket.
+//! - Brackets amid text without quotes belong to it up to their match. `name(…)` wraps a value only if it
+//!   holds exactly one; a call of several arguments is text.
+//! - Full-width punctuation stands for the signs of JSON between tokens, and is text in all other places.
 
 mod ahead;
 mod bare;
@@ -47,6 +50,7 @@ mod plain;
 mod quote;
 mod strict;
 mod string;
+mod wide;
 
 use std::borrow::Cow;
 
@@ -146,13 +150,25 @@ impl Options {
 
     /// The changes that mend `text`, which is beyond doubt up to `sound`, and whether it was cut off.
     fn parse(&self, text: &str, sound: usize, level: u8) -> Result<(Vec<Change>, bool), (Why, usize)> {
+        match wide::narrow(text, sound) {
+            Some(narrowed) => {
+                let found = self.parse_narrow(&narrowed.text, sound, level);
+                let (changes, is_cut) = found.map_err(|(why, at)| (why, narrowed.place(at)))?;
+                Ok((narrowed.compose(changes), is_cut))
+            }
+            None => self.parse_narrow(text, sound, level),
+        }
+    }
+
+    /// The same for a text without full-width signs between its tokens.
+    fn parse_narrow(&self, text: &str, sound: usize, level: u8) -> Result<(Vec<Change>, bool), (Why, usize)> {
         match Parser::new(text, *self, sound, level).document() {
             Ok(found) => Ok(found),
             Err(Stop::Hopeless(why, at)) => Err((why, at)),
             Err(Stop::Encoded) => {
                 let decoded = encoded::decode(text);
                 let found = self.parse(&decoded.text, 0, level + 1);
-                let (changes, is_cut) = found.map_err(|(why, at)| (why, decoded.source(at)))?;
+                let (changes, is_cut) = found.map_err(|(why, at)| (why, decoded.place(at)))?;
                 Ok((decoded.compose(changes), is_cut))
             }
         }
