@@ -120,7 +120,12 @@ impl Parser<'_> {
                 self.is_named_member(next) || self.is_last_name(next)
             }
             Some(b'[' | b'{') => true,
-            Some(_) => self.is_named_member(next) || self.half_quoted_key(next).is_some(),
+            Some(_) => {
+                let end = self.key_end(next);
+                self.is_bare_key(next, end)
+                    || self.half_quoted_key(next, end).is_some()
+                    || self.is_key_after_words(next)
+            }
         }
     }
 
@@ -129,9 +134,11 @@ impl Parser<'_> {
         if self.source.quote(at).is_some() {
             return self.is_quoted_key(at, Strictness::MayBeCut);
         }
-        if self.is_bare_member(at) {
-            return true;
-        }
+        self.is_bare_member(at) || self.is_key_after_words(at)
+    }
+
+    /// Whether words that belong to nothing stand at `at`, and a quoted key and a colon after them.
+    fn is_key_after_words(&self, at: usize) -> bool {
         let words = self.words_end(at);
         words > at && self.source.quote(words).is_some() && self.is_quoted_key(words, Strictness::Whole)
     }
@@ -171,9 +178,8 @@ impl Parser<'_> {
         self.source.quote(self.source.gap(close + length).next).is_some()
     }
 
-    /// The place of the colon, if a key stands at `at` that has lost its opening quote.
-    fn half_quoted_key(&self, at: usize) -> Option<usize> {
-        let end = self.key_end(at);
+    /// The place of the colon, if what stands from `at` to `end` is a key that has lost its opening quote.
+    fn half_quoted_key(&self, at: usize, end: usize) -> Option<usize> {
         let (_, length) = self.source.quote(end).filter(|_| end > at)?;
         let colon = self.source.gap(end + length).next;
         (self.source.byte(colon) == Some(b':')).then_some(colon)
@@ -181,11 +187,12 @@ impl Parser<'_> {
 
     /// Whether a key that misses a quote or both, a colon, and a value that is surely one stand at `at`.
     pub(super) fn is_bare_member_with_value(&self, at: usize) -> bool {
+        let end = self.key_end(at);
         let bare = || {
-            let colon = self.source.gap(self.key_end(at)).next;
-            (self.source.byte(colon) == Some(b':') && self.is_bare_member(at)).then_some(colon)
+            let colon = self.source.gap(end).next;
+            (self.source.byte(colon) == Some(b':') && self.is_bare_key(at, end)).then_some(colon)
         };
-        let Some(colon) = self.half_quoted_key(at).or_else(bare) else { return false };
+        let Some(colon) = self.half_quoted_key(at, end).or_else(bare) else { return false };
         let value = self.source.gap(colon + 1).next;
         let end = match self.source.byte(value) {
             Some(b'{' | b'[') => return true,
@@ -200,6 +207,7 @@ impl Parser<'_> {
     }
 
     /// The end of the letters from `at` on that may be those of a key without quotes.
+    #[inline]
     fn key_end(&self, at: usize) -> usize {
         let letters = &self.source.bytes[at.min(self.source.len())..];
         at + letters.iter().take_while(|&&byte| is_key_byte(byte)).count()
@@ -207,7 +215,11 @@ impl Parser<'_> {
 
     /// Whether a key without quotes and a colon stand at `at`.
     pub(super) fn is_bare_member(&self, at: usize) -> bool {
-        let end = self.key_end(at);
+        self.is_bare_key(at, self.key_end(at))
+    }
+
+    /// Whether what stands from `at` to `end` is a key without quotes, with a colon after it.
+    fn is_bare_key(&self, at: usize, end: usize) -> bool {
         let colon = self.source.gap(end).next;
         end > at
             && match self.source.byte(colon) {

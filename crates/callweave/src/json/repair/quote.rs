@@ -264,6 +264,7 @@ impl Parser<'_> {
     }
 
     /// Whether there is space after a quote and none before it.
+    #[inline]
     fn is_before_space(&self, reading: &Reading, at: usize, end: usize, next: usize) -> bool {
         let is_after_space = at > reading.start && self.source.bytes[at - 1].is_ascii_whitespace();
         next > end && !is_after_space
