@@ -1,10 +1,11 @@
 //! The program `callweave`: decode, repair and extract what language models answered.
 //!
 //! Each command is one file in `commands/`. They share a few parts: [`input`] reads files and standard
-//! input as bytes come, [`render`] and [`terminal`] turn events into something to print, [`rows`] runs any
+//! input as bytes come, [`declared`] knows dialects and tools, [`render`] and [`terminal`] turn events into something to print, [`rows`] runs any
 //! command over JSON lines.
 
 mod commands;
+mod declared;
 mod explain;
 mod input;
 mod pretty;

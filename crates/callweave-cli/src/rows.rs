@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use crate::input::{CHUNK, Input};
@@ -44,8 +44,14 @@ struct FailureRow {
     message: Option<Box<RawValue>>,
 }
 
+/// One request of a file.
+pub(crate) trait Request: DeserializeOwned {
+    /// What a row looks like, for those that wrote something else.
+    const SHAPE: &'static str;
+}
+
 /// Answers every request of the file.
-pub(crate) fn run<Q: DeserializeOwned, A: Serialize>(
+pub(crate) fn run<Q: Request, A: Serialize>(
     path: &Path,
     answer: impl FnMut(Q) -> Result<A, Failure>,
 ) -> Result<()> {
@@ -54,7 +60,7 @@ pub(crate) fn run<Q: DeserializeOwned, A: Serialize>(
     run_over(input, output, answer)
 }
 
-fn run_over<Q: DeserializeOwned, A: Serialize>(
+fn run_over<Q: Request, A: Serialize>(
     mut input: BufReader<impl Read>,
     mut output: impl Write,
     mut answer: impl FnMut(Q) -> Result<A, Failure>,
@@ -99,30 +105,55 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     Ok(read > 0)
 }
 
-fn parse<Q: DeserializeOwned>(line: &[u8]) -> Result<Q> {
+fn parse<Q: Request>(line: &[u8]) -> Result<Q> {
     if line.len() as u64 > MAX_LINE {
         bail!("the line is longer than {} MiB", MAX_LINE >> 20);
     }
-    serde_json::from_slice(line).map_err(|error| match error.classify() {
+    let refuse = |error: serde_json::Error| match error.classify() {
         serde_json::error::Category::Data => anyhow!("bad request: {error}"),
         _ => anyhow!("the line is not JSON: {error}"),
-    })
+    };
+    // A list would be taken for the members in the order in which they happen to be declared.
+    if !line.trim_ascii_start().starts_with(b"{") {
+        serde_json::from_slice::<IgnoredAny>(line).map_err(refuse)?;
+        bail!("bad request: a row is {}", Q::SHAPE);
+    }
+    serde_json::from_slice(line).map_err(refuse)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
     use serde_json::Value;
 
     use super::*;
 
+    #[derive(Deserialize)]
+    struct Row {
+        number: i64,
+    }
+
+    impl Request for Row {
+        const SHAPE: &'static str = "an object with \"number\"";
+    }
+
+    /// Numbers are written out as requests; the rest stays as it is.
+    fn requests(input: &str) -> String {
+        let request = |line: &str| match line.trim_end().parse::<i64>() {
+            Ok(number) => line.replace(&number.to_string(), &format!("{{\"number\":{number}}}")),
+            Err(_) => line.to_owned(),
+        };
+        input.split_inclusive('\n').map(request).collect()
+    }
+
     fn lines(input: &str) -> (String, Result<()>) {
         let mut output = Vec::new();
-        let answer = |number: i64| match number {
+        let answer = |Row { number }: Row| match number {
             0 => Err(anyhow!("zero").into()),
             1 => Err(Failure::with(anyhow!("one"), &"left")),
             _ => Ok(number * 2),
         };
-        let done = run_over(BufReader::with_capacity(4, input.as_bytes()), &mut output, answer);
+        let done = run_over(BufReader::with_capacity(4, requests(input).as_bytes()), &mut output, answer);
         (String::from_utf8(output).expect("JSON is UTF-8"), done)
     }
 
@@ -135,17 +166,18 @@ mod tests {
 
     #[test]
     fn a_bad_line_does_not_stop_the_run() {
-        let (output, done) = lines("2\n2x\n\n\"x\"\n0\n1\n3\n");
+        let (output, done) = lines("2\n2x\n\n\"x\"\n0\n1\n[7]\n3\n");
         let rows: Vec<Value> =
             output.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect();
-        assert_eq!(rows.len(), 6);
+        assert_eq!(rows.len(), 7);
         let errors: Vec<_> = rows.iter().map(|row| (row["line"].as_u64(), row["error"].as_str())).collect();
-        assert_eq!((&rows[0], &rows[5]), (&4.into(), &6.into()));
+        assert_eq!((&rows[0], &rows[6]), (&4.into(), &6.into()));
         assert!(errors[1].1.expect("an error").starts_with("the line is not JSON"));
-        assert!(errors[2].1.expect("an error").starts_with("bad request"));
+        assert_eq!(errors[2].1, Some("bad request: a row is an object with \"number\""));
+        assert_eq!(errors[5], (Some(7), errors[2].1));
         assert_eq!(errors[3], (Some(5), Some("zero")));
         assert_eq!(errors[4], (Some(6), Some("one")));
         assert_eq!(rows[4]["message"], "left");
-        assert!(done.expect_err("rows failed").to_string().starts_with("4 of 6 rows failed"));
+        assert!(done.expect_err("rows failed").to_string().starts_with("5 of 7 rows failed"));
     }
 }

@@ -245,7 +245,7 @@ fn models_speak_their_dialects() {
         assert_eq!(registry.for_model(model).map(|dialect| dialect.name.as_str()), Some(name), "{model}");
     }
     let mut own = registry.clone();
-    own.add(Dialect::new("ours").models(["kimi-k2-thinking-ours"]));
+    own.add(Dialect::new("ours").models(["kimi-k2-thinking-ours"])).expect("a dialect");
     assert_eq!(own.for_model("x/kimi-k2-thinking-ours-1").map(|dialect| dialect.name.as_str()), Some("ours"));
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use callweave::accumulator::Accumulator;
-use callweave::dialect::{Options, Stage, Tools};
+use callweave::dialect::{Options, Stage};
 use callweave::event::{Body, Event, EventSink, Sink};
 use callweave::framing::{Framer, Limits};
 use callweave::message::Message;
@@ -18,10 +18,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::commands::extract::{Reading, named};
+use crate::commands::extract::Reading;
+use crate::declared::{Dialects, tools_of};
 use crate::input::Input;
 use crate::render::{Form, Printer};
-use crate::rows::{self, Failure};
+use crate::rows::{self, Failure, Request};
 
 /// Decode an answer, streamed or whole, of any protocol
 #[derive(Args)]
@@ -70,9 +71,10 @@ fn protocol_parser() -> impl TypedValueParser<Value = Chosen> {
 
 impl Decode {
     pub(crate) fn run(&self) -> Result<()> {
-        let options = self.reading.options()?;
+        let dialects = self.reading.dialects()?;
+        let options = self.reading.options(&dialects)?;
         if self.jsonl {
-            return rows::run(&self.file, |row: Row| row.decode(self, options.as_ref()));
+            return rows::run(&self.file, |row: Row| row.decode(self, &dialects, options.as_ref()));
         }
         let mut input = Input::open(&self.file)?;
         let mut printer = Printer::new::<Accumulator>(self.form.unwrap_or_else(Form::suited));
@@ -156,15 +158,25 @@ struct Row {
     tools: Option<Value>,
 }
 
+impl Request for Row {
+    const SHAPE: &'static str = "an object with one of \"data\", \"data_base64\" and \"file\"";
+}
+
 impl Row {
-    fn decode(self, command: &Decode, options: Option<&Options>) -> Result<Message, Failure> {
+    fn decode(
+        self,
+        command: &Decode,
+        dialects: &Dialects,
+        options: Option<&Options>,
+    ) -> Result<Message, Failure> {
         let decoder = command.decoder(self.protocol(command.protocol)?);
         let mut options = match &self.dialect {
-            Some(name) => Some(named(name)?),
+            Some(name) => Some(dialects.named(name)?),
             None => options.cloned(),
         };
         if let Some(tools) = &self.tools {
-            options = options.map(|options| options.tools(Tools::from_json(tools)));
+            let tools = tools_of(tools, "the member tools")?;
+            options = options.map(|options| options.tools(tools));
         }
         let mut accumulator = Accumulator::new();
         let read = match &options {

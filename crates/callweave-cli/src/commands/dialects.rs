@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
-use callweave::dialect::Registry;
 use clap::Args;
 use serde_json::json;
+
+use crate::declared;
 
 /// List the dialects in which models write tool calls and thoughts as text
 #[derive(Args)]
@@ -19,11 +21,15 @@ Examples:
 pub(crate) struct Dialects {
     /// Only the dialect of this name or alias, or of a model of this name
     name: Option<String>,
+    /// Also list a dialect of your own, described in a TOML file
+    #[arg(long, value_name = "FILE")]
+    dialect_file: Option<PathBuf>,
 }
 
 impl Dialects {
     pub(crate) fn run(&self) -> Result<()> {
-        let registry = Registry::builtin();
+        let dialects = declared::Dialects::with_file(self.dialect_file.as_deref())?;
+        let registry = dialects.registry();
         let rows = match &self.name {
             None => registry.dialects().iter().collect(),
             Some(name) => match registry.find(name).or_else(|| registry.for_model(name)) {

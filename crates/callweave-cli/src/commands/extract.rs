@@ -1,18 +1,18 @@
 //! `callweave extract`: a model's text → the thoughts and tool calls written in it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use callweave::dialect::{Dialect, Extraction, Extractor, Options, Registry, Start, Tools};
+use callweave::dialect::{Extraction, Extractor, Options, Registry, Start};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::declared::{Dialects, read_tools, tools_of};
 use crate::input::Input;
 use crate::render::{Form, Printer};
-use crate::rows::{self, Failure};
+use crate::rows::{self, Failure, Request};
 
 /// Find the tool calls and thoughts that a model wrote into its text
 #[derive(Args)]
@@ -74,17 +74,22 @@ fn dialect_names() -> PossibleValuesParser {
 }
 
 impl Reading {
+    /// The dialects that can be asked for.
+    pub(crate) fn dialects(&self) -> Result<Dialects> {
+        Dialects::with_file(self.dialect_file.as_deref())
+    }
+
     /// How the text is to be read; nothing if no dialect was named in any way.
-    pub(crate) fn options(&self) -> Result<Option<Options>> {
-        let options = match (&self.dialect, &self.model, &self.dialect_file) {
-            (Some(name), ..) => named(name)?,
+    pub(crate) fn options(&self, dialects: &Dialects) -> Result<Option<Options>> {
+        let options = match (&self.dialect, &self.model, dialects.own()) {
+            (Some(name), ..) => dialects.named(name)?,
             (_, Some(model), _) => {
-                let dialect = Registry::builtin().for_model(model);
+                let dialect = dialects.registry().for_model(model);
                 let unknown =
                     || anyhow!("no dialect is known for the model {model}; name one with --dialect");
                 Options::with_dialects(vec![dialect.with_context(unknown)?.clone()])
             }
-            (.., Some(path)) => Options::with_dialects(vec![read_dialect(path)?]),
+            (.., Some(own)) => Options::with_dialects(vec![own.clone()]),
             (None, None, None) => return Ok(None),
         };
         self.with_tools(options).map(Some)
@@ -98,36 +103,15 @@ impl Reading {
     }
 }
 
-/// The dialect of that name, or all of them for `auto`.
-pub(crate) fn named(name: &str) -> Result<Options> {
-    Options::new(name).map_err(|_| anyhow!("unknown dialect {name:?}; see callweave dialects"))
-}
-
-fn read_dialect(path: &Path) -> Result<Dialect> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("{} does not describe a dialect", path.display()))
-}
-
-/// Reads a list of tools, or a request that has one.
-fn read_tools(path: &Path) -> Result<Tools> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let value: Value =
-        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
-    let tools = Tools::from_json(value.get("tools").unwrap_or(&value));
-    match tools.is_empty() && value.as_array().is_none_or(|list| !list.is_empty()) {
-        true => Err(anyhow!("{} has no tools; it should be a list of objects with a name", path.display())),
-        false => Ok(tools),
-    }
-}
-
 impl Extract {
     pub(crate) fn run(&self) -> Result<()> {
-        let options = match self.reading.options()? {
+        let dialects = self.reading.dialects()?;
+        let options = match self.reading.options(&dialects)? {
             Some(options) => options,
-            None => self.reading.with_tools(named("auto")?)?,
+            None => self.reading.with_tools(dialects.named("auto")?)?,
         };
         if self.jsonl {
-            return rows::run(&self.file, |row: Row| row.extract(&options));
+            return rows::run(&self.file, |row: Row| row.extract(&dialects, &options));
         }
         let options = match self.starting_in {
             None => options,
@@ -158,19 +142,26 @@ struct Row {
     starting_in: Option<Start>,
 }
 
+impl Request for Row {
+    const SHAPE: &'static str = "an object with \"text\" and \"dialect\"";
+}
+
 impl Row {
-    fn extract(self, options: &Options) -> Result<Extraction, Failure> {
+    fn extract(self, dialects: &Dialects, options: &Options) -> Result<Extraction, Failure> {
         let mut options = match &self.dialect {
-            Some(name) => named(name)?,
+            Some(name) => dialects.named(name)?,
             None => options.clone(),
         };
         if let Some(tools) = &self.tools {
-            options = options.tools(Tools::from_json(tools));
+            options = options.tools(tools_of(tools, "the member tools")?);
         }
         if let Some(start) = self.starting_in {
             options = options.starting_in(start);
         }
         match (&self.chunks, &self.text) {
+            (Some(chunks), Some(text)) if chunks.concat() != *text => {
+                Err(anyhow!("chunks and text differ; a request needs one of them").into())
+            }
             (Some(chunks), _) => Ok(Extraction::of_deltas(chunks.iter().map(String::as_str), &options)),
             (None, Some(text)) => Ok(Extraction::of(text, &options)),
             (None, None) => Err(anyhow!("a request needs text or chunks").into()),

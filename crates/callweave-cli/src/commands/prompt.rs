@@ -4,10 +4,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use callweave::prompt::{Options, augment_system_prompt};
 use clap::Args;
 use serde_json::Value;
+
+use crate::declared::{Dialects, has_name, list_of_tools};
 
 /// Write a system prompt that teaches a model to call tools in a dialect
 #[derive(Args)]
@@ -22,6 +24,9 @@ pub(crate) struct Prompt {
     /// The dialect to teach; see callweave dialects
     #[arg(long, value_name = "NAME", default_value = "fence")]
     dialect: String,
+    /// Teach a dialect of your own, described in a TOML file
+    #[arg(long, value_name = "FILE", conflicts_with = "dialect")]
+    dialect_file: Option<PathBuf>,
     /// The tools: a JSON list in the shape of OpenAI, of Anthropic, or bare; or a request that has one (- for standard input)
     #[arg(long, value_name = "FILE")]
     tools: PathBuf,
@@ -35,17 +40,23 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     pub(crate) fn run(&self) -> Result<()> {
-        let options = Options::new(&self.dialect)
-            .map_err(|error| anyhow!("{}; see callweave dialects", error.detail()))?;
+        let dialects = Dialects::with_file(self.dialect_file.as_deref())?;
+        let unknown = || anyhow!("no dialect is called {:?}; see callweave dialects", self.dialect);
+        let dialect =
+            dialects.own().or_else(|| dialects.registry().find(&self.dialect)).with_context(unknown)?;
+        let options =
+            Options::of(dialect).map_err(|error| anyhow!("{}; see callweave dialects", error.detail()))?;
         let options = if self.compact { options.compact() } else { options };
-        let request: Value = serde_json::from_str(&read(&self.tools)?)
-            .with_context(|| format!("{} is not JSON", self.tools.display()))?;
-        let tools = request.get("tools").unwrap_or(&request);
-        if !tools.is_array() {
-            return Err(anyhow!("{} has no list of tools", self.tools.display()));
+        let source = self.tools.display();
+        let request: Value =
+            serde_json::from_str(&read(&self.tools)?).with_context(|| format!("{source} is not JSON"))?;
+        let tools = list_of_tools(&request, &source.to_string())?;
+        if let Some(index) = tools.iter().position(|tool| !has_name(tool)) {
+            bail!("tool {} of {source} has no name", index + 1);
         }
+        let tools = Value::from(tools);
         let system = self.system.as_deref().map(read).transpose()?;
-        let prompt = augment_system_prompt(system.as_deref(), tools, &options);
+        let prompt = augment_system_prompt(system.as_deref(), &tools, &options);
         Ok(writeln!(io::stdout(), "{prompt}")?)
     }
 }

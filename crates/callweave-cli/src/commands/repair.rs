@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::explain::explain;
 use crate::input::Input;
 use crate::render::shown;
-use crate::rows::{self, Failure};
+use crate::rows::{self, Failure, Request};
 
 /// Repair JSON that a model wrote, and fit it to a schema
 #[derive(Args)]
@@ -260,6 +260,10 @@ struct Row {
     schema: Option<Value>,
     partial: Option<bool>,
     missing: Option<Filling>,
+}
+
+impl Request for Row {
+    const SHAPE: &'static str = "an object with \"input\"";
 }
 
 impl Row {

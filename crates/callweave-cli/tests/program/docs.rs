@@ -1,5 +1,7 @@
 //! What `docs/cli.md` shows is what the program prints.
 //!
+//! Its TOML files are there for the commands, each under the name that its first line says.
+//!
 //! Run with `BLESS=1` to write what it prints into the document.
 
 use std::path::Path;
@@ -14,6 +16,7 @@ fn shown(line: &str) -> String {
         .args(["-c", &format!("{{ {line}\n}} 2>&1")])
         .env("PATH", std::env::join_paths(folders).expect("the folders have plain names"))
         .env("NO_COLOR", "1")
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
         .output()
         .expect("there is a shell");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
@@ -37,10 +40,21 @@ fn filled(document: &str) -> String {
     out
 }
 
+/// Writes the TOML files that the document shows.
+fn write_files(document: &str) {
+    for block in document.split("```toml\n").skip(1) {
+        let content = block.split("```").next().expect("a split has a first part");
+        let name =
+            content.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of the file");
+        crate::file(name, content);
+    }
+}
+
 #[test]
 fn the_document_shows_what_the_program_prints() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     let document = std::fs::read_to_string(&path).expect("the document is there");
+    write_files(&document);
     let filled = filled(&document);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, filled).expect("the document can be written");

@@ -48,6 +48,80 @@ fn a_dialect_of_ones_own_is_read_from_a_file() {
 }
 
 #[test]
+fn a_dialect_of_ones_own_is_found_by_name_and_listed() {
+    let dialect = "name = 'stars'\naliases = ['asterisks']\nmodels = ['stellar']\nexample = '**call{}**'\n\
+        [[forms]]\nopen = '**call'\nclose = '**'\n";
+    let named = file("stars.toml", dialect);
+    let row =
+        |name: &str| json!({"text": "**call{\"name\": \"look\", \"arguments\": {}}**", "dialect": name});
+    let rows: String =
+        ["stars", "asterisks", "auto", "hermes"].map(|name| format!("{}\n", row(name))).concat();
+    let found = run(&["extract", "--jsonl", "--dialect-file", path(&named)], &rows).good().lines();
+    let names: Vec<_> = found.iter().map(|row| row["calls"][0]["name"].as_str()).collect();
+    assert_eq!(names, [Some("look"), Some("look"), Some("look"), None]);
+    run(&["extract", "--jsonl"], row("stars").to_string()).bad("1 of 1 rows failed");
+    let content = row("stars")["text"].clone();
+    let body = json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop",
+        "message": {"role": "assistant", "content": content}}]});
+    let request = json!({"data": body, "dialect": "asterisks"}).to_string();
+    let decoded = run(&["decode", "--jsonl", "--dialect-file", path(&named)], request).good().json();
+    assert_eq!(decoded["tool_calls"][0]["name"], "look", "{decoded}");
+    let listed = run(&["dialects", "--dialect-file", path(&named)], "").good().lines();
+    assert_eq!(listed[0]["name"], "stars");
+    assert!(listed.len() > 40);
+    let listed = run(&["dialects", "acme/stellar-1", "--dialect-file", path(&named)], "").good().json();
+    assert_eq!(listed["example"], "**call{}**");
+}
+
+#[test]
+fn a_dialect_that_lacks_something_is_refused() {
+    for (name, content, expected) in [
+        ("empty.toml", "", "name is empty"),
+        ("nameless.toml", "[[forms]]\nopen = '<x>'\n", "name is empty"),
+        ("unmarked.toml", "name = 'x'\n[[forms]]\nopen = ''\n", "forms[0].open is empty"),
+        (
+            "untagged.toml",
+            "name = 'x'\n[[forms]]\nopen = '<x>'\nbody = { tagged = {} }\n",
+            "forms[0].body.tagged.parameter.open is empty",
+        ),
+    ] {
+        let named = file(name, content);
+        for command in ["extract", "decode", "dialects"] {
+            let ran = run(&[command, "--dialect-file", path(&named)], "").bad(expected);
+            assert!(ran.stderr().contains("does not describe a dialect"), "{}", ran.stderr());
+        }
+    }
+}
+
+#[test]
+fn a_request_that_contradicts_itself_is_refused() {
+    let hermes = |more: Value| {
+        let mut row = json!({"text": REPLY, "dialect": "hermes"});
+        row.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        format!("{row}\n")
+    };
+    let rows = [
+        hermes(json!({"chunks": [REPLY]})),
+        hermes(json!({"tools": []})),
+        hermes(json!({"tools": "nope"})),
+        hermes(json!({"tools": [{"foo": 1}]})),
+        hermes(json!({"chunks": ["other"]})),
+        "[]\n".to_owned(),
+        format!("{}\n", json!([REPLY, "hermes", null, null, null])),
+    ];
+    let found = run(&["extract", "--jsonl"], rows.concat()).bad("5 of 7 rows failed").lines();
+    for row in &found[..2] {
+        assert_eq!(row["calls"][0]["name"], "get_weather", "{row}");
+    }
+    let shape = "bad request: a row is an object with \"text\" and \"dialect\"";
+    let expected =
+        ["the member tools has no tools", "the member tools", "chunks and text differ", shape, shape];
+    for (row, part) in found[2..].iter().zip(expected) {
+        assert!(row["error"].as_str().is_some_and(|error| error.contains(part)), "{row} for {part}");
+    }
+}
+
+#[test]
 fn tools_give_types_and_flag_strangers() {
     let text = "<tool_call>\n<function=look>\n<parameter=times>\n5\n</parameter>\n</function>\n</tool_call>";
     let tool = json!({"name": "look", "parameters": {"type": "object", "properties": {"times": {"type": "string"}}}});

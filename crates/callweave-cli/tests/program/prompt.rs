@@ -1,6 +1,6 @@
 //! `callweave prompt`.
 
-use crate::run;
+use crate::{file, path, run};
 
 const TOOLS: &str = r#"{"tools": [{"type": "function", "function": {"name": "look", "description": "Look at it.",
     "parameters": {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}}}]}"#;
@@ -23,6 +23,19 @@ fn tools_are_listed_behind_an_explanation_of_the_dialect() {
 fn what_cannot_be_taught_is_said() {
     run(&["prompt", "--tools", "-", "--dialect", "klingon"], TOOLS).bad("no dialect is called \"klingon\"");
     run(&["prompt", "--tools", "-", "--dialect", "harmony"], TOOLS).bad("cannot be written into a text");
-    run(&["prompt", "--tools", "-"], "{}").bad("has no list of tools");
+    run(&["prompt", "--tools", "-"], "{}").bad("has no tools");
+    run(&["prompt", "--tools", "-"], r#"[{"foo": 1}]"#).bad("it should be a list of objects with a name");
+    run(&["prompt", "--tools", "-"], r#"[{"name": "a"}, {"foo": 1}]"#).bad("tool 2 of - has no name");
     run(&["prompt", "--tools", "no-such-file.json"], "").bad("cannot read no-such-file.json");
+}
+
+#[test]
+fn a_dialect_of_ones_own_is_taught() {
+    let dialect = "name = 'at'\nexample = '@call get_weather -> {\"city\": \"Oslo\"}@'\n\
+        [[forms]]\nopen = '@call'\nclose = '@'\nbody = { header = { after = ' -> ' } }\n";
+    let named = file("at.toml", dialect);
+    let taught = run(&["prompt", "--tools", "-", "--dialect-file", path(&named)], TOOLS).good();
+    assert!(taught.stdout().contains("    @call tool_name -> {"), "{}", taught.stdout());
+    let both = ["prompt", "--tools", "-", "--dialect", "fence", "--dialect-file", path(&named)];
+    assert_eq!(run(&both, TOOLS).code(), 2);
 }

@@ -36,7 +36,8 @@ impl Options {
         Registry::builtin().options(name)
     }
 
-    /// Reads these dialects: the text decides if there are several.
+    /// Reads these dialects: the text decides if there are several. They are taken as they are, empty
+    /// markers ignored; [`Dialect::check`] says whether one lacks something.
     pub fn with_dialects(dialects: Vec<Dialect>) -> Self {
         Self {
             dialects,

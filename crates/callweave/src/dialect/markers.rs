@@ -57,6 +57,11 @@ enum Match {
     Whole(usize),
 }
 
+/// Whether a marker can be searched for: it begins with text, and not with what stands for something else.
+pub(super) fn may_begin(text: &str) -> bool {
+    !Pattern::new(text).head.is_empty()
+}
+
 /// Stands for an optional `:word` in a marker.
 pub(super) const SUFFIX: &str = "{suffix}";
 const HOLES: [(&str, Hole); 3] =

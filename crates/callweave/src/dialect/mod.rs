@@ -26,6 +26,7 @@
 
 mod bodies;
 mod channel;
+mod check;
 mod collect;
 mod emit;
 mod engine;

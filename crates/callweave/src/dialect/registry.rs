@@ -20,11 +20,13 @@ impl Registry {
         &BUILTIN
     }
 
-    /// Adds a dialect. One of the same name is replaced; a new one is found before older ones.
-    pub fn add(&mut self, dialect: Dialect) -> &mut Self {
+    /// Adds a dialect. One of the same name is replaced; a new one is found before older ones. One that
+    /// lacks something is refused, see [`Dialect::check`].
+    pub fn add(&mut self, dialect: Dialect) -> Result<&mut Self> {
+        dialect.check()?;
         self.dialects.retain(|other| other.name != dialect.name);
         self.dialects.insert(0, dialect);
-        self
+        Ok(self)
     }
 
     /// All dialects.

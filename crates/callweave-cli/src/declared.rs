@@ -1,0 +1,71 @@
+//! What files and requests declare: dialects beside the built-in ones, and tools.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use callweave::dialect::{Dialect, Options, Registry, Tools};
+use serde_json::Value;
+
+/// The dialects that can be asked for: the built-in ones, and one of the user's own.
+pub(crate) struct Dialects {
+    registry: Registry,
+    own: Option<String>,
+}
+
+impl Dialects {
+    /// The built-in dialects and that of the file, if there is one.
+    pub(crate) fn with_file(path: Option<&Path>) -> Result<Self> {
+        let mut registry = Registry::builtin().clone();
+        let Some(path) = path else { return Ok(Self { registry, own: None }) };
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let told = || format!("{} does not describe a dialect", path.display());
+        let dialect: Dialect = toml::from_str(&text).with_context(told)?;
+        let own = Some(dialect.name.clone());
+        registry.add(dialect).map_err(|error| anyhow!("{}", error.detail())).with_context(told)?;
+        Ok(Self { registry, own })
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The dialect of the user's own file.
+    pub(crate) fn own(&self) -> Option<&Dialect> {
+        self.registry.find(self.own.as_deref()?)
+    }
+
+    /// How text in the dialect of that name is read, or in any of them for `auto`.
+    pub(crate) fn named(&self, name: &str) -> Result<Options> {
+        self.registry.options(name).map_err(|_| anyhow!("unknown dialect {name:?}; see callweave dialects"))
+    }
+}
+
+/// The list of tools in a value that is one, or a request that has one. `source` names it in errors.
+pub(crate) fn list_of_tools<'v>(value: &'v Value, source: &str) -> Result<&'v [Value]> {
+    let list = value.get("tools").unwrap_or(value).as_array().map(Vec::as_slice);
+    match list {
+        Some(list) if list.is_empty() || list.iter().any(has_name) => Ok(list),
+        _ => bail!("{source} has no tools; it should be a list of objects with a name"),
+    }
+}
+
+/// Whether that is a tool that can be called.
+pub(crate) fn has_name(tool: &Value) -> bool {
+    let function = tool.get("function").filter(|function| function.is_object()).unwrap_or(tool);
+    function.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty())
+}
+
+/// The tools of a value, see [`list_of_tools`].
+pub(crate) fn tools_of(value: &Value, source: &str) -> Result<Tools> {
+    let list = list_of_tools(value, source)?;
+    Ok(Tools::from_json(&Value::from(list)))
+}
+
+/// The tools of a file.
+pub(crate) fn read_tools(path: &Path) -> Result<Tools> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let value: Value =
+        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    tools_of(&value, &path.display().to_string())
+}

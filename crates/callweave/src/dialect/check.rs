@@ -1,0 +1,240 @@
+//! Whether the data of a dialect can be read by: refused is what would be ignored or could never match.
+
+use super::markers::may_begin;
+use super::spec::{Body, Dialect, Form, Json, Tag, Tagged};
+use crate::error::{Error, ErrorKind, Result};
+
+/// If something is wrong, a sentence that begins with the field.
+type Checked = std::result::Result<(), String>;
+
+impl Dialect {
+    /// Whether it has all it needs: names to be asked for by, and no marker that is missing or empty.
+    ///
+    /// The error names the field. A [`Registry`](super::Registry) takes no dialect without this.
+    ///
+    /// ```
+    /// use callweave::dialect::{Dialect, Form};
+    ///
+    /// let dialect = Dialect::new("tilde").form(Form::json().between("~~~call", ""));
+    /// let error = dialect.check().expect_err("nothing can end at an empty marker");
+    /// assert_eq!(error.detail(), "the dialect \"tilde\" is not usable: forms[0].close is empty");
+    /// ```
+    pub fn check(&self) -> Result<()> {
+        self.complain().map_err(|complaint| {
+            let detail = match self.name.as_str() {
+                "" => format!("the dialect is not usable: {complaint}"),
+                name => format!("the dialect {name:?} is not usable: {complaint}"),
+            };
+            Error::new(ErrorKind::Invalid, 0, detail)
+        })
+    }
+
+    fn complain(&self) -> Checked {
+        name("name", &self.name)?;
+        each("aliases", &self.aliases, name)?;
+        // An empty part would be found in the name of every model.
+        each("models", &self.models, filled)?;
+        each("markup", &self.markup, marker)?;
+        for (index, thought) in self.thoughts.iter().enumerate() {
+            markers(&format!("thoughts[{index}].open"), &thought.open)?;
+            some_markers(&format!("thoughts[{index}].close"), &thought.close)?;
+        }
+        for (index, form) in self.forms.iter().enumerate() {
+            let field = format!("forms[{index}]");
+            markers(&format!("{field}.open"), &form.open)?;
+            markers(&format!("{field}.close"), &form.close)?;
+            markers(&format!("{field}.separators"), &form.separators)?;
+            body(&field, form)?;
+            // A grammar of channels opens its calls with a header.
+            if form.open.is_empty() && self.channels.is_none() && !opens_itself(&form.body) {
+                return Err(format!("{field}.open is missing, and its body has no sign of its own"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a body is found without a marker before it.
+fn opens_itself(body: &Body) -> bool {
+    match body {
+        Body::Json(_) | Body::Python(_) | Body::Elements(_) | Body::Matched(_) => true,
+        Body::Tagged(body) => !body.call.open.is_empty(),
+        Body::Header(_) | Body::Braces(_) | Body::Fields(_) => false,
+    }
+}
+
+fn body(field: &str, form: &Form) -> Checked {
+    let of = |kind: &str, key: &str| format!("{field}.body.{kind}.{key}");
+    match &form.body {
+        Body::Json(body) => json(&|key| of("json", key), body),
+        Body::Header(body) => {
+            markers(&of("header", "before"), &body.before)?;
+            markers(&of("header", "after"), &body.after)?;
+            body.id.iter().try_for_each(|id| marker(&of("header", "id"), id))
+        }
+        Body::Tagged(body) => tagged(&|key| of("tagged", key), body),
+        Body::Braces(body) => markers(&of("braces", "before"), &body.before),
+        Body::Elements(body) => {
+            tag(&of("elements", "call"), &body.call)?;
+            marker(&of("elements", "call.end"), &body.call.end)?;
+            marker(&of("elements", "call_close"), &body.call_close)?;
+            filled(&of("elements", "item"), &body.item)
+        }
+        Body::Fields(body) => {
+            filled(&of("fields", "name"), &body.name)?;
+            body.arguments.iter().try_for_each(|child| filled(&of("fields", "arguments"), child))?;
+            marker(&of("fields", "close"), &body.close)
+        }
+        Body::Python(_) | Body::Matched(_) => Ok(()),
+    }
+}
+
+fn json(of: &dyn Fn(&str) -> String, body: &Json) -> Checked {
+    if body.name.is_empty() && !body.name_is_key {
+        return Err(format!("{} is missing", of("name")));
+    }
+    for (key, texts) in [("name", &body.name), ("arguments", &body.arguments), ("id", &body.id)] {
+        texts.iter().try_for_each(|text| filled(&of(key), text))?;
+    }
+    Ok(())
+}
+
+fn tagged(of: &dyn Fn(&str) -> String, body: &Tagged) -> Checked {
+    if !body.call.open.is_empty() {
+        tag(&of("call"), &body.call)?;
+    }
+    markers(&of("call_close"), &body.call_close)?;
+    tag(&of("parameter"), &body.parameter)?;
+    marker(&of("parameter.end"), &body.parameter.end)?;
+    marker(&of("value_close"), &body.value_close)
+}
+
+/// A direct name may be ended by what follows; one in an attribute needs the end of its tag.
+fn tag(field: &str, tag: &Tag) -> Checked {
+    marker(&format!("{field}.open"), &tag.open)?;
+    match &tag.attribute {
+        None => Ok(()),
+        Some(attribute) => {
+            filled(&format!("{field}.attribute"), attribute)?;
+            marker(&format!("{field}.end"), &tag.end)
+        }
+    }
+}
+
+fn name(field: &str, text: &str) -> Checked {
+    match text {
+        "auto" => Err(format!("{field} is \"auto\", which lets the text decide")),
+        _ => filled(field, text),
+    }
+}
+
+fn each(field: &str, texts: &[String], check: fn(&str, &str) -> Checked) -> Checked {
+    texts.iter().enumerate().try_for_each(|(index, text)| check(&format!("{field}[{index}]"), text))
+}
+
+fn some_markers(field: &str, texts: &[String]) -> Checked {
+    match texts {
+        [] => Err(format!("{field} is missing")),
+        _ => markers(field, texts),
+    }
+}
+
+fn markers(field: &str, texts: &[String]) -> Checked {
+    texts.iter().try_for_each(|text| marker(field, text))
+}
+
+fn marker(field: &str, text: &str) -> Checked {
+    match text {
+        "" => Err(format!("{field} is empty")),
+        _ if !may_begin(text) => Err(format!("{field} begins with a placeholder; it needs text before it")),
+        _ => Ok(()),
+    }
+}
+
+fn filled(field: &str, text: &str) -> Checked {
+    if text.trim().is_empty() { Err(format!("{field} is empty")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::Registry;
+    use super::*;
+
+    fn complaint(dialect: Value) -> String {
+        let dialect: Dialect = serde_json::from_value(dialect).expect("the fields are known");
+        dialect.complain().expect_err("it is not usable")
+    }
+
+    fn of_form(form: Value) -> String {
+        complaint(json!({"name": "x", "forms": [{"open": "<", "body": {"json": {}}}, form]}))
+    }
+
+    #[test]
+    fn every_built_in_dialect_is_usable() {
+        for dialect in Registry::builtin().dialects() {
+            assert_eq!(dialect.check(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn names_and_markers_are_filled() {
+        for (dialect, expected) in [
+            (json!({}), "name is empty"),
+            (json!({"name": " "}), "name is empty"),
+            (json!({"name": "auto"}), "name is \"auto\", which lets the text decide"),
+            (json!({"name": "x", "aliases": ["y", ""]}), "aliases[1] is empty"),
+            (json!({"name": "x", "models": [""]}), "models[0] is empty"),
+            (json!({"name": "x", "markup": ["<e>", ""]}), "markup[1] is empty"),
+            (
+                json!({"name": "x", "markup": ["{word}>"]}),
+                "markup[0] begins with a placeholder; it needs text before it",
+            ),
+            (json!({"name": "x", "thoughts": [{"open": "", "close": "a"}]}), "thoughts[0].open is empty"),
+            (json!({"name": "x", "thoughts": [{"open": "a"}]}), "thoughts[0].close is missing"),
+        ] {
+            assert_eq!(complaint(dialect), expected);
+        }
+    }
+
+    #[test]
+    fn a_form_has_what_its_body_needs() {
+        let call = json!({"open": "<f=", "end": ">"});
+        let parameter = json!({"open": "<p=", "end": ">"});
+        for (form, expected) in [
+            (json!({"open": "", "body": {"json": {}}}), "open is empty"),
+            (json!({"open": ["a", ""]}), "open is empty"),
+            (json!({"open": "a", "close": ""}), "close is empty"),
+            (json!({"open": "a", "separators": ""}), "separators is empty"),
+            (json!({"open": "a", "body": {"json": {"name": []}}}), "body.json.name is missing"),
+            (json!({"open": "a", "body": {"json": {"arguments": [""]}}}), "body.json.arguments is empty"),
+            (
+                json!({"body": {"header": {"after": ":"}}}),
+                "open is missing, and its body has no sign of its own",
+            ),
+            (json!({"open": "a", "body": {"header": {"after": ""}}}), "body.header.after is empty"),
+            (json!({"open": "a", "body": {"tagged": {}}}), "body.tagged.parameter.open is empty"),
+            (
+                json!({"body": {"tagged": {"call": call, "parameter": {"open": "<p="}}}}),
+                "body.tagged.parameter.end is empty",
+            ),
+            (
+                json!({"body": {"tagged": {"call": call, "parameter": parameter}}}),
+                "body.tagged.value_close is empty",
+            ),
+            (
+                json!({"body": {"tagged": {"parameter": parameter, "value_close": "</p>"}}}),
+                "open is missing, and its body has no sign of its own",
+            ),
+            (
+                json!({"body": {"tagged": {"call": {"open": "<f", "attribute": "name"}}}}),
+                "body.tagged.call.end is empty",
+            ),
+            (json!({"body": {"elements": {"prefix": "]"}}}), "body.elements.call.open is empty"),
+            (json!({"open": "<use", "body": {"fields": {}}}), "body.fields.name is empty"),
+        ] {
+            assert_eq!(of_form(form).strip_prefix("forms[1]."), Some(expected));
+        }
+    }
+}
