@@ -36,6 +36,9 @@ pub struct ExtractedCall {
     /// Whether the call was cut before its end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
+    /// Whether the arguments of a whole call are not a JSON object.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub invalid: bool,
     /// The bytes of the text it was made from, its markers included.
     #[serde(skip)]
     pub span: Span,
@@ -137,7 +140,9 @@ impl<'e> Sink<Event<'e>> for Extraction {
             }
             Body::BlockEnd { block, completion } => {
                 if let Some(Place::Call(call)) = self.place(block) {
-                    self.calls[call].incomplete = completion == Completion::Cut;
+                    let call = &mut self.calls[call];
+                    call.incomplete = completion == Completion::Cut;
+                    call.invalid = !call.incomplete && !is_object(&call.arguments);
                 }
                 self.open.retain(|(other, _)| *other != block);
             }
@@ -159,4 +164,9 @@ impl Extraction {
     fn place(&self, block: BlockId) -> Option<Place> {
         self.open.iter().find(|(other, _)| *other == block).map(|(_, place)| *place)
     }
+}
+
+fn is_object(text: &str) -> bool {
+    let is_json = serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
+    is_json && text.trim_ascii_start().starts_with('{')
 }

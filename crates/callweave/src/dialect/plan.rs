@@ -23,6 +23,8 @@ pub(super) struct Live {
     pub(super) text: Markers<Meaning>,
     /// For each thought.
     pub(super) thoughts: Vec<Markers<Meaning>>,
+    /// Which of them the prompt may have opened.
+    pub(super) given: usize,
     /// For the messages of a grammar of channels.
     pub(super) messages: Option<Messages>,
     pub(super) openers: Vec<Opener>,
@@ -138,6 +140,17 @@ impl Plan {
                 }
             }
         }
+        // Which thought the prompt opened is not known where there are several, or none.
+        let given = if thoughts.len() == 1 { 0 } else { thoughts.len() };
+        if given > 0 || thoughts.is_empty() {
+            let mut markers = Markers::new();
+            for thought in chosen().flat_map(|dialect| &dialect.thoughts) {
+                thought.open.iter().for_each(|open| markers.add(open, Meaning::Think(given)));
+                thought.close.iter().for_each(|close| markers.add(close, Meaning::Unthink));
+            }
+            markers.add("</think>", Meaning::Unthink);
+            thoughts.push((Vec::new(), markers));
+        }
         for (which, opener) in openers.iter().enumerate() {
             if self.dialects[self.forms[opener.forms[0].form].dialect].channels.is_none() {
                 text.add(&opener.text, Meaning::Open(which));
@@ -159,7 +172,8 @@ impl Plan {
                 }
             }
         }
-        Live { text, thoughts: thoughts.into_iter().map(|(_, markers)| markers).collect(), messages, openers }
+        let thoughts = thoughts.into_iter().map(|(_, markers)| markers).collect();
+        Live { text, thoughts, given, messages, openers }
     }
 
     /// The markers of the first grammar of channels.

@@ -61,6 +61,13 @@ impl Tools {
         self.tools.iter().find(|(tool, ..)| tool == name).and_then(|(_, schema, _)| schema.as_ref())
     }
 
+    /// Whether a tool has that parameter, where its parameters are known.
+    pub(super) fn declares(&self, name: &str, parameter: &str) -> Option<bool> {
+        let (_, schema, known) = self.tools.iter().find(|(tool, ..)| tool == name)?;
+        let place = schema.as_ref().filter(|_| !known.is_empty())?.root();
+        Some(place.property(parameter).is_some())
+    }
+
     /// The only tool whose schema knows all these parameters, if there is exactly one.
     pub(super) fn only_with<'k>(&self, keys: impl Iterator<Item = &'k str> + Clone) -> Option<&str> {
         let knows_all = |known: &[String]| keys.clone().all(|key| known.iter().any(|other| other == key));

@@ -33,7 +33,9 @@ pub(in super::super) struct Reader {
 enum At {
     #[default]
     Header,
-    HeaderEnd,
+    HeaderEnd {
+        closes_itself: bool,
+    },
     Children,
     /// In the field that holds the name.
     Name,
@@ -64,9 +66,10 @@ impl Reader {
     pub(super) fn next(&mut self, text: &str, body: &Fields, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Header => self.header(text, context),
-            At::HeaderEnd => {
+            At::HeaderEnd { closes_itself } => {
+                let len = text.find('>').map_or(0, |end| end + 1);
                 self.at = At::Children;
-                Token::Markup(text.find('>').map_or(0, |end| end + 1))
+                if closes_itself { self.finish(len, Completion::Whole, context) } else { Token::Markup(len) }
             }
             At::Children => self.children(text, body, context),
             At::Name => self.name(text, context),
@@ -92,7 +95,8 @@ impl Reader {
         if !header.is_empty() && !header.starts_with(char::is_whitespace) {
             return Token::Fail;
         }
-        self.at = At::HeaderEnd;
+        let is_named = super::tags::attribute_of(header, "name").is_some_and(|name| !name.is_empty());
+        self.at = At::HeaderEnd { closes_itself: is_named && header.ends_with('/') };
         match super::tags::attribute_of(header, "name") {
             Some(name) if !name.is_empty() => {
                 context.name.clear();
@@ -207,7 +211,12 @@ impl Reader {
                 return Token::Markup(space);
             }
         }
-        let (len, is_ended) = self.end_of_field(text, context.is_last);
+        // JSON ends where it says; only what is none ends at the tag.
+        let is_object = self.has_arguments || text.starts_with(['{', '[']);
+        let (len, is_ended) = match self.value.is_json() && is_object {
+            true => (text.len(), false),
+            false => self.end_of_field(text, context.is_last),
+        };
         let (taken, progress) = self.value.read(&text[..len], &context.form.closers, context.is_last);
         match progress {
             Progress::Odd => return Token::Odd("the arguments are not JSON"),

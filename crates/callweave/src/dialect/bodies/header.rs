@@ -18,6 +18,8 @@ pub(in super::super) struct Reader {
     value: Value,
     /// How much of the arguments was read to find the name.
     seen: usize,
+    /// Whether nothing but the name has come.
+    is_bare_name: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +135,7 @@ impl Reader {
             }
         }
         self.at = At::After;
+        self.is_bare_name = true;
         Token::Name(len)
     }
 
@@ -147,6 +150,7 @@ impl Reader {
         match ends.starting(text, context.is_last) {
             Found::Marker { len, meaning, .. } => {
                 self.at = meaning;
+                self.is_bare_name = false;
                 Token::Markup(len)
             }
             Found::Perhaps(_) => Token::More,
@@ -213,11 +217,16 @@ impl Reader {
             Found::Marker { .. } => return self.empty(Completion::Whole, context),
             Found::Nothing if text.is_empty() && context.is_last => {
                 // Where no closer is to come, a tool's name alone is a call; else who knows what is missing.
-                let is_whole = context.form.form.close.is_empty() && context.tools.contains(context.name);
+                let is_whole = self.is_bare_name
+                    && context.form.form.close.is_empty()
+                    && context.tools.contains(context.name);
                 return self.empty(if is_whole { Completion::Whole } else { Completion::Cut }, context);
             }
             Found::Nothing if text.is_empty() => return Token::More,
             Found::Nothing => {}
+        }
+        if !text.starts_with(['{', '[']) {
+            self.value = Value::damaged();
         }
         self.at = At::Argument;
         self.argument(text, context)

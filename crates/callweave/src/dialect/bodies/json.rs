@@ -196,9 +196,7 @@ impl Reader {
 
     /// Whether `key` is a parameter that the declared tool has, where no arguments were read before.
     fn is_parameter(&self, key: &str, tools: &Tools, name: &str) -> bool {
-        let schema = tools.schema(name).filter(|_| self.has_name);
-        (self.is_flat || !self.has_arguments)
-            && schema.is_some_and(|schema| schema.root().property(key).is_some())
+        self.has_name && (self.is_flat || !self.has_arguments) && tools.declares(name, key) == Some(true)
     }
 
     fn begin_value(&mut self, role: Role, byte: u8, text: &str, context: &mut Context<'_>) -> Token {
@@ -367,7 +365,7 @@ impl Reader {
             self.settle();
             return Token::Markup(1);
         }
-        if self.has_name && self.has_others && !self.has_arguments && !context.form.is_bare() {
+        if self.has_name && self.has_others && !self.has_arguments && !context.form.may_be_quoted() {
             self.has_others = false;
             self.stack.push(level);
             return Token::Odd("a call has members beside its name, and no arguments");
@@ -378,8 +376,8 @@ impl Reader {
             // Something else may stand in a list of calls; alone it is no call at all.
             return if level.held_calls || is_in_list { Token::Markup(1) } else { Token::Fail };
         }
-        let is_bare = context.form.is_bare();
-        if is_bare && !self.has_arguments && (self.has_others || !body.arguments_optional) {
+        let may_be_quoted = context.form.may_be_quoted();
+        if may_be_quoted && !self.has_arguments && (self.has_others || !body.arguments_optional) {
             return Token::Fail;
         }
         for level in &mut self.stack {

@@ -329,6 +329,7 @@ impl Literal {
                 self.at = At::Next;
                 self.next_element(byte, out)
             }
+            b',' | b'}' if self.wants_string && self.stack.len() == 1 => self.word(text, is_last, out),
             b',' | b']' | b')' | b'}' | b':' => Piece::Bad,
             _ => self.word(text, is_last, out),
         }
@@ -363,8 +364,19 @@ impl Literal {
     fn word(&mut self, text: &str, is_last: bool, out: &mut String) -> Piece {
         let bytes = text.as_bytes();
         let (mut at, mut depth) = self.seen;
+        let is_string = self.wants_string && self.stack.len() == 1;
         while at < bytes.len() {
             match bytes[at] {
+                // A bare string may hold commas; the one that ends it stands before the next key.
+                b',' if is_string && depth == 0 => match begins_key(&text[at + 1..]) {
+                    Some(true) => break,
+                    Some(false) => {}
+                    None if is_last => {}
+                    None => {
+                        self.seen = (at, depth);
+                        return Piece::More;
+                    }
+                },
                 b'(' | b'[' | b'{' => depth += 1,
                 b')' | b']' | b'}' if depth > 0 => depth -= 1,
                 b',' | b')' | b']' | b'}' if depth == 0 => break,
@@ -379,7 +391,7 @@ impl Literal {
         self.seen = (0, 0);
         self.pay_comma(out);
         let word = text[..at].trim_end();
-        if self.wants_string && self.stack.len() == 1 {
+        if is_string {
             out.push('"');
             escape_into(word, out);
             out.push('"');
@@ -561,4 +573,17 @@ fn number(word: &str) -> Option<String> {
     let padded = if padded.ends_with('.') { format!("{padded}0") } else { padded };
     let number = format!("{sign}{padded}");
     is_json(&number).then_some(number)
+}
+
+/// Whether `text` begins with a bare key and its colon. Nothing: more text is needed.
+fn begins_key(text: &str) -> Option<bool> {
+    let bytes = text.as_bytes();
+    let rest = bytes[..bytes.len().min(LOOK_AHEAD)].trim_ascii_start();
+    let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | 0x80..);
+    let name = rest.iter().take_while(is_name).count();
+    match rest[name..].trim_ascii_start().first() {
+        Some(behind) => Some(name > 0 && *behind == b':'),
+        None if bytes.len() > LOOK_AHEAD => Some(false),
+        None => None,
+    }
 }

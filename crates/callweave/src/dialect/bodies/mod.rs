@@ -18,7 +18,7 @@ mod typed;
 mod value;
 
 use super::markers::Markers;
-use super::spec::{Body, Closer, Form};
+use super::spec::{Body, Form};
 use super::tools::Tools;
 use crate::event::Completion;
 
@@ -123,11 +123,22 @@ impl Compiled {
         self.form.open.is_empty() && matches!(self.form.body, Body::Json(_) | Body::Python(_))
     }
 
-    /// Whether the body's own tag, without the marker that belongs around it, may stand in prose: it is text
-    /// like any other, and no special token.
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self.form.body, Body::Json(_))
+    }
+
+    /// Whether the body's own tag, or a fence, may as well stand in prose: it is text like any other, and no
+    /// special token.
     pub(super) fn may_be_quoted(&self) -> bool {
-        let is_plain = matches!(&self.form.body, Body::Tagged(body) if body.closer == Closer::Confirmed);
-        is_plain && !self.form.open.is_empty()
+        match &self.form.body {
+            Body::Tagged(body) => {
+                let word = body.call.open.trim_start_matches('<').trim_end_matches('=');
+                !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            }
+            Body::Json(_) => self.is_bare() || self.form.open.iter().any(|open| open.starts_with("```")),
+            Body::Python(_) => self.is_bare(),
+            _ => false,
+        }
     }
 }
 

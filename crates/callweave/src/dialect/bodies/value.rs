@@ -35,7 +35,26 @@ pub(super) enum Progress {
     Cut,
 }
 
+/// Whether a line, the text or the next marker follows. Nothing: more text is needed.
+fn ends_line(rest: &str, is_last: bool) -> Option<bool> {
+    match rest.trim_start_matches([' ', '\t', '\r']).bytes().next() {
+        None => is_last.then_some(true),
+        Some(next) => Some(matches!(next, b'\n' | b'<' | b'[')),
+    }
+}
+
 impl Value {
+    /// A value that should be an object, and begins with something else.
+    pub(super) fn damaged() -> Self {
+        let loose = Loose { depth: 0, quote: 0, is_escaped: false, last: b',' };
+        Self { loose: Some(loose), is_untold: true, ..Self::default() }
+    }
+
+    /// Whether it is JSON so far.
+    pub(super) fn is_json(&self) -> bool {
+        self.loose.is_none()
+    }
+
     /// Reads on: how many bytes of `text` belong to the value, and how far it has come.
     #[inline]
     pub(super) fn read(&mut self, text: &str, closers: &Markers<()>, is_last: bool) -> (usize, Progress) {
@@ -83,6 +102,21 @@ impl Value {
                 loose.is_escaped = false;
                 continue;
             }
+            if text.is_char_boundary(at) {
+                match closers.starting(&text[at..], is_last) {
+                    Found::Marker { len, .. } if loose.quote != 0 => {
+                        // Quotes mean little here; but a closer in the middle of a line may be quoted.
+                        match ends_line(&text[at + len..], is_last) {
+                            Some(true) => return (at, Progress::Cut),
+                            Some(false) => {}
+                            None => return (at, Progress::Open),
+                        }
+                    }
+                    Found::Marker { .. } => return (at, Progress::Cut),
+                    Found::Perhaps(_) => return (at, Progress::Open),
+                    Found::Nothing => {}
+                }
+            }
             if loose.quote != 0 {
                 match byte {
                     b'\\' => loose.is_escaped = true,
@@ -90,13 +124,6 @@ impl Value {
                     _ => {}
                 }
                 continue;
-            }
-            if text.is_char_boundary(at) {
-                match closers.starting(&text[at..], is_last) {
-                    Found::Marker { .. } => return (at, Progress::Cut),
-                    Found::Perhaps(_) => return (at, Progress::Open),
-                    Found::Nothing => {}
-                }
             }
             match byte {
                 b'"' => loose.quote = byte,

@@ -121,11 +121,15 @@ impl Engine {
         let begins_in_header =
             live.messages.as_ref().is_some_and(|messages| messages.grammar.begins_with.is_some());
         let state = match start.unwrap_or(default) {
-            Start::Reasoning if !live.thoughts.is_empty() => State::Prose(Place::Thought(0)),
+            Start::Reasoning if live.messages.is_some() && only.is_some() => {
+                State::Prose(Place::MessageThought)
+            }
+            Start::Reasoning => State::Prose(Place::Thought(live.given)),
             _ if begins_in_header && only.is_some() => State::Header { is_given: true },
             _ => State::Prose(Place::Text),
         };
-        let may_be_thought = start.is_none() && !live.thoughts.is_empty();
+        let has_thoughts = plan.dialects.iter().any(|dialect| !dialect.thoughts.is_empty());
+        let may_be_thought = start.is_none() && has_thoughts;
         let run = Run {
             state,
             emitter: Emitter::new(choice),

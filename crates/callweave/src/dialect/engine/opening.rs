@@ -155,24 +155,24 @@ impl Run {
             };
             opening.at += len;
             // How much of the arguments has to be seen before it is certain that this is a call.
-            let needed = match opening.opener {
+            let candidate = opening.opener.map(|(opener, turn)| {
+                let forms = &plan.live(self.dialect).openers[opener].forms;
+                (forms[turn], opening.before.1 > 0 && forms.len() > turn + 1)
+            });
+            let is_tag = candidate.is_some_and(|(candidate, _)| candidate.is_part_of_body);
+            let needed = match candidate {
                 None => 0,
                 Some(_) if compiled.is_bare() => 2,
+                Some(_) if compiled.may_be_quoted() && (is_tag || compiled.is_json()) => 1,
                 // What else the same opener may open is tried before it is too late.
-                Some((opener, turn)) => {
-                    let forms = &plan.live(self.dialect).openers[opener].forms;
-                    usize::from(opening.before.1 > 0 && forms.len() > turn + 1)
-                }
+                Some((_, has_rivals)) => usize::from(has_rivals),
             };
             if opening.has_name && opening.arguments >= needed {
                 let is_known = self.shared.tools.contains(&self.shared.name);
                 let is_free = self.shared.tools.is_empty() && !plan.is_auto();
                 let may_be_prose =
                     opening.opener.is_some() && compiled.is_bare() && !is_free && self.has_text;
-                let is_inner = opening.opener.is_some_and(|(opener, turn)| {
-                    let candidate = plan.live(self.dialect).openers[opener].forms[turn];
-                    candidate.is_part_of_body && compiled.may_be_quoted()
-                });
+                let is_inner = is_tag && compiled.may_be_quoted() && !compiled.form.open.is_empty();
                 // A tag that stands in the middle of a line, without the marker around it, is quoted.
                 let begins_line = self.begins_line || text[..opening.before.0].contains('\n');
                 if (may_be_prose || is_inner && !begins_line) && !is_known {

@@ -3,6 +3,7 @@
 use super::super::super::markers::{Found, Markers};
 use super::super::super::spec::{Form, Tag, Tagged};
 use super::super::leading_space;
+use super::super::tags::{TagLen, attribute_of, tag_len};
 use super::WRITTEN_BREAK;
 
 /// The markers of a tagged body, made ready for searching.
@@ -15,6 +16,8 @@ pub(in super::super::super) struct Frame {
     pub(in super::super) inside: Markers<Inside>,
     /// What may follow a closer that is to be confirmed.
     follows: Markers<()>,
+    /// What may follow the end of a call: another call, too.
+    follows_call: Markers<()>,
 }
 
 /// What may stand inside a call, or end a value.
@@ -23,7 +26,9 @@ pub(in super::super) enum Inside {
     Parameter,
     ValueClose,
     CallClose,
-    /// A closer of the form, or the opener of another call.
+    /// The opener of another call.
+    CallOpen,
+    /// A closer of the form.
     Outside,
     Cdata,
 }
@@ -59,7 +64,7 @@ impl Frame {
             inside.add(close, Inside::Outside);
         }
         for open in openings(&body.call) {
-            inside.add(&open, Inside::Outside);
+            inside.add(&open, Inside::CallOpen);
         }
         if body.entities {
             inside.add("<![CDATA[", Inside::Cdata);
@@ -73,7 +78,12 @@ impl Frame {
         {
             follows.add(text, ());
         }
+        let mut follows_call = follows.clone();
+        for text in openings(&body.call).iter().chain(&form.open) {
+            follows_call.add(text, ());
+        }
         Self {
+            follows_call,
             call_open,
             call_end,
             parameter_end: Markers::from_texts([body.parameter.end.as_str()], ()),
@@ -84,9 +94,10 @@ impl Frame {
     }
 
     /// Whether a tag of the frame, or the end of the text, follows a closer. Nothing: more text is needed.
-    pub(super) fn is_followed(&self, rest: &str, is_last: bool) -> Option<bool> {
+    pub(super) fn is_followed(&self, closer: Inside, rest: &str, is_last: bool) -> Option<bool> {
+        let follows = if closer == Inside::CallClose { &self.follows_call } else { &self.follows };
         let rest = &rest[leading_space(rest)..];
-        match self.follows.starting(rest, false) {
+        match follows.starting(rest, false) {
             Found::Marker { .. } => Some(true),
             Found::Perhaps(_) => is_last.then_some(true),
             Found::Nothing if rest.is_empty() => is_last.then_some(true),
@@ -101,4 +112,22 @@ fn openings(tag: &Tag) -> Vec<String> {
         Some(_) => [" ", "\n", "\t"].map(|space| format!("{}{space}", tag.open)).to_vec(),
         None => vec![tag.open.clone()],
     }
+}
+
+/// The name in a tag, the beginning of which stands before `rest`. Nothing: more text is needed.
+pub(super) fn name_in<'t, M: Copy>(
+    rest: &'t str,
+    tag: &Tag,
+    ends: &Markers<M>,
+    is_last: bool,
+) -> Option<&'t str> {
+    let header = match tag_len(rest, ends, tag.attribute.is_some(), is_last) {
+        TagLen::Known(len) => &rest[..len],
+        TagLen::More => return None,
+        TagLen::Never => return Some(""),
+    };
+    Some(match &tag.attribute {
+        Some(attribute) => attribute_of(header, attribute).unwrap_or_default(),
+        None => header.trim().trim_matches(['"', '\'']),
+    })
 }

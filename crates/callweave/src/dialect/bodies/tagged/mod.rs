@@ -36,8 +36,7 @@ pub(in super::super) struct Reader {
     value: Value,
     /// How far a held value was looked at.
     seen: usize,
-    /// How far was looked behind a tag that may end an unclosed value.
-    looked: usize,
+    looked: value::Looked,
     /// Whether a line break before the closer belongs to the frame.
     trims: bool,
     /// Whether the parameter may hold all arguments as one object.
@@ -73,6 +72,8 @@ enum At {
     /// Arguments as one JSON object.
     Json,
     Close,
+    /// Among parameters that come too late.
+    Surplus,
     Over(Completion),
     Done,
 }
@@ -118,6 +119,7 @@ impl Reader {
             At::ValueEnd => self.value_end(text, frame, context),
             At::Json => self.json(text, context),
             At::Close => self.close(text, frame, context),
+            At::Surplus => self.surplus(text, frame, context),
             At::Over(completion) => {
                 self.at = At::Done;
                 Token::End(completion)
@@ -219,7 +221,7 @@ impl Reader {
             Found::Marker { len, meaning: Inside::CallClose, .. } => {
                 self.finish(context, len, Completion::Whole)
             }
-            Found::Marker { meaning: Inside::Outside | Inside::Cdata, .. } => {
+            Found::Marker { meaning: Inside::CallOpen | Inside::Outside | Inside::Cdata, .. } => {
                 self.finish(context, 0, Completion::Whole)
             }
             Found::Nothing if text.starts_with('{') && self.count == 0 && !self.was_odd => {
@@ -271,9 +273,9 @@ impl Reader {
             ValueTypes::Named(attribute) => attribute_of(header, attribute).map(Types::named),
         };
         self.at = At::KeyEnd;
-        let schema = context.tools.schema(context.name);
-        let is_undeclared = schema.is_some_and(|schema| schema.root().property(&self.key).is_none());
-        self.wraps = is_undeclared && self.count == 0 && WRAPPERS.contains(&self.key.as_str());
+        self.wraps = self.count == 0
+            && WRAPPERS.contains(&self.key.as_str())
+            && context.tools.declares(context.name, &self.key) == Some(false);
         if body.value_open.is_empty() && !self.wraps {
             self.name_key(len, context)
         } else {
@@ -351,6 +353,10 @@ impl Reader {
                 Token::More
             }
             Found::Marker { len, meaning: Inside::CallClose, .. } => Token::Markup(len),
+            Found::Marker { meaning: Inside::Parameter, .. } => {
+                self.at = At::Surplus;
+                Token::Odd("a parameter follows arguments that are complete")
+            }
             // Of the parameter that held all arguments.
             Found::Marker { len, meaning: Inside::ValueClose, .. } => {
                 self.at = At::Close;
@@ -361,6 +367,32 @@ impl Reader {
                 Token::More
             }
             _ => Token::Markup(0),
+        }
+    }
+
+    /// Skips what follows complete arguments, up to the end of the call.
+    fn surplus(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+        let mut from = 0;
+        loop {
+            match frame.inside.find(&text[from..], context.is_last) {
+                Found::Marker { at, len, meaning: Inside::CallClose, .. } => {
+                    self.at = At::Over(Completion::Whole);
+                    return Token::Markup(from + at + len);
+                }
+                Found::Marker { at, meaning: Inside::CallOpen | Inside::Outside, .. } => {
+                    self.at = At::Over(Completion::Whole);
+                    return Token::Markup(from + at);
+                }
+                Found::Marker { at, len, .. } => from += at + len,
+                Found::Perhaps(at) if from + at == 0 => return Token::More,
+                Found::Perhaps(at) => return Token::Markup(from + at),
+                Found::Nothing if text.is_empty() && !context.is_last => return Token::More,
+                Found::Nothing if text.is_empty() => {
+                    self.at = At::Over(Completion::Whole);
+                    return Token::Markup(0);
+                }
+                Found::Nothing => return Token::Markup(text.len()),
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use super::super::super::spec::{Closer, Tagged, Trim};
 use super::super::literal::{Literal, Piece, Syntax};
 use super::super::tags::unescape_into;
 use super::super::{Context, Token, leading_space, typed};
-use super::frame::{Frame, Inside};
+use super::frame::{Frame, Inside, name_in};
 use super::{At, Kind, Reader, frame_space};
 use crate::event::Completion;
 use crate::json::escape_into;
@@ -50,7 +50,7 @@ impl Reader {
         });
         self.types = Some(types);
         self.seen = 0;
-        self.looked = 0;
+        self.looked = Looked::default();
         self.prober = typed::Prober::default();
         self.last = b'\n';
         self.at = At::Value;
@@ -80,13 +80,13 @@ impl Reader {
     ) -> Token {
         match self.kind {
             Kind::Text => {
-                let (data, closer) = match self.find_end(text, 0, body, frame, context.is_last) {
+                let (data, closer) = match self.find_end(text, 0, body, frame, context) {
                     End::Beyond(data) => (data, None),
                     End::Here(data, len, what) => (data, Some((len, what))),
                 };
                 self.text(&text[..data], closer, body, context)
             }
-            Kind::Literal => self.literal(text, context),
+            Kind::Literal => self.literal(text, body, frame, context),
             Kind::Held => self.held(text, body, frame, context),
         }
     }
@@ -185,7 +185,7 @@ impl Reader {
     /// A value of a type that is told when it is complete, or when it cannot be anything but a string.
     fn held(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
         let types = self.types.unwrap_or(Types::ANY);
-        let end = self.find_end(text, self.seen, body, frame, context.is_last);
+        let end = self.find_end(text, self.seen, body, frame, context);
         let (data, is_ended) = match end {
             End::Here(_, _, Inside::Cdata) => {
                 self.kind = Kind::Text;
@@ -228,10 +228,14 @@ impl Reader {
         }
     }
 
-    fn literal(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+    fn literal(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
+        let (data, is_ended) = match self.find_end(text, 0, body, frame, context) {
+            End::Beyond(data) => (data, context.is_last),
+            End::Here(data, ..) => (data, true),
+        };
         let Some(literal) = &mut self.literal else { return Token::Fail };
         context.scratch.clear();
-        match literal.next(text, Syntax::default(), context.is_last, context.scratch) {
+        match literal.next(&text[..data], Syntax::default(), is_ended, context.scratch) {
             Piece::Took(len) => Token::Converted(len),
             Piece::Done(len) => {
                 // What stands between the value and its closer is left out.
@@ -239,7 +243,7 @@ impl Reader {
                 self.at = At::ValueEnd;
                 Token::Converted(len)
             }
-            Piece::More if !context.is_last => Token::More,
+            Piece::More if !is_ended => Token::More,
             Piece::More | Piece::Bad => {
                 literal.close(context.scratch);
                 self.literal = None;
@@ -269,7 +273,15 @@ impl Reader {
 
     /// Where the value ends that `text` goes on with; its first `from` bytes are known to be data.
     #[inline]
-    fn find_end(&mut self, text: &str, from: usize, body: &Tagged, frame: &Frame, is_last: bool) -> End {
+    fn find_end(
+        &mut self,
+        text: &str,
+        from: usize,
+        body: &Tagged,
+        frame: &Frame,
+        context: &Context<'_>,
+    ) -> End {
+        let is_last = context.is_last;
         let mut from = from.min(text.len());
         loop {
             match frame.inside.find(&text[from..], is_last) {
@@ -277,7 +289,7 @@ impl Reader {
                 Found::Perhaps(at) => return End::Beyond(without_break(text, from + at, body, is_last)),
                 Found::Marker { at, len, meaning } => {
                     let at = from + at;
-                    match self.is_end(text, (at, len), meaning, body, frame, is_last) {
+                    match self.is_end(text, (at, len), meaning, body, frame, context) {
                         IsEnd::Yes => {
                             // A tag that begins a line has the break before it; but a file may end with one.
                             let is_data = meaning == Inside::ValueClose && !self.trims;
@@ -300,45 +312,86 @@ impl Reader {
         what: Inside,
         body: &Tagged,
         frame: &Frame,
-        is_last: bool,
+        context: &Context<'_>,
     ) -> IsEnd {
-        let begins_line =
-            |at: usize| if at == 0 { self.last == b'\n' } else { text.as_bytes()[at - 1] == b'\n' };
+        let is_last = context.is_last;
+        let begins_line = if at == 0 { self.last == b'\n' } else { text.as_bytes()[at - 1] == b'\n' };
         let is_always = body.closer == Closer::Always;
         let data = IsEnd::NotBefore(at + 1);
-        let confirmed = if is_always { Some(true) } else { frame.is_followed(&text[at + len..], is_last) };
+        let rest = &text[at + len..];
+        let confirmed = |closer: Inside, rest: &str| {
+            if is_always { Some(true) } else { frame.is_followed(closer, rest, is_last) }
+        };
         match what {
             Inside::Cdata => return IsEnd::Yes,
-            Inside::Parameter if is_always || begins_line(at) => return IsEnd::Yes,
             Inside::ValueClose => {
-                return confirmed.map_or(IsEnd::More, |is_end| if is_end { IsEnd::Yes } else { data });
+                return confirmed(what, rest)
+                    .map_or(IsEnd::More, |is_end| if is_end { IsEnd::Yes } else { data });
             }
-            Inside::CallClose | Inside::Outside if is_always || begins_line(at) => {}
-            Inside::Parameter | Inside::CallClose | Inside::Outside => return data,
+            // Where tags stand on lines of their own, one in the middle of a line is data.
+            Inside::Parameter if !is_always && !begins_line => return data,
+            _ if !is_always && !begins_line && body.trim != Trim::None => return data,
+            Inside::CallClose => match confirmed(what, rest) {
+                None => return IsEnd::More,
+                Some(false) => return data,
+                Some(true) => {}
+            },
+            Inside::Parameter | Inside::CallOpen | Inside::Outside => {}
         }
-        match confirmed {
-            None => return IsEnd::More,
-            Some(false) if what == Inside::CallClose => return data,
-            Some(_) => {}
-        }
-        // The call ends, and the value was not closed: unless its closer comes before anything else begins.
-        let mut from = at + len.max(self.looked);
+        let declared = |name: &str| context.tools.declares(context.name, name);
+        let parameter =
+            |rest: &str| name_in(rest, &body.parameter, &frame.parameter_end, is_last).map(declared);
+        // What is quoted in a value names other tools and parameters, as a rule.
+        let is_known = match what {
+            Inside::Parameter => match parameter(rest) {
+                None => return IsEnd::More,
+                Some(Some(true)) => return IsEnd::Yes,
+                Some(is_declared) => is_declared.is_none(),
+            },
+            Inside::CallOpen if !context.tools.is_empty() => {
+                match name_in(rest, &body.call, &frame.call_end, is_last) {
+                    None => return IsEnd::More,
+                    Some(name) => context.tools.contains(name),
+                }
+            }
+            _ => true,
+        };
+        // The value was not closed before this: unless its own closer comes later, after as many closers as
+        // openers of what is quoted in it.
+        let Looked { far, mut open, mut has_closed } = match self.looked.far {
+            0 => Looked { far: len, open: usize::from(what == Inside::Parameter), has_closed: false },
+            _ => self.looked,
+        };
+        let mut from = at + far;
         let outcome = loop {
             match frame.inside.find(&text[from..], is_last) {
                 Found::Marker { at: next, len, meaning } => {
                     let next = from + next;
-                    match meaning {
-                        Inside::ValueClose if is_always => break IsEnd::NotBefore(next),
-                        Inside::ValueClose => match frame.is_followed(&text[next + len..], is_last) {
-                            Some(true) => break IsEnd::NotBefore(next),
-                            Some(false) => {}
-                            None => {
-                                from = next;
-                                break IsEnd::More;
+                    let rest = &text[next + len..];
+                    let is_more = match meaning {
+                        Inside::ValueClose => match confirmed(meaning, rest) {
+                            Some(true) if open == 0 => break IsEnd::NotBefore(next),
+                            Some(true) => {
+                                (open, has_closed) = (open - 1, true);
+                                false
+                            }
+                            Some(false) => false,
+                            None => true,
+                        },
+                        Inside::Parameter => match parameter(rest) {
+                            None => true,
+                            // The closer before it was the value's.
+                            Some(Some(true)) if open == 0 && has_closed && !is_known => break data,
+                            Some(_) => {
+                                open += 1;
+                                false
                             }
                         },
-                        Inside::Parameter if is_always || begins_line(next) => break IsEnd::Yes,
-                        _ => {}
+                        _ => false,
+                    };
+                    if is_more {
+                        from = next;
+                        break IsEnd::More;
                     }
                     from = next + len;
                 }
@@ -346,19 +399,33 @@ impl Reader {
                     from += next;
                     break IsEnd::More;
                 }
-                Found::Nothing if is_last => break IsEnd::Yes,
+                Found::Nothing if is_last && is_known => break IsEnd::Yes,
+                Found::Nothing if is_last => break data,
                 Found::Nothing => {
                     from = text.len();
                     break IsEnd::More;
                 }
             }
         };
-        self.looked = if matches!(outcome, IsEnd::More) { from - at } else { 0 };
+        let far = if matches!(outcome, IsEnd::More) { from - at } else { 0 };
+        self.looked = Looked { far, open, has_closed };
         outcome
     }
 }
 
+/// What was seen behind a tag that may end an unclosed value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Looked {
+    /// How many bytes from the tag on; none: it was not looked at yet.
+    far: usize,
+    /// How many parameters are open there.
+    open: usize,
+    /// Whether one was closed.
+    has_closed: bool,
+}
+
 /// Whether a tag ends a value.
+#[derive(Clone, Copy)]
 enum IsEnd {
     Yes,
     /// No, nor does anything before this place.
