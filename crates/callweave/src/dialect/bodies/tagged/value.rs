@@ -78,7 +78,7 @@ impl Reader {
         frame: &Frame,
         context: &mut Context<'_>,
     ) -> Token {
-        match self.kind {
+        let token = match self.kind {
             Kind::Text => {
                 let (data, closer) = match self.find_end(text, 0, body, frame, context) {
                     End::Beyond(data) => (data, None),
@@ -88,7 +88,11 @@ impl Reader {
             }
             Kind::Literal => self.literal(text, body, frame, context),
             Kind::Held => self.held(text, body, frame, context),
+        };
+        if let Token::Argument(len @ 1..) | Token::Converted(len @ 1..) | Token::Markup(len @ 1..) = token {
+            self.last = text.as_bytes()[len - 1];
         }
+        token
     }
 
     /// A piece of a string.
@@ -116,7 +120,6 @@ impl Reader {
                 None => Token::More,
             };
         }
-        self.last = data.as_bytes()[data.len() - 1];
         if data.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
             return Token::Argument(data.len());
         }
