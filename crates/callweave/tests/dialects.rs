@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use callweave::dialect::{
     Dialect, Extraction, Extractor, Form, Matched, Matcher, Options, Registry, Stage, Start, Tools,
 };
-use callweave::event::{BlockId, BlockKind, Body, CallKind, Event, FinishReason, NoticeCode, Sink};
+use callweave::event::{BlockId, BlockKind, Body, CallKind, Event, FinishReason, Json, NoticeCode, Sink};
 use serde_json::{Value, json};
 
 fn data() -> PathBuf {
@@ -379,6 +379,36 @@ fn the_stage_stops_reading_once_the_protocol_calls() {
         .filter(|event| matches!(&event.body, Body::BlockStart { kind: BlockKind::ToolCall { .. }, .. }))
         .count();
     assert_eq!(calls, 1);
+}
+
+/// What a provider says of a block when it has ended is still said of that block.
+#[test]
+fn the_stage_keeps_what_is_said_of_blocks() {
+    let start = |block, kind| Event::new(0, Body::BlockStart { block: BlockId(block), kind });
+    let end = |block| Event::new(0, Body::BlockEnd { block: BlockId(block), completion: Default::default() });
+    let foreign = |block| {
+        let value = Json::from_value(&json!(1));
+        Event::new(0, Body::Foreign { block: Some(BlockId(block)), path: format!("p{block}").into(), value })
+    };
+    // The text holds a call, so that the numbers change.
+    let call = "a <tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
+    let mut events = text_block(0, 0, &[call]);
+    events.extend([start(1, BlockKind::Reasoning), end(1), foreign(1), foreign(0)]);
+    let out = staged(events);
+    let begun = |wanted: fn(&BlockKind<'_>) -> bool| {
+        out.iter().find_map(|event| match &event.body {
+            Body::BlockStart { block, kind } if wanted(kind) => Some(*block),
+            _ => None,
+        })
+    };
+    let said = |wanted: &str| {
+        out.iter().find_map(|event| match &event.body {
+            Body::Foreign { block, path, .. } if path == wanted => Some(*block),
+            _ => None,
+        })
+    };
+    assert_eq!(said("p1"), Some(begun(|kind| matches!(kind, BlockKind::Reasoning))));
+    assert_eq!(said("p0"), Some(begun(|kind| matches!(kind, BlockKind::ToolCall { .. }))));
 }
 
 #[test]

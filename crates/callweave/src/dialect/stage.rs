@@ -1,5 +1,6 @@
 //! The extractor as a stage between a protocol and whatever takes its events.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extractor::{Extractor, Options};
@@ -44,8 +45,9 @@ struct Choice {
     number: u32,
     /// Reads the text, until the protocol begins a call of its own.
     extractor: Option<Extractor>,
-    /// The protocol's open blocks, and what they are called here; none for text that is being read.
-    blocks: Vec<(BlockId, Option<BlockId>)>,
+    /// The protocol's blocks, and what they are called here; none for text that is being read. Blocks that have
+    /// ended stay: details of a thought may follow it.
+    blocks: BTreeMap<u32, Option<BlockId>>,
     /// The extractor's blocks, in the order of their numbers.
     made: Vec<BlockId>,
     calls: usize,
@@ -73,7 +75,7 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
             self.choices.push(Choice {
                 number: event.choice,
                 extractor: Some(Extractor::of(engine)),
-                blocks: Vec::new(),
+                blocks: BTreeMap::new(),
                 made: Vec::new(),
                 calls: 0,
                 has_cut_call: false,
@@ -90,11 +92,11 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
                     choice.extractor = None;
                 }
                 if matches!(kind, BlockKind::Text) && choice.extractor.is_some() {
-                    choice.blocks.push((*block, None));
+                    choice.blocks.insert(block.0, None);
                     return;
                 }
                 let own = number(next_block);
-                choice.blocks.push((*block, Some(own)));
+                choice.blocks.insert(block.0, Some(own));
                 *block = own;
             }
             Body::Delta { block, text } => match choice.own(*block) {
@@ -114,22 +116,21 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
                 }
                 None => return,
             },
-            Body::BlockEnd { block, .. } => {
-                let own = choice.own(*block);
-                choice.blocks.retain(|(other, _)| other != block);
-                match own {
+            Body::BlockEnd { block, .. } | Body::Identity { block, .. } | Body::Correction { block, .. } => {
+                match choice.own(*block) {
                     Some(Some(own)) => *block = own,
                     _ => return,
                 }
             }
-            Body::Identity { block, .. } | Body::Correction { block, .. } => match choice.own(*block) {
-                Some(Some(own)) => *block = own,
-                _ => return,
-            },
             Body::ReasoningDetail { block, .. }
             | Body::Annotation { block, .. }
+            | Body::ToolResult { block, .. }
             | Body::Foreign { block, .. } => {
-                *block = block.and_then(|block| choice.own(block).flatten());
+                // What is said of a text that is being read is said of what was made of it last.
+                *block = block.and_then(|block| match choice.own(block)? {
+                    Some(own) => Some(own),
+                    None => choice.made.last().copied(),
+                });
             }
             Body::Finish { reason, .. } => {
                 end_text(choice, next_block, self.next);
@@ -139,7 +140,6 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
             }
             Body::Start { .. }
             | Body::Logprobs { .. }
-            | Body::ToolResult { .. }
             | Body::Usage { .. }
             | Body::Markup { .. }
             | Body::Notice(_)
@@ -165,7 +165,7 @@ fn end_text<S: for<'e> Sink<Event<'e>> + ?Sized>(choice: &mut Choice, next_block
 
 impl Choice {
     fn own(&self, block: BlockId) -> Option<Option<BlockId>> {
-        self.blocks.iter().find(|(other, _)| *other == block).map(|(_, own)| *own)
+        self.blocks.get(&block.0).copied()
     }
 
     /// Gives a text block that is no longer read a block of its own.
@@ -176,11 +176,7 @@ impl Choice {
         next: &mut S,
     ) -> BlockId {
         let own = number(next_block);
-        for (other, place) in &mut self.blocks {
-            if *other == block {
-                *place = Some(own);
-            }
-        }
+        self.blocks.insert(block.0, Some(own));
         next.put(Event::new(self.number, Body::BlockStart { block: own, kind: BlockKind::Text }));
         own
     }
