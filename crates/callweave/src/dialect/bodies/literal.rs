@@ -55,6 +55,18 @@ enum Frame {
     List(u8),
 }
 
+/// A string that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Quoted {
+    /// What closes it; 0: the dialect's own token.
+    quote: u8,
+    /// Whether three quotes do.
+    is_long: bool,
+    is_key: bool,
+    /// Whether a backslash is one.
+    is_raw: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Value,
@@ -62,12 +74,8 @@ enum At {
     Separator,
     /// After a value or element.
     Next,
-    /// Inside a string: the quote (0 for the dialect's own), and whether there are three of them.
-    String {
-        quote: u8,
-        is_long: bool,
-        is_key: bool,
-    },
+    /// Inside a string.
+    String(Quoted),
     Done,
 }
 
@@ -96,7 +104,7 @@ impl Literal {
 
     #[inline]
     pub(super) fn is_in_string(&self) -> bool {
-        matches!(self.at, At::String { .. })
+        matches!(self.at, At::String(_))
     }
 
     /// Reads on, and appends what it means as JSON to `out`.
@@ -124,7 +132,7 @@ impl Literal {
     pub(super) fn close(&mut self, out: &mut String) -> bool {
         let is_whole = self.at == At::Done;
         match self.at {
-            At::String { is_key, .. } => {
+            At::String(Quoted { is_key, .. }) => {
                 out.push('"');
                 if is_key {
                     out.push_str(":null");
@@ -163,8 +171,8 @@ impl Literal {
     }
 
     fn step(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
-        if let At::String { quote, is_long, is_key } = self.at {
-            return self.string(text, (quote, is_long, is_key), syntax, is_last, out);
+        if let At::String(quoted) = self.at {
+            return self.string(text, quoted, syntax, is_last, out);
         }
         let space = leading_space(text);
         if space > 0 {
@@ -176,10 +184,10 @@ impl Literal {
         let Some(&byte) = text.as_bytes().first() else { return Piece::More };
         if let (At::Value | At::Key, Some(opened)) = (self.at, self.quote(text, byte, syntax, is_last)) {
             return match opened {
-                Some((quote, is_long, len)) => {
-                    let is_key = self.at != At::Value;
+                Some((quoted, len)) => {
                     self.pay_comma(out);
-                    self.at = At::String { quote, is_long, is_key };
+                    self.seen = (0, 0);
+                    self.at = At::String(quoted);
                     out.push('"');
                     Piece::Took(len)
                 }
@@ -198,12 +206,11 @@ impl Literal {
                 Piece::Took(1)
             }
             At::Next => self.next_element(byte, out),
-            At::String { .. } | At::Done => Piece::Bad,
+            At::String(_) | At::Done => Piece::Bad,
         }
     }
 
-    /// Whether a string opens here: its quote, whether it is a long one, and how long the opener is.
-    /// The inner nothing: more text is needed.
+    /// Whether a string opens here, and how long the opener is. The inner nothing: more text is needed.
     #[expect(clippy::option_option, reason = "no quote, not known yet, and a quote are three answers")]
     fn quote(
         &self,
@@ -211,29 +218,37 @@ impl Literal {
         byte: u8,
         syntax: Syntax<'_>,
         is_last: bool,
-    ) -> Option<Option<(u8, bool, usize)>> {
+    ) -> Option<Option<(Quoted, usize)>> {
+        let is_key = self.at != At::Value;
+        let quoted = |quote, is_long, is_raw| Quoted { quote, is_long, is_key, is_raw };
         if !syntax.quote.is_empty() {
             if text.starts_with(syntax.quote) {
-                return Some(Some((0, false, syntax.quote.len())));
+                return Some(Some((quoted(0, false, false), syntax.quote.len())));
             }
             if !is_last && syntax.quote.starts_with(text) {
                 return Some(None);
             }
         }
-        if byte != b'"' && byte != b'\'' {
-            return None;
-        }
-        let run = text.bytes().take(3).take_while(|&other| other == byte).count();
-        if run == text.len() && run < 3 && !is_last {
+        let is_quote = |byte: u8| matches!(byte, b'"' | b'\'');
+        let rest = match byte {
+            // Python's prefixes of strings.
+            b'r' | b'R' | b'b' | b'B' | b'u' | b'U' | b'f' | b'F' if !is_key => &text[1..],
+            _ => text,
+        };
+        let quote = rest.bytes().next().filter(|&quote| is_quote(quote))?;
+        let run = rest.bytes().take(3).take_while(|&other| other == quote).count();
+        if run == rest.len() && run < 3 && !is_last {
             return Some(None);
         }
-        Some(Some(if run == 3 { (byte, true, 3) } else { (byte, false, 1) }))
+        let is_raw = matches!(byte, b'r' | b'R');
+        let len = if run == 3 { 3 } else { 1 };
+        Some(Some((quoted(quote, run == 3, is_raw), text.len() - rest.len() + len)))
     }
 
     fn string(
         &mut self,
         text: &str,
-        (quote, is_long, is_key): (u8, bool, bool),
+        Quoted { quote, is_long, is_key, is_raw }: Quoted,
         syntax: Syntax<'_>,
         is_last: bool,
         out: &mut String,
@@ -247,6 +262,13 @@ impl Literal {
         }
         if bytes.is_empty() {
             return Piece::More;
+        }
+        if bytes[0] == b'\\' && is_raw {
+            // It keeps a quote from closing the string, and stays.
+            let Some(next) = text[1..].chars().next() else {
+                return if is_last { keep(text, 1, out) } else { Piece::More };
+            };
+            return keep(text, 1 + next.len_utf8(), out);
         }
         if bytes[0] == b'\\' && quote != 0 {
             return escape(text, is_last, out);
@@ -291,9 +313,7 @@ impl Literal {
             }
         };
         let Some(len) = closed else {
-            let len = text.chars().next().map_or(0, char::len_utf8);
-            escape_into(&text[..len], out);
-            return Piece::Took(len);
+            return keep(text, text.chars().next().map_or(0, char::len_utf8), out);
         };
         out.push('"');
         self.at = if is_key { At::Separator } else { At::Next };
@@ -573,6 +593,12 @@ fn number(word: &str) -> Option<String> {
     let padded = if padded.ends_with('.') { format!("{padded}0") } else { padded };
     let number = format!("{sign}{padded}");
     is_json(&number).then_some(number)
+}
+
+/// Passes the first `len` bytes of `text` on as they are.
+fn keep(text: &str, len: usize, out: &mut String) -> Piece {
+    escape_into(&text[..len], out);
+    Piece::Took(len)
 }
 
 /// Whether `text` begins with a bare key and its colon. Nothing: more text is needed.

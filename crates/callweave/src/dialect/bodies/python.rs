@@ -105,7 +105,7 @@ impl Reader {
         if paren != b'(' {
             return Token::Fail;
         }
-        let is_call = match first_argument(&text[len + 1..]) {
+        let is_call = match first_argument(&text[len + 1..], self.is_list) {
             None if !context.is_last => return Token::More,
             // Cut where it still may be one: between markers it is.
             None => !context.form.is_bare(),
@@ -145,11 +145,15 @@ fn is_name_byte(byte: u8) -> bool {
 }
 
 /// Whether `text` goes on as a call does after its parenthesis: with a key and the beginning of a value, or
-/// with the end. Nothing: more text is needed.
-fn first_argument(text: &str) -> Option<bool> {
+/// with the end, and in a list with what may follow there. Nothing: more text is needed.
+fn first_argument(text: &str, is_list: bool) -> Option<bool> {
     let rest = &text.as_bytes()[leading_space(text)..];
     if *rest.first()? == b')' {
-        return Some(true);
+        return if is_list {
+            rest[1..].trim_ascii_start().first().map(|next| b",];".contains(next))
+        } else {
+            Some(true)
+        };
     }
     let key = rest.iter().take_while(|&&byte| is_name_byte(byte)).count();
     let mut rest = rest[key..].trim_ascii_start();
