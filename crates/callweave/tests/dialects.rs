@@ -431,8 +431,10 @@ fn many_calls_in_one_piece_cost_as_much_as_many_pieces() {
 #[test]
 #[ignore = "measures time, for a quiet machine"]
 fn nasty_texts_cost_no_more_than_their_length() {
+    let tools =
+        Tools::from_json(&json!([{"name": "get_weather", "parameters": {"properties": {"city": {}}}}]));
     for dialect in Registry::builtin().dialects() {
-        let options = Options::with_dialects(vec![dialect.clone()]);
+        let options = Options::with_dialects(vec![dialect.clone()]).tools(tools.clone());
         let openers = dialect.forms.iter().flat_map(|form| &form.open);
         let opener =
             openers.map(|open| open.replace("{word}", "").replace("{suffix}", "")).next().unwrap_or_default();
@@ -442,7 +444,10 @@ fn nasty_texts_cost_no_more_than_their_length() {
             dialect.forms.iter().flat_map(|form| &form.close).map(|close| format!("\n{close}")).collect();
         let pieces =
             [&*opener, &*started, before, after, "[", "{", " ", "<", "\\", "\"", "'a ", "\n", "`", "\r", ")"];
-        for piece in pieces.into_iter().chain(closers.iter().map(String::as_str)) {
+        // Tags of other parameters and calls, each on a line.
+        let other = format!("\n{}", before.replace("city", "other").trim_start());
+        let others = closers.iter().chain([&other]).map(String::as_str);
+        for piece in pieces.into_iter().chain(others).chain(["\n<parameter=x>", "\n<arg_key>x</arg_key>"]) {
             for prefix in ["", before] {
                 let time = |size: usize| {
                     let mut text = prefix.to_owned();

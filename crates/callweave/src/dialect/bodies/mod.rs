@@ -58,6 +58,8 @@ pub(super) struct Context<'c> {
     pub(super) scratch: &'c mut String,
     /// What is to be told about a matcher that failed.
     pub(super) complaint: &'c mut Option<String>,
+    /// How often the rest of the text was looked through for the end of a value.
+    pub(super) looks: &'c mut u32,
     /// Whether no more text will come.
     pub(super) is_last: bool,
 }

@@ -62,6 +62,7 @@ struct Shared {
     id: String,
     scratch: String,
     complaint: Option<String>,
+    looks: u32,
 }
 
 impl Shared {
@@ -74,6 +75,7 @@ impl Shared {
             id: &mut self.id,
             scratch: &mut self.scratch,
             complaint: &mut self.complaint,
+            looks: &mut self.looks,
             is_last,
         }
     }
@@ -139,6 +141,7 @@ impl Engine {
                 id: String::new(),
                 scratch: String::new(),
                 complaint: None,
+                looks: 0,
             },
             dialect: None,
             is_gap: true,

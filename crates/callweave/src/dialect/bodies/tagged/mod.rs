@@ -3,6 +3,7 @@
 //! Values become JSON text as they come: strings are escaped piece by piece; a value whose type is not
 //! certain is held only as long as it may still be something else than a string.
 
+mod end;
 mod frame;
 mod value;
 
@@ -36,7 +37,7 @@ pub(in super::super) struct Reader {
     value: Value,
     /// How far a held value was looked at.
     seen: usize,
-    looked: value::Looked,
+    looked: end::Looked,
     /// Whether a line break before the closer belongs to the frame.
     trims: bool,
     /// Whether the parameter may hold all arguments as one object.

@@ -1,23 +1,16 @@
 //! The values of parameters: written raw, passed on as JSON as they come.
 
 use super::super::super::markers::Found;
-use super::super::super::spec::{Closer, Tagged, Trim};
+use super::super::super::spec::{Tagged, Trim};
 use super::super::literal::{Literal, Piece, Syntax};
 use super::super::tags::unescape_into;
 use super::super::{Context, Token, leading_space, typed};
-use super::frame::{Frame, Inside, name_in};
+use super::end::{End, Looked, Scene};
+use super::frame::{Frame, Inside};
 use super::{At, Kind, Reader, frame_space};
 use crate::event::Completion;
 use crate::json::escape_into;
 use crate::json::schema::Types;
-
-/// Where a value ends.
-enum End {
-    /// Not within these bytes, all of which are data.
-    Beyond(usize),
-    /// After these bytes; the closer is that long.
-    Here(usize, usize, Inside),
-}
 
 impl Reader {
     pub(super) fn value_start(
@@ -80,7 +73,7 @@ impl Reader {
     ) -> Token {
         let token = match self.kind {
             Kind::Text => {
-                let (data, closer) = match self.find_end(text, 0, body, frame, context) {
+                let (data, closer) = match self.find_end(text, 0, &mut Scene::new(body, frame, context)) {
                     End::Beyond(data) => (data, None),
                     End::Here(data, len, what) => (data, Some((len, what))),
                 };
@@ -188,7 +181,7 @@ impl Reader {
     /// A value of a type that is told when it is complete, or when it cannot be anything but a string.
     fn held(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
         let types = self.types.unwrap_or(Types::ANY);
-        let end = self.find_end(text, self.seen, body, frame, context);
+        let end = self.find_end(text, self.seen, &mut Scene::new(body, frame, context));
         let (data, is_ended) = match end {
             End::Here(_, _, Inside::Cdata) => {
                 self.kind = Kind::Text;
@@ -232,7 +225,7 @@ impl Reader {
     }
 
     fn literal(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
-        let (data, is_ended) = match self.find_end(text, 0, body, frame, context) {
+        let (data, is_ended) = match self.find_end(text, 0, &mut Scene::new(body, frame, context)) {
             End::Beyond(data) => (data, context.is_last),
             End::Here(data, ..) => (data, true),
         };
@@ -272,186 +265,5 @@ impl Reader {
             _ if text.is_empty() && !context.is_last => Token::More,
             _ => self.inside(text, frame, context),
         }
-    }
-
-    /// Where the value ends that `text` goes on with; its first `from` bytes are known to be data.
-    #[inline]
-    fn find_end(
-        &mut self,
-        text: &str,
-        from: usize,
-        body: &Tagged,
-        frame: &Frame,
-        context: &Context<'_>,
-    ) -> End {
-        let is_last = context.is_last;
-        let mut from = from.min(text.len());
-        loop {
-            match frame.inside.find(&text[from..], is_last) {
-                Found::Nothing => return End::Beyond(without_break(text, text.len(), body, is_last)),
-                Found::Perhaps(at) => return End::Beyond(without_break(text, from + at, body, is_last)),
-                Found::Marker { at, len, meaning } => {
-                    let at = from + at;
-                    match self.is_end(text, (at, len), meaning, body, frame, context) {
-                        IsEnd::Yes => {
-                            // A tag that begins a line has the break before it; but a file may end with one.
-                            let is_data = meaning == Inside::ValueClose && !self.trims;
-                            let len_of_break = if is_data { 0 } else { break_len(&text[..at], body) };
-                            return End::Here(at - len_of_break, len, meaning);
-                        }
-                        IsEnd::NotBefore(next) => from = next,
-                        IsEnd::More => return End::Beyond(without_break(text, at, body, is_last)),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether the tag at these bytes of `text` ends the value.
-    fn is_end(
-        &mut self,
-        text: &str,
-        (at, len): (usize, usize),
-        what: Inside,
-        body: &Tagged,
-        frame: &Frame,
-        context: &Context<'_>,
-    ) -> IsEnd {
-        let is_last = context.is_last;
-        let begins_line = if at == 0 { self.last == b'\n' } else { text.as_bytes()[at - 1] == b'\n' };
-        let is_always = body.closer == Closer::Always;
-        let data = IsEnd::NotBefore(at + 1);
-        let rest = &text[at + len..];
-        let confirmed = |closer: Inside, rest: &str| {
-            if is_always { Some(true) } else { frame.is_followed(closer, rest, is_last) }
-        };
-        match what {
-            Inside::Cdata => return IsEnd::Yes,
-            Inside::ValueClose => {
-                return confirmed(what, rest)
-                    .map_or(IsEnd::More, |is_end| if is_end { IsEnd::Yes } else { data });
-            }
-            // Where tags stand on lines of their own, one in the middle of a line is data.
-            Inside::Parameter if !is_always && !begins_line => return data,
-            _ if !is_always && !begins_line && body.trim != Trim::None => return data,
-            Inside::CallClose => match confirmed(what, rest) {
-                None => return IsEnd::More,
-                Some(false) => return data,
-                Some(true) => {}
-            },
-            Inside::Parameter | Inside::CallOpen | Inside::Outside => {}
-        }
-        let declared = |name: &str| context.tools.declares(context.name, name);
-        let parameter =
-            |rest: &str| name_in(rest, &body.parameter, &frame.parameter_end, is_last).map(declared);
-        // What is quoted in a value names other tools and parameters, as a rule.
-        let is_known = match what {
-            Inside::Parameter => match parameter(rest) {
-                None => return IsEnd::More,
-                Some(Some(true)) => return IsEnd::Yes,
-                Some(is_declared) => is_declared.is_none(),
-            },
-            Inside::CallOpen if !context.tools.is_empty() => {
-                match name_in(rest, &body.call, &frame.call_end, is_last) {
-                    None => return IsEnd::More,
-                    Some(name) => context.tools.contains(name),
-                }
-            }
-            _ => true,
-        };
-        // The value was not closed before this: unless its own closer comes later, after as many closers as
-        // openers of what is quoted in it.
-        let Looked { far, mut open, mut has_closed } = match self.looked.far {
-            0 => Looked { far: len, open: usize::from(what == Inside::Parameter), has_closed: false },
-            _ => self.looked,
-        };
-        let mut from = at + far;
-        let outcome = loop {
-            match frame.inside.find(&text[from..], is_last) {
-                Found::Marker { at: next, len, meaning } => {
-                    let next = from + next;
-                    let rest = &text[next + len..];
-                    let is_more = match meaning {
-                        Inside::ValueClose => match confirmed(meaning, rest) {
-                            Some(true) if open == 0 => break IsEnd::NotBefore(next),
-                            Some(true) => {
-                                (open, has_closed) = (open - 1, true);
-                                false
-                            }
-                            Some(false) => false,
-                            None => true,
-                        },
-                        Inside::Parameter => match parameter(rest) {
-                            None => true,
-                            // The closer before it was the value's.
-                            Some(Some(true)) if open == 0 && has_closed && !is_known => break data,
-                            Some(_) => {
-                                open += 1;
-                                false
-                            }
-                        },
-                        _ => false,
-                    };
-                    if is_more {
-                        from = next;
-                        break IsEnd::More;
-                    }
-                    from = next + len;
-                }
-                Found::Perhaps(next) => {
-                    from += next;
-                    break IsEnd::More;
-                }
-                Found::Nothing if is_last && is_known => break IsEnd::Yes,
-                Found::Nothing if is_last => break data,
-                Found::Nothing => {
-                    from = text.len();
-                    break IsEnd::More;
-                }
-            }
-        };
-        let far = if matches!(outcome, IsEnd::More) { from - at } else { 0 };
-        self.looked = Looked { far, open, has_closed };
-        outcome
-    }
-}
-
-/// What was seen behind a tag that may end an unclosed value.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Looked {
-    /// How many bytes from the tag on; none: it was not looked at yet.
-    far: usize,
-    /// How many parameters are open there.
-    open: usize,
-    /// Whether one was closed.
-    has_closed: bool,
-}
-
-/// Whether a tag ends a value.
-#[derive(Clone, Copy)]
-enum IsEnd {
-    Yes,
-    /// No, nor does anything before this place.
-    NotBefore(usize),
-    /// More text is needed.
-    More,
-}
-
-/// The last line break may belong to the frame, so it waits for what comes.
-#[inline]
-fn without_break(text: &str, len: usize, body: &Tagged, is_last: bool) -> usize {
-    if body.trim == Trim::None || (is_last && len < text.len()) {
-        return len;
-    }
-    let begun = usize::from(text[..len].ends_with('\r'));
-    len - begun.max(break_len(&text[..len], body))
-}
-
-/// The length of the line break that `text` ends with, where it may belong to the frame.
-fn break_len(text: &str, body: &Tagged) -> usize {
-    match body.trim {
-        Trim::None => 0,
-        Trim::LineBreak if text.ends_with("\r\n") => 2,
-        Trim::LineBreak => usize::from(text.ends_with('\n')),
     }
 }
