@@ -475,3 +475,12 @@ fn objects_nested_deeply_are_not_read_once_per_level() {
     assert!(found.calls.is_empty());
     assert_eq!(found.content, text);
 }
+
+/// Looked for from every call, the closer that never comes would take minutes.
+#[test]
+fn the_rest_is_not_looked_through_once_per_unclosed_value() {
+    let call = "<tool_call>\n<function=get_weather>\n<parameter=city>\n";
+    let found =
+        Extraction::of(&call.repeat(10_000), &Options::new("qwen3_coder").expect("a built-in dialect"));
+    assert_eq!(found.calls.len(), 10_000);
+}

@@ -5,7 +5,7 @@
 
 use super::super::spec::Elements;
 use super::typed::{self, Prober, Prospect};
-use super::{Context, Token, head, leading_space};
+use super::{Context, Token, head, key_into, leading_space};
 use crate::event::Completion;
 use crate::json::escape_into;
 use crate::json::schema::Types;
@@ -149,9 +149,7 @@ impl Reader {
         match parent.kind {
             Kind::List => context.scratch.push_str(if parent.count == 0 { "[" } else { ", " }),
             Kind::Object | Kind::Leaf => {
-                context.scratch.push_str(if parent.count == 0 { "{\"" } else { ", \"" });
-                escape_into(name, context.scratch);
-                context.scratch.push_str("\": ");
+                key_into(parent.count == 0, name, context.scratch);
             }
         }
         parent.count += 1;

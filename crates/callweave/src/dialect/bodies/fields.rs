@@ -4,7 +4,7 @@ use super::super::spec::{Fields, Json};
 use super::json;
 use super::typed::{self, Prober, Prospect};
 use super::value::{Progress, Value};
-use super::{Context, Token, head, leading_space};
+use super::{Context, Token, head, key_into, leading_space};
 use crate::event::Completion;
 use crate::json::escape_into;
 use crate::json::schema::Types;
@@ -95,17 +95,13 @@ impl Reader {
         if !header.is_empty() && !header.starts_with(char::is_whitespace) {
             return Token::Fail;
         }
-        let is_named = super::tags::attribute_of(header, "name").is_some_and(|name| !name.is_empty());
-        self.at = At::HeaderEnd { closes_itself: is_named && header.ends_with('/') };
-        match super::tags::attribute_of(header, "name") {
-            Some(name) if !name.is_empty() => {
-                context.name.clear();
-                context.name.push_str(name);
-                self.has_name = true;
-                Token::Name(end)
-            }
-            _ => Token::Markup(end),
-        }
+        let name = super::tags::attribute_of(header, "name").filter(|name| !name.is_empty());
+        self.at = At::HeaderEnd { closes_itself: name.is_some() && header.ends_with('/') };
+        let Some(name) = name else { return Token::Markup(end) };
+        context.name.clear();
+        context.name.push_str(name);
+        self.has_name = true;
+        Token::Name(end)
     }
 
     fn children(&mut self, text: &str, body: &Fields, context: &mut Context<'_>) -> Token {
@@ -164,9 +160,7 @@ impl Reader {
             return Token::Markup(end + 1);
         }
         context.scratch.clear();
-        context.scratch.push_str(if self.count == 0 { "{\"" } else { ", \"" });
-        escape_into(&self.field, context.scratch);
-        context.scratch.push_str("\": ");
+        key_into(self.count == 0, &self.field, context.scratch);
         self.count += 1;
         self.prober = Prober::default();
         self.at = At::Field;

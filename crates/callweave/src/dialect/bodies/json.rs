@@ -4,9 +4,9 @@ use super::super::spec::Json;
 use super::super::tools::Tools;
 use super::literal::{Literal, Syntax};
 use super::value::{Progress, Value};
-use super::{Context, Token, fence_len, leading_space, quoted_len};
+use super::{Context, Token, fence_len, key_into, leading_space, quoted_len};
 use crate::event::Completion;
-use crate::json::{Str, Surrogate, escape_into};
+use crate::json::{Str, Surrogate};
 
 /// Reads one JSON value that holds calls.
 #[derive(Clone, Debug, Default)]
@@ -242,9 +242,7 @@ impl Reader {
             }
             (Role::Parameter, _) => {
                 context.scratch.clear();
-                context.scratch.push_str(if self.is_flat { ", \"" } else { "{\"" });
-                escape_into(&self.parameter, context.scratch);
-                context.scratch.push_str("\": ");
+                key_into(!self.is_flat, &self.parameter, context.scratch);
                 (self.is_flat, self.has_arguments) = (true, true);
                 self.value = Value::default();
                 self.at = At::Argument;

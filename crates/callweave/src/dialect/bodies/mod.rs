@@ -21,6 +21,7 @@ use super::markers::Markers;
 use super::spec::{Body, Form};
 use super::tools::Tools;
 use crate::event::Completion;
+use crate::json::escape_into;
 
 /// What a reader found at the start of the text it was handed. Numbers count bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,6 +237,13 @@ fn head(text: &str, limit: usize) -> &str {
         end += 1;
     }
     &text[..end]
+}
+
+/// Begins a member of the arguments that are being written: its key, and what stands before and behind it.
+fn key_into(is_first: bool, key: &str, out: &mut String) {
+    out.push_str(if is_first { "{\"" } else { ", \"" });
+    escape_into(key, out);
+    out.push_str("\": ");
 }
 
 /// How many bytes of JSON white space `text` begins with.

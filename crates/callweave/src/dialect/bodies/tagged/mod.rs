@@ -13,9 +13,8 @@ use super::super::spec::{Tagged, ValueTypes};
 use super::literal::Literal;
 use super::tags::{TagLen, attribute_of, tag_len, unescape_into};
 use super::value::{Progress, Value};
-use super::{Context, Token, leading_space, typed};
+use super::{Context, Token, key_into, leading_space, typed};
 use crate::event::Completion;
-use crate::json::escape_into;
 use crate::json::schema::Types;
 
 pub(in super::super) use self::frame::Frame;
@@ -287,9 +286,7 @@ impl Reader {
     /// Writes the parameter's name.
     fn name_key(&mut self, len: usize, context: &mut Context<'_>) -> Token {
         context.scratch.clear();
-        context.scratch.push_str(if self.count == 0 { "{\"" } else { ", \"" });
-        escape_into(&self.key, context.scratch);
-        context.scratch.push_str("\": ");
+        key_into(self.count == 0, &self.key, context.scratch);
         self.count += 1;
         Token::Converted(len)
     }
