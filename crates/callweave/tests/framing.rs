@@ -4,6 +4,9 @@
 //! (messages of an AWS event stream, built here), optionally `limits.json`, and `frames.jsonl`: one
 //! frame per line and, where the stream fails, the error last. `BLESS=1` rewrites the expected files.
 
+#[path = "support/aws.rs"]
+mod aws;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -213,12 +216,7 @@ fn build_messages(rows: &[u8]) -> Vec<u8> {
             Some(text) => text.as_bytes().to_vec(),
             None => unhex(row["payload_hex"].as_str().expect("a payload")),
         };
-        let mut message = ((16 + headers.len() + payload.len()) as u32).to_be_bytes().to_vec();
-        message.extend((headers.len() as u32).to_be_bytes());
-        message.extend(crc32fast::hash(&message).to_be_bytes());
-        message.extend(headers);
-        message.extend(payload);
-        message.extend(crc32fast::hash(&message).to_be_bytes());
+        let mut message = aws::message(&headers, &payload);
         if let Some(at) = row["flip"].as_u64() {
             message[at as usize] ^= 0x40;
         }

@@ -1,6 +1,9 @@
 //! Framing in steady state allocates nothing: frames that lie whole in a push are borrowed from it, and
 //! those cut by its end are kept in buffers that are reused.
 
+#[path = "support/aws.rs"]
+mod aws;
+
 use allocation_counter::measure;
 use callweave::framing::{Frame, Framer, Framing, Limits};
 
@@ -25,14 +28,7 @@ fn allocations(mut framer: Framer, pieces: &[&[u8]]) -> u64 {
 }
 
 fn aws_message(payload: &[u8]) -> Vec<u8> {
-    let headers = b"\x0B:event-type\x07\x00\x05chunk";
-    let mut message = ((16 + headers.len() + payload.len()) as u32).to_be_bytes().to_vec();
-    message.extend((headers.len() as u32).to_be_bytes());
-    message.extend(crc32fast::hash(&message).to_be_bytes());
-    message.extend(headers);
-    message.extend(payload);
-    message.extend(crc32fast::hash(&message).to_be_bytes());
-    message
+    aws::message(b"\x0B:event-type\x07\x00\x05chunk", payload)
 }
 
 #[test]

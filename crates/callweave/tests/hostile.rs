@@ -1,6 +1,8 @@
 //! Input made to hurt: a clear error or a correct result, bounded memory, no overflow of the stack, and
 //! ten times the input costs about ten times the work.
 
+#[path = "support/aws.rs"]
+mod aws;
 mod laws;
 
 use std::time::{Duration, Instant};
@@ -268,14 +270,7 @@ fn bytes_that_are_not_utf8_are_replaced() {
 }
 
 fn aws_message(payload: &[u8]) -> Vec<u8> {
-    let headers = b"\x0B:event-type\x07\x00\x11contentBlockDelta";
-    let mut message = ((16 + headers.len() + payload.len()) as u32).to_be_bytes().to_vec();
-    message.extend((headers.len() as u32).to_be_bytes());
-    message.extend(crc32fast::hash(&message).to_be_bytes());
-    message.extend(headers);
-    message.extend(payload);
-    message.extend(crc32fast::hash(&message).to_be_bytes());
-    message
+    aws::message(b"\x0B:event-type\x07\x00\x11contentBlockDelta", payload)
 }
 
 #[test]

@@ -5,6 +5,8 @@
 use callweave::Error;
 use callweave::framing::{Frame, FrameKind, Framer, Framing, Limits};
 
+use super::aws;
+
 /// The members of a frame, detached.
 type Owned = (Option<String>, String, Option<String>, u64, FrameKind, bool);
 
@@ -71,13 +73,7 @@ fn messages(bytes: &[u8]) -> Vec<u8> {
     for line in bytes.split(|&byte| byte == b'\n') {
         let tab = line.iter().position(|&byte| byte == b'\t').unwrap_or(0);
         let (headers, payload) = line.split_at(tab);
-        let mut message = ((16 + line.len()) as u32).to_be_bytes().to_vec();
-        message.extend((headers.len() as u32).to_be_bytes());
-        message.extend(crc32fast::hash(&message).to_be_bytes());
-        message.extend(headers);
-        message.extend(payload);
-        message.extend(crc32fast::hash(&message).to_be_bytes());
-        stream.extend(message);
+        stream.extend(aws::message(headers, payload));
     }
     stream
 }

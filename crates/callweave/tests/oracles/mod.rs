@@ -9,6 +9,8 @@ pub(crate) mod dialect;
 pub(crate) mod framing;
 pub(crate) mod json;
 
+#[path = "../support/aws.rs"]
+mod aws;
 #[path = "../laws/mod.rs"]
 mod laws;
 
