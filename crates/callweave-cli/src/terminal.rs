@@ -74,9 +74,9 @@ impl<'e> Sink<Event<'e>> for View {
                 self.header();
                 self.page.line(DIM, "  result", &excerpt(&value));
             }
-            Body::Error { ref message, .. } => {
+            Body::Error(ref error) => {
                 self.header();
-                self.page.line(BAD, "upstream error", message);
+                self.page.line(BAD, "upstream error", &error.message);
             }
             Body::Annotation { .. } => self.annotations += 1,
             Body::Start { .. } | Body::Usage { .. } | Body::Finish { .. } | Body::Notice(_) => {

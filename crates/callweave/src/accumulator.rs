@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::event::{BlockId, BlockKind, Body, Completion, DetailKind, Event, Sink};
 use crate::message::{
     Annotation, Block, Choice, Content, Finish, Message, ReasoningDetail, ToolCall, ToolResult,
-    UpstreamError, Usage,
+    Usage,
 };
 
 /// The state of an answer. See the [module](self).
@@ -229,11 +229,7 @@ impl<'e> Sink<Event<'e>> for Accumulator {
             }
             Body::Markup { .. } => {}
             Body::Notice(notice) => self.message.notices.push(notice.into_owned()),
-            Body::Error { message, raw } => {
-                self.message
-                    .errors
-                    .push(UpstreamError { message: message.into_owned(), raw: raw.to_value() });
-            }
+            Body::Error(error) => self.message.errors.push(error.into_owned()),
             Body::Foreign { block, path, value } => {
                 let value = value.to_value();
                 let foreign = match block {

@@ -1,17 +1,32 @@
 //! The one error of the library.
 //!
-//! An [`Error`] says what kind of thing went wrong, where in the input, and names the thing. Damage
-//! that can be recovered from is not an error but a [`Notice`](crate::event::Notice) in the stream
-//! of events.
+//! An [`Error`] says what kind of thing went wrong, where in the input (if a byte is to blame), and names the
+//! thing. It keeps the error that caused it as its source, and what an upstream reported in neutral words.
+//! Damage that can be recovered from is not an error but a [`Notice`](crate::event::Notice) in the stream of
+//! events.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
+
+use crate::upstream::UpstreamError;
 
 /// What went wrong, where, and with which thing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `{error}` says that in one line, `{error:#}` adds the errors that caused it.
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
-    offset: u64,
+    offset: Option<u64>,
     detail: String,
+    cause: Option<Cause>,
+}
+
+/// What is behind an error. Shared, so that errors can be cloned.
+#[derive(Clone, Debug)]
+enum Cause {
+    Source(Arc<dyn StdError + Send + Sync>),
+    Upstream(Arc<UpstreamError<'static>>),
 }
 
 /// The kinds of [`Error`].
@@ -28,18 +43,31 @@ pub enum ErrorKind {
     Unknown,
     /// A value does not have the form that its place demands.
     Invalid,
-    /// The upstream answered with an error of its own.
+    /// The upstream answered with an error of its own: see [`Error::upstream`].
     Upstream,
     /// The model refused to answer.
     Refusal,
-    /// Reading the input failed.
+    /// Reading the input failed. The reader's own error is the [source](StdError::source).
     Io,
 }
 
 impl Error {
-    /// An error of `kind` at byte `offset` of the input; `detail` names the thing, in lower case.
-    pub fn new(kind: ErrorKind, offset: u64, detail: impl Into<String>) -> Self {
-        Self { kind, offset, detail: detail.into() }
+    /// An error of `kind`; `detail` names the thing, in lower case.
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        Self { kind, offset: None, detail: detail.into(), cause: None }
+    }
+
+    /// The same, noticed at byte `offset` of the input.
+    #[must_use]
+    pub fn at(self, offset: u64) -> Self {
+        Self { offset: Some(offset), ..self }
+    }
+
+    /// The same, caused by another error, which is kept as its source. Its words are not repeated in the
+    /// detail: whoever prints the chain of sources prints them.
+    #[must_use]
+    pub fn caused_by(self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { cause: Some(Cause::Source(Arc::from(source.into()))), ..self }
     }
 
     /// What kind of thing went wrong.
@@ -47,8 +75,8 @@ impl Error {
         self.kind
     }
 
-    /// The byte of the input at which it was noticed.
-    pub fn offset(&self) -> u64 {
+    /// The byte of the input at which it was noticed; none where no byte is to blame.
+    pub fn offset(&self) -> Option<u64> {
         self.offset
     }
 
@@ -57,7 +85,16 @@ impl Error {
         &self.detail
     }
 
-    /// Whether the same stream may be pushed further after this error.
+    /// What the upstream reported, if that is what went wrong.
+    pub fn upstream(&self) -> Option<&UpstreamError<'static>> {
+        match &self.cause {
+            Some(Cause::Upstream(reported)) => Some(reported),
+            Some(Cause::Source(_)) | None => None,
+        }
+    }
+
+    /// Whether the same stream may be pushed further after this error. Whether the same *request* may be sent
+    /// again is another question: see [`Error::is_retryable`].
     pub fn is_recoverable(&self) -> bool {
         match self.kind {
             ErrorKind::Json | ErrorKind::Invalid | ErrorKind::Refusal => true,
@@ -68,15 +105,92 @@ impl Error {
             | ErrorKind::Io => false,
         }
     }
+
+    /// Whether the same request may succeed if it is sent again: the transport failed, or the upstream
+    /// reported something that [passes](crate::upstream::ErrorClass::is_retryable).
+    pub fn is_retryable(&self) -> bool {
+        match self.kind {
+            ErrorKind::Io | ErrorKind::Framing => true,
+            ErrorKind::Upstream => self.upstream().is_some_and(UpstreamError::is_retryable),
+            ErrorKind::Limit
+            | ErrorKind::Json
+            | ErrorKind::Unknown
+            | ErrorKind::Invalid
+            | ErrorKind::Refusal => false,
+        }
+    }
+}
+
+impl From<UpstreamError<'_>> for Error {
+    fn from(reported: UpstreamError<'_>) -> Self {
+        let reported = reported.into_owned();
+        let cause = Some(Cause::Upstream(Arc::new(reported.clone())));
+        Self { cause, ..Self::new(ErrorKind::Upstream, reported.message) }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at byte {})", self.detail, self.offset)
+        f.write_str(&self.detail)?;
+        if let Some(offset) = self.offset {
+            write!(f, " (at byte {offset})")?;
+        }
+        let mut source = self.source().filter(|_| f.alternate());
+        while let Some(cause) = source {
+            write!(f, ": {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.cause {
+            Some(Cause::Source(source)) => Some(source.as_ref()),
+            // Its words are this error's words already.
+            Some(Cause::Upstream(_)) | None => None,
+        }
+    }
+}
+
+/// Errors are equal if they say the same; foreign errors behind them cannot be compared.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, self.offset, &self.detail, self.upstream())
+            == (other.kind, other.offset, &other.detail, other.upstream())
+    }
+}
+
+impl Eq for Error {}
 
 /// The library's result.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_is_named_only_where_one_is_meant() {
+        let error = Error::new(ErrorKind::Unknown, "no dialect is called \"x\"");
+        assert_eq!(error.to_string(), "no dialect is called \"x\"");
+        assert_eq!(error.at(0).to_string(), "no dialect is called \"x\" (at byte 0)");
+    }
+
+    #[test]
+    fn the_source_is_kept_and_can_be_told_apart() {
+        let error = Error::new(ErrorKind::Io, "reading failed").caused_by(std::io::Error::other("dead line"));
+        let source = error.clone().source().map(ToString::to_string);
+        assert_eq!(source.as_deref(), Some("dead line"));
+        assert!(error.source().is_some_and(|source| source.is::<std::io::Error>()));
+        assert_eq!(format!("{error} / {error:#}"), "reading failed / reading failed: dead line");
+        assert!(error.is_retryable());
+    }
+
+    #[test]
+    fn errors_travel() {
+        fn travels<T: Send + Sync + Clone + 'static>() {}
+        travels::<Error>();
+    }
+}

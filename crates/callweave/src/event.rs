@@ -17,6 +17,9 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::json::escape_into;
+use crate::upstream::UpstreamError;
+
 /// Where the items of a stage go. Sinks are infallible.
 ///
 /// Closures are sinks, and so are `Vec<Event<'static>>`, the accumulator and every later stage.
@@ -160,12 +163,7 @@ pub enum Body<'a> {
     /// An oddity that was recovered from.
     Notice(Notice<'a>),
     /// The upstream reported an error.
-    Error {
-        /// Its message, in words.
-        message: Cow<'a, str>,
-        /// The provider's error object or text, as JSON.
-        raw: Json<'a>,
-    },
+    Error(UpstreamError<'a>),
     /// What only this protocol knows.
     Foreign {
         /// The block it belongs to, where one is known.
@@ -380,6 +378,14 @@ impl<'a> Json<'a> {
         Self(text.into())
     }
 
+    /// A text as a JSON string.
+    pub fn from_text(text: &str) -> Json<'static> {
+        let mut json = String::from("\"");
+        escape_into(text, &mut json);
+        json.push('"');
+        Json(Cow::Owned(json))
+    }
+
     /// Serialises a value.
     pub fn from_value(value: &serde_json::Value) -> Json<'static> {
         Json(Cow::Owned(value.to_string()))
@@ -454,7 +460,7 @@ impl Body<'_> {
             Self::Finish { reason, raw } => Body::Finish { reason, raw: raw.map(own) },
             Self::Markup { text } => Body::Markup { text: own(text) },
             Self::Notice(notice) => Body::Notice(notice.into_owned()),
-            Self::Error { message, raw } => Body::Error { message: own(message), raw: raw.into_owned() },
+            Self::Error(error) => Body::Error(error.into_owned()),
             Self::Foreign { block, path, value } => {
                 Body::Foreign { block, path: own(path), value: value.into_owned() }
             }

@@ -173,7 +173,7 @@ struct Reply<'v> {
 
 impl<'v> Reply<'v> {
     fn read(reply: &'v Value) -> Result<Self> {
-        let invalid = |detail| Error::new(ErrorKind::Invalid, 0, detail);
+        let invalid = |detail| Error::new(ErrorKind::Invalid, detail);
         let Some(reply) = reply.as_object() else {
             return Err(invalid("a reply is an object with text and tool_calls"));
         };

@@ -9,6 +9,7 @@
 
 use crate::event::{CallKind, Counters, DetailKind, FinishReason, NoticeCode, Sink};
 use crate::json::Str;
+use crate::upstream::UpstreamError;
 
 /// Anything that takes fragments, whatever they borrow from.
 pub type FragmentSink<'s> = dyn for<'f> Sink<Fragment<'f>> + 's;
@@ -183,12 +184,7 @@ pub enum Part<'a> {
     /// The provider's own end marker: nothing is missing.
     Done,
     /// The upstream reports an error.
-    Error {
-        /// In words.
-        message: Str<'a>,
-        /// The provider's error; JSON.
-        raw: &'a str,
-    },
+    Error(&'a UpstreamError<'a>),
     /// What only this protocol knows. Told on once, and again only when it changes.
     Foreign {
         /// Where it stood: the path down to the object, ending in a dot, or empty.

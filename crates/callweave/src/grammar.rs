@@ -72,7 +72,7 @@ impl<'e> Sink<Event<'e>> for Validator {
             Body::Usage { .. }
                 | Body::Foreign { .. }
                 | Body::Notice(_)
-                | Body::Error { .. }
+                | Body::Error(_)
                 | Body::Start { .. }
         );
         if self.finished.contains(&choice) && !may_follow_finish {
@@ -121,7 +121,7 @@ impl<'e> Sink<Event<'e>> for Validator {
             | Body::Usage { .. }
             | Body::Markup { .. }
             | Body::Notice(_)
-            | Body::Error { .. }
+            | Body::Error(_)
             | Body::Foreign { .. } => {}
         }
     }

@@ -34,6 +34,7 @@
 //! - [`weave`]: fragments → [`event`]s, the one stateful fold; [`grammar`] states what comes out.
 //! - [`dialect`]: text → events, for models that write calls and thoughts into their text.
 //! - [`accumulator`]: events → [`message`].
+//! - [`upstream`]: the errors of providers, with a class that says what to do.
 //! - [`json`]: scanning, partial values, repair and schemas of what models write.
 //!
 //! # The doors
@@ -69,6 +70,7 @@ pub mod protocol;
 pub mod read;
 #[cfg(feature = "async")]
 pub mod stream;
+pub mod upstream;
 pub mod weave;
 
 pub use error::{Error, ErrorKind, Result};

@@ -11,7 +11,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::event::{BlockId, CallKind, Completion, Counters, Detail, FinishReason, Json, Notice, Span};
+use crate::event::{BlockId, CallKind, Completion, Counters, Detail, FinishReason, Json, Notice, NoticeCode, Span};
+use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
 
 /// An answer, finished or growing.
@@ -28,7 +29,7 @@ pub struct Message {
     /// Oddities that were recovered from.
     pub notices: Vec<Notice<'static>>,
     /// Errors that the upstream reported.
-    pub errors: Vec<UpstreamError>,
+    pub errors: Vec<UpstreamError<'static>>,
     /// What only the protocol knows of the answer as a whole; the newest value of each path.
     pub foreign: Foreign,
 }
@@ -173,15 +174,6 @@ pub struct Usage {
     pub raw: Value,
 }
 
-/// An error that the upstream reported.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct UpstreamError {
-    /// In words.
-    pub message: String,
-    /// The provider's error.
-    pub raw: Value,
-}
-
 /// Values that only the protocol knows, by path.
 pub type Foreign = Map<String, Value>;
 
@@ -217,6 +209,55 @@ impl Message {
     /// Why the first choice finished.
     pub fn finish_reason(&self) -> Option<FinishReason> {
         self.first()?.finish.as_ref().map(|finish| finish.reason)
+    }
+
+    /// The first error that the upstream reported, if the answer failed.
+    pub fn error(&self) -> Option<&UpstreamError<'static>> {
+        self.errors.first()
+    }
+
+    /// Whether something is missing at the end: the input ended before the provider's own last word, or a
+    /// limit on the length cut the first choice. What has come is as good as it was before the cut.
+    pub fn is_truncated(&self) -> bool {
+        self.finish_reason() == Some(FinishReason::Length)
+            || self.notices.iter().any(|notice| notice.code == NoticeCode::Truncated)
+    }
+
+    /// The message, if it is an answer; the error of kind [`ErrorKind::Upstream`] that
+    /// [tells](Error::upstream) what the upstream reported, if it failed. An answer of which only the provider's
+    /// finish reason says that it failed has failed, too, in class [`ErrorClass::Other`].
+    ///
+    /// A truncated answer is an answer: see [`Message::is_truncated`]. So is one with oddities, and so is a
+    /// refusal. What a failed answer had said before it failed is lost here; look at the message first if you
+    /// want it.
+    ///
+    /// ```
+    /// use callweave::pipeline::decode;
+    /// use callweave::upstream::ErrorClass;
+    ///
+    /// let refused = br#"{"error": {"message": "Slow down", "type": "tokens", "code": "rate_limit_exceeded"}}"#;
+    /// let error = decode(refused)?.into_result().unwrap_err();
+    /// assert_eq!(error.upstream().map(|reported| reported.class), Some(ErrorClass::RateLimit));
+    /// assert!(error.is_retryable());
+    ///
+    /// let lost = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"}}]}\n\n";
+    /// let message = decode(lost)?.into_result()?;
+    /// assert_eq!((&*message.text(), message.is_truncated()), ("Hel", true));
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn into_result(mut self) -> Result<Self> {
+        if !self.errors.is_empty() {
+            return Err(self.errors.swap_remove(0).into());
+        }
+        match self.first().and_then(|choice| choice.finish.as_ref()) {
+            Some(Finish { reason: FinishReason::Error, raw }) => {
+                let word = raw.as_deref().unwrap_or("error");
+                let message = format!("the answer failed: it finished with {word:?}");
+                let code = raw.clone().map(Cow::Owned);
+                Err(UpstreamError { code, ..UpstreamError::new(ErrorClass::Other, message) }.into())
+            }
+            _ => Ok(self),
+        }
     }
 }
 
@@ -313,7 +354,7 @@ impl ToolCall {
     /// The arguments as a JSON object.
     pub fn object(&self) -> Result<Map<String, Value>> {
         if let Some(invalid) = self.invalid() {
-            return Err(Error::new(ErrorKind::Invalid, 0, invalid.detail));
+            return Err(Error::new(ErrorKind::Invalid, invalid.detail));
         }
         self.parse()
     }
@@ -332,8 +373,8 @@ impl ToolCall {
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(self.arguments()).map_err(|error| {
-            let offset = error.column() as u64;
-            Error::new(ErrorKind::Invalid, offset, format!("the arguments of {}: {error}", self.name))
+            Error::new(ErrorKind::Invalid, format!("the arguments of {} cannot be read", self.name))
+                .caused_by(error)
         })
     }
 

@@ -22,9 +22,9 @@ use crate::accumulator::Accumulator;
 use crate::event::{Body, Event, EventSink, Notice, NoticeCode};
 use crate::fragment::{Fragment, FragmentSink, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
-use crate::json::{Str, Tape, escape_into, repair};
+use crate::json::{Str, Tape, repair};
 use crate::message::Message;
-use crate::protocol::{Input, Protocol, TABLE};
+use crate::protocol::{Context, Input, Protocol, TABLE, report, report_text};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
@@ -189,7 +189,8 @@ impl FrameDecoder {
                     let error = value.get("error");
                     let mut is_error = false;
                     let mut report = |fragments: &mut FragmentSink<'_>| {
-                        is_error = error.is_some_and(|error| crate::protocol::error(error, fragments));
+                        let context = Context { beside: Some(value), ..Context::default() };
+                        is_error = error.is_some_and(|error| report(error, context, fragments));
                     };
                     weave.push(frame.offset, &mut report, sink);
                     if !is_error {
@@ -223,7 +224,7 @@ impl FrameDecoder {
         if is_unknown || self.frames == 0 {
             let what =
                 if is_unknown { "the protocol cannot be told from the input" } else { "the input is empty" };
-            return Err(Error::new(ErrorKind::Unknown, 0, what));
+            return Err(Error::new(ErrorKind::Unknown, what));
         }
         self.fail_with_first(sink);
         self.weave.finish(sink);
@@ -242,20 +243,9 @@ impl FrameDecoder {
 
     /// The framing itself calls the frame an error.
     fn fail(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
-        let Self { weave, tape, .. } = self;
-        weave.push(
-            frame.offset,
-            |fragments| match tape.parse(frame.data) {
-                Ok(value) => {
-                    let message = crate::protocol::error_message(value)
-                        .or(frame.event.map(Str::Plain))
-                        .unwrap_or(Str::Plain("the upstream reports an error"));
-                    fragments.put(Fragment::new(Part::Error { message, raw: value.raw() }));
-                }
-                Err(_) => report_text(frame.data, fragments),
-            },
-            sink,
-        );
+        let words = self.protocol.map_or(&[][..], |protocol| protocol.errors);
+        let context = Context { words, code: frame.event.map(Str::Plain), ..Context::default() };
+        self.weave.push(frame.offset, |fragments| report_text(frame.data, context, fragments), sink);
     }
 
     /// The frame is not JSON. Where that is only a matter of notation (`NaN`, a comma too many) it is read
@@ -281,7 +271,7 @@ impl FrameDecoder {
     /// No JSON came after the first frame, which was none.
     fn fail_with_first(&mut self, sink: &mut EventSink<'_>) {
         if let Some(Held { data, offset, .. }) = self.first.take() {
-            self.weave.push(offset, |fragments| report_text(&data, fragments), sink);
+            self.weave.push(offset, |fragments| report_text(&data, Context::default(), fragments), sink);
         }
     }
 }
@@ -289,11 +279,4 @@ impl FrameDecoder {
 fn damage(text: &str) -> Fragment<'_> {
     let detail = "a frame is not JSON";
     Fragment::new(Part::Notice { code: NoticeCode::MalformedFrame, detail, text: Some(text) })
-}
-
-fn report_text(text: &str, fragments: &mut FragmentSink<'_>) {
-    let mut raw = String::from("\"");
-    escape_into(text, &mut raw);
-    raw.push('"');
-    fragments.put(Fragment::new(Part::Error { message: Str::Plain(text), raw: &raw }));
 }

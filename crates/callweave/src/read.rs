@@ -101,7 +101,7 @@ fn read(reader: &mut impl Read, buffer: &mut [u8], offset: u64) -> Result<usize>
         match reader.read(buffer) {
             Ok(count) => return Ok(count),
             Err(error) if error.kind() == IoErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::new(ErrorKind::Io, offset, format!("reading failed: {error}"))),
+            Err(error) => return Err(Error::new(ErrorKind::Io, "reading failed").at(offset).caused_by(error)),
         }
     }
 }

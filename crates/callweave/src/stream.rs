@@ -12,7 +12,6 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::fmt::Display;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -69,7 +68,7 @@ pub async fn message<S, I, E>(stream: S) -> Result<Message>
 where
     S: Stream<Item = std::result::Result<I, E>> + Unpin,
     I: AsRef<[u8]>,
-    E: Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut events = events(stream);
     let mut accumulator = Accumulator::new();
@@ -106,7 +105,7 @@ impl<S, D, I, E> Stream for Events<S, D>
 where
     S: Stream<Item = std::result::Result<I, E>> + Unpin,
     D: Decode<I>,
-    E: Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Item = Result<Event<'static>>;
 
@@ -118,7 +117,7 @@ where
             let mut sink = |event: Event<'_>| ready.push_back(event.into_owned());
             let taken = match item {
                 Some(Ok(item)) => this.decoder.take(item, &mut sink),
-                Some(Err(error)) => Err(Error::new(ErrorKind::Io, 0, format!("the stream failed: {error}"))),
+                Some(Err(error)) => Err(Error::new(ErrorKind::Io, "the stream failed").caused_by(error)),
                 None => {
                     this.is_over = true;
                     this.decoder.end(&mut sink)

@@ -128,8 +128,8 @@ struct Watch<'a> {
 
 impl<'e> Sink<Event<'e>> for Watch<'_> {
     fn put(&mut self, event: Event<'e>) {
-        if let Body::Error { message, .. } = &event.body {
-            self.upstream.get_or_insert_with(|| message.to_string());
+        if let Body::Error(error) = &event.body {
+            self.upstream.get_or_insert_with(|| error.message.to_string());
         }
         self.next.put(event);
     }

@@ -25,7 +25,7 @@ impl Dialect {
                 "" => format!("the dialect is not usable: {complaint}"),
                 name => format!("the dialect {name:?} is not usable: {complaint}"),
             };
-            Error::new(ErrorKind::Invalid, 0, detail)
+            Error::new(ErrorKind::Invalid, detail)
         })
     }
 

@@ -64,7 +64,7 @@ impl Registry {
         }
         match self.find(name) {
             Some(dialect) => Ok(Options::with_dialects(vec![dialect.clone()])),
-            None => Err(Error::new(ErrorKind::Unknown, 0, format!("no dialect is called {name:?}"))),
+            None => Err(Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"))),
         }
     }
 }

@@ -143,7 +143,7 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
             | Body::Usage { .. }
             | Body::Markup { .. }
             | Body::Notice(_)
-            | Body::Error { .. } => {}
+            | Body::Error(_) => {}
         }
         self.next.put(event);
     }

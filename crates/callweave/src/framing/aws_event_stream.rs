@@ -160,7 +160,7 @@ impl AwsEventStream {
     }
 
     fn damage(&self, offset: u64, detail: &str) -> Error {
-        Error::new(ErrorKind::Framing, offset, format!("message {}: {detail}", self.count + 1))
+        Error::new(ErrorKind::Framing, format!("message {}: {detail}", self.count + 1)).at(offset)
     }
 }
 

@@ -117,7 +117,7 @@ impl FromStr for Framing {
         Self::ALL
             .into_iter()
             .find(|framing| framing.name() == name)
-            .ok_or_else(|| Error::new(ErrorKind::Unknown, 0, format!("unknown framing {name:?}")))
+            .ok_or_else(|| Error::new(ErrorKind::Unknown, format!("unknown framing {name:?}")))
     }
 }
 
@@ -208,7 +208,7 @@ impl Framer {
         let mut result = self.split(allowed, sink);
         if result.is_ok() && allowed.len() < bytes.len() {
             let detail = format!("stream of more than {} bytes", self.limits.total);
-            result = Err(Error::new(ErrorKind::Limit, self.read, detail));
+            result = Err(Error::new(ErrorKind::Limit, detail).at(self.read));
         }
         result.inspect_err(|error| self.failure = Some(error.clone()))
     }
@@ -303,7 +303,7 @@ fn within(thing: &str, length: usize, limit: usize, offset: u64) -> Result<()> {
     if length <= limit {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Limit, offset, format!("{thing} of more than {limit} bytes")))
+    Err(Error::new(ErrorKind::Limit, format!("{thing} of more than {limit} bytes")).at(offset))
 }
 
 /// The text of whole bytes, and whether some of them had to be replaced.
@@ -377,7 +377,7 @@ mod tests {
             let (seen, result) = frames(Framer::new(Framing::Sse, limits), &pieces);
             assert_eq!(seen, ["a"]);
             let error = result.expect_err("over the limit");
-            assert_eq!((error.kind(), error.offset()), (ErrorKind::Limit, 12));
+            assert_eq!((error.kind(), error.offset()), (ErrorKind::Limit, Some(12)));
             assert_eq!(error.detail(), "stream of more than 12 bytes");
         }
     }

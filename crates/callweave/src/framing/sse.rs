@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(read_within("data: 12\n\ndata: 3\n\n", limits), (vec!["12".into(), "3".into()], Ok(())));
         let (seen, result) = read_within("data: 1\n\n: 3456789\n", limits);
         let error = result.expect_err("the comment is too long");
-        assert_eq!((seen, error.kind(), error.offset()), (vec!["1".into()], ErrorKind::Limit, 9));
+        assert_eq!((seen, error.kind(), error.offset()), (vec!["1".into()], ErrorKind::Limit, Some(9)));
         assert_eq!(error.to_string(), "line of more than 8 bytes (at byte 9)");
         let (_, result) = read_within("data:12\ndata:34\ndata:5\n\n", limits);
         assert_eq!(result.expect_err("the data is too long").detail(), "frame of more than 5 bytes");

@@ -80,9 +80,9 @@ impl Tape {
         self.notes.clear();
         self.open.clear();
         if u32::try_from(text.len()).is_err() {
-            return Err(Error::new(ErrorKind::Limit, 0, "a JSON text is limited to 4 GiB"));
+            return Err(Error::new(ErrorKind::Limit, "a JSON text is limited to 4 GiB"));
         }
-        self.walk(text).map_err(|(at, what)| Error::new(ErrorKind::Json, at as u64, what))?;
+        self.walk(text).map_err(|(at, what)| Error::new(ErrorKind::Json, what).at(at as u64))?;
         Ok(Value { text, notes: &self.notes, at: 0 })
     }
 

@@ -231,7 +231,7 @@ impl Outcome {
 }
 
 fn unexpected() -> Error {
-    Error::new(ErrorKind::Unknown, 0, "Unexpected response format")
+    Error::new(ErrorKind::Unknown, "Unexpected response format")
 }
 
 /// Decodes a whole answer by the protocol that claims it; else by the first that finds content in it.
@@ -253,8 +253,8 @@ fn decode(
 
 /// The result of a chat.
 fn conclude(agent: &Agent, protocol: Option<&Protocol>, message: &Message) -> Result<Processed> {
-    if let Some(error) = message.errors.first() {
-        return Err(Error::new(ErrorKind::Upstream, 0, error.message.clone()));
+    if let Some(error) = message.error() {
+        return Err(error.clone().into());
     }
     let calls: Vec<_> = message.tool_calls().filter_map(|call| ToolCall::of(protocol, call)).collect();
     if !calls.is_empty() {
@@ -349,7 +349,7 @@ impl Structured {
 fn parse<T: DeserializeOwned>(text: &str, what: impl FnOnce() -> String) -> Result<T> {
     serde_json::from_str(text).map_err(|error| {
         let kind = if error.is_data() { ErrorKind::Invalid } else { ErrorKind::Json };
-        Error::new(kind, error.column() as u64, format!("{}: {error}", what()))
+        Error::new(kind, format!("{} cannot be read", what())).caused_by(error)
     })
 }
 

@@ -80,7 +80,7 @@ impl Provider {
                 "" => "unknown provider: the agent names none".to_owned(),
                 name => format!("unknown provider: there is no processor for {name:?}"),
             };
-            Error::new(ErrorKind::Unknown, 0, detail)
+            Error::new(ErrorKind::Unknown, detail)
         })
     }
 

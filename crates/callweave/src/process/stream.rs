@@ -36,7 +36,7 @@ use crate::{Error, ErrorKind, Result};
 pub fn process_stream<I, E>(agent: &Agent, chunks: I) -> Result<ProcessStream<I::IntoIter, FrameDecoder>>
 where
     I: IntoIterator<Item = std::result::Result<Value, E>>,
-    E: Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let decoder = FrameDecoder::among(Provider::named(&agent.provider)?.protocols());
     Ok(ProcessStream::new(agent, chunks.into_iter(), decoder))
@@ -57,7 +57,7 @@ pub fn process_bytes<I, B, E>(agent: &Agent, pieces: I) -> Result<ProcessStream<
 where
     I: IntoIterator<Item = std::result::Result<B, E>>,
     B: AsRef<[u8]>,
-    E: Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let decoder = Decoder::among(Provider::named(&agent.provider)?.protocols());
     Ok(ProcessStream::new(agent, pieces.into_iter(), decoder))
@@ -80,7 +80,7 @@ where
 pub fn process_stream_async<S, E>(agent: &Agent, chunks: S) -> Result<ProcessStream<S, FrameDecoder>>
 where
     S: futures_core::Stream<Item = std::result::Result<Value, E>>,
-    E: Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let decoder = FrameDecoder::among(Provider::named(&agent.provider)?.protocols());
     Ok(ProcessStream::new(agent, chunks, decoder))
@@ -103,7 +103,7 @@ pub fn process_bytes_async<S, B, E>(agent: &Agent, pieces: S) -> Result<ProcessS
 where
     S: futures_core::Stream<Item = std::result::Result<B, E>>,
     B: AsRef<[u8]>,
-    E: Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let decoder = Decoder::among(Provider::named(&agent.provider)?.protocols());
     Ok(ProcessStream::new(agent, pieces, decoder))
@@ -154,7 +154,12 @@ impl Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for Failure {
+    /// What the caller's own source failed with, if it did.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
 
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
@@ -281,9 +286,10 @@ impl<S, D> ProcessStream<S, D> {
     }
 
     /// Takes what the source gave; nothing is its end.
-    fn step<I, E: Display>(&mut self, given: Option<std::result::Result<I, E>>)
+    fn step<I, E>(&mut self, given: Option<std::result::Result<I, E>>)
     where
         D: Source<I>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let Self { decoder, folded, taken, is_over, span, .. } = self;
         match given {
@@ -294,7 +300,7 @@ impl<S, D> ProcessStream<S, D> {
                 folded.fail_if(result);
             }
             Some(Err(error)) => {
-                folded.fail(Error::new(ErrorKind::Io, 0, format!("the stream failed: {error}")));
+                folded.fail(Error::new(ErrorKind::Io, "the stream failed").caused_by(error));
             }
             None => {
                 *is_over = true;
@@ -328,7 +334,7 @@ impl<S, D, I, E> Iterator for ProcessStream<S, D>
 where
     S: Iterator<Item = std::result::Result<I, E>>,
     D: Source<I>,
-    E: Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Item = std::result::Result<Item, Failure>;
 
@@ -349,7 +355,7 @@ impl<S, D, I, E> futures_core::Stream for ProcessStream<S, D>
 where
     S: futures_core::Stream<Item = std::result::Result<I, E>> + Unpin,
     D: Source<I>,
-    E: Display,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Item = std::result::Result<Item, Failure>;
 
@@ -395,12 +401,12 @@ impl<'e> Sink<Event<'e>> for Folded {
             Body::Delta { block, text } => match self.running(*block) {
                 Some(Running::Text) => self.ready.push_back(Item::Text(text.to_string())),
                 Some(Running::Refusal) => {
-                    return self.fail(Error::new(ErrorKind::Refusal, 0, format!("Model refused: {text}")));
+                    return self.fail(Error::new(ErrorKind::Refusal, format!("Model refused: {text}")));
                 }
                 None => {}
             },
-            Body::Error { message, .. } => {
-                let error = Error::new(ErrorKind::Upstream, 0, message.as_ref());
+            Body::Error(reported) => {
+                let error = reported.clone().into();
                 self.message.put(event);
                 return self.fail(error);
             }

@@ -29,12 +29,12 @@ pub(super) fn embeddings(response: &Value) -> Result<Processed> {
     let mut vectors = Vec::new();
     for (number, item) in items(response).iter().enumerate() {
         let vector = item.get("embedding").and_then(vector).ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, 0, format!("item {number} of the response has no embedding"))
+            Error::new(ErrorKind::Invalid, format!("item {number} of the response has no embedding"))
         })?;
         vectors.push(vector);
     }
     match vectors.len() {
-        0 => Err(Error::new(ErrorKind::Invalid, 0, "Empty embedding response")),
+        0 => Err(Error::new(ErrorKind::Invalid, "Empty embedding response")),
         1 => Ok(Processed::Vector(vectors.remove(0))),
         _ => Ok(Processed::Vectors(vectors)),
     }
@@ -44,7 +44,7 @@ pub(super) fn embeddings(response: &Value) -> Result<Processed> {
 pub(super) fn images(response: &Value) -> Result<Processed> {
     let items = items(response);
     if items.is_empty() {
-        return Err(Error::new(ErrorKind::Invalid, 0, "Empty image response"));
+        return Err(Error::new(ErrorKind::Invalid, "Empty image response"));
     }
     let text = |item: &Value, key| item.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let mut images: Vec<String> =

@@ -64,7 +64,7 @@ impl Options {
     /// Teaches the built-in dialect of that name. A dialect whose calls a prompt cannot explain is
     /// refused, see [`Writer::new`].
     pub fn new(name: &str) -> Result<Self> {
-        let unknown = || Error::new(ErrorKind::Unknown, 0, format!("no dialect is called {name:?}"));
+        let unknown = || Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"));
         Self::of(Registry::builtin().find(name).ok_or_else(unknown)?)
     }
 

@@ -62,7 +62,7 @@ impl Writer {
     pub fn new(dialect: &Dialect) -> Result<Self> {
         let refused = || {
             let detail = format!("calls of the dialect {:?} cannot be written into a text", dialect.name);
-            Error::new(ErrorKind::Unknown, 0, detail)
+            Error::new(ErrorKind::Unknown, detail)
         };
         let (form, layout) = Layout::of(dialect).ok_or_else(refused)?;
         if dialect.channels.is_some() || matches!(form.body, Body::Matched(_)) {
@@ -107,7 +107,7 @@ impl Writer {
         texts.find(|text| self.reads_as(text, &calls)).ok_or_else(|| {
             let names: Vec<_> = calls.iter().map(|call| call.call.name.as_str()).collect();
             let detail = format!("the dialect {:?} cannot say this call of {}", self.name, names.join(", "));
-            Error::new(ErrorKind::Invalid, 0, detail)
+            Error::new(ErrorKind::Invalid, detail)
         })
     }
 

@@ -9,12 +9,14 @@ use super::{Input, Protocol, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "anthropic-messages",
     aliases: &["anthropic", "messages", "claude"],
     title: "Anthropic Messages",
     volatile: &[],
+    errors: ERRORS,
     recognise,
     decode,
 };
@@ -37,6 +39,20 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("model_context_window_exceeded", FinishReason::Length),
     ("tool_use", FinishReason::ToolCalls),
     ("refusal", FinishReason::ContentFilter),
+];
+
+const ERRORS: &[(&str, ErrorClass)] = &[
+    ("authentication_error", ErrorClass::Authentication),
+    ("permission_error", ErrorClass::Permission),
+    ("billing_error", ErrorClass::Permission),
+    ("rate_limit_error", ErrorClass::RateLimit),
+    ("overloaded_error", ErrorClass::Overloaded),
+    ("invalid_request_error", ErrorClass::InvalidRequest),
+    ("request_too_large", ErrorClass::ContextTooLong),
+    ("not_found_error", ErrorClass::NotFound),
+    ("api_error", ErrorClass::Server),
+    ("conflict_error", ErrorClass::Server),
+    ("timeout_error", ErrorClass::Transport),
 ];
 
 /// How much of a block is given at once.
@@ -94,7 +110,7 @@ fn whole(body: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
     if word == "error" && event.get("error").is_none() {
-        error(event, sink);
+        error(event, ERRORS, sink);
         return;
     }
     let place = event.get("index").and_then(Value::index).map(Place::at);
@@ -110,7 +126,7 @@ fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
             "delta" => delta(place, value, sink),
             "usage" => usage(value, sink),
             "error" => {
-                error(value, sink);
+                error(value, ERRORS, sink);
             }
             _ => foreign(0, None, "", key, value, sink),
         }

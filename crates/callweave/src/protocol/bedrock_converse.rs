@@ -6,16 +6,18 @@
 //! their own. What begins a block, what grows it and what a whole answer holds is written with the same
 //! words, so all three are read by the same code.
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
+use super::{Context, Input, Protocol, error, finish_reason, foreign, is_usual, report};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "bedrock-converse",
     aliases: &["converse", "bedrock"],
     title: "Amazon Bedrock Converse",
     volatile: VOLATILE,
+    errors: ERRORS,
     recognise,
     decode,
 };
@@ -42,6 +44,21 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("content_filtered", FinishReason::ContentFilter),
     ("malformed_model_output", FinishReason::Error),
     ("malformed_tool_use", FinishReason::Error),
+];
+
+/// As streams name them; the error types of whole answers begin with a capital.
+const ERRORS: &[(&str, ErrorClass)] = &[
+    ("accessDeniedException", ErrorClass::Permission),
+    ("throttlingException", ErrorClass::RateLimit),
+    ("serviceQuotaExceededException", ErrorClass::RateLimit),
+    ("serviceUnavailableException", ErrorClass::Overloaded),
+    ("modelNotReadyException", ErrorClass::Overloaded),
+    ("validationException", ErrorClass::InvalidRequest),
+    ("resourceNotFoundException", ErrorClass::NotFound),
+    ("internalServerException", ErrorClass::Server),
+    ("modelStreamErrorException", ErrorClass::Server),
+    ("modelErrorException", ErrorClass::Server),
+    ("modelTimeoutException", ErrorClass::Transport),
 ];
 
 fn recognise(input: &Input<'_>) -> bool {
@@ -75,10 +92,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     match input.event {
         Some(name) if EVENTS.contains(&name) => return event(name, body, sink),
-        Some(name) if is_exception(name, body) => {
-            error(body, sink);
-            return;
-        }
+        Some(name) if is_exception(name, body) => return exception(name, body, sink),
         _ => {}
     }
     if is_whole(body) {
@@ -89,16 +103,22 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             if EVENTS.contains(&name) {
                 event(name, value, sink);
             } else if is_exception(name, value) {
-                error(value, sink);
+                exception(name, value, sink);
             } else if !VOLATILE.contains(&name) {
                 foreign(0, None, "", name, value, sink);
             }
         }
     } else if input.event.is_none() && body.get("message").or(body.get("Message")).is_some() {
-        error(body, sink);
+        error(body, ERRORS, sink);
     } else {
         foreign(0, None, "", input.event.unwrap_or_default(), body, sink);
     }
+}
+
+/// An exception, whose class is its name.
+fn exception(name: &str, exception: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let context = Context { words: ERRORS, code: Some(Str::Plain(name)), ..Context::default() };
+    report(exception, context, sink);
 }
 
 fn put(place: Option<Place>, part: Part<'_>, sink: &mut FragmentSink<'_>) {

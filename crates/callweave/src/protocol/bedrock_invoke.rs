@@ -17,6 +17,8 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     aliases: &["invoke"],
     title: "Amazon Bedrock InvokeModel",
     volatile: VOLATILE,
+    // Its errors are Bedrock's or the vendor's.
+    errors: &[],
     recognise,
     decode,
 };

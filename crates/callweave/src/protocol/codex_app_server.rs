@@ -6,16 +6,18 @@
 //! (`item/tool/call`) beside their item; arguments never stream. Everything about the session, the account
 //! and the machine is passed on as it is.
 
-use super::{Input, Protocol, error, finish_reason, foreign};
+use super::{Context, Input, Protocol, finish_reason, foreign, report};
 use crate::event::{CallKind, Counters, FinishReason, NoticeCode};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "codex-appserver-v2",
     aliases: &["codex", "codex-app-server", "codex-appserver", "codex-app-server-v2"],
     title: "Codex app-server v2",
     volatile: VOLATILE,
+    errors: ERRORS,
     recognise,
     decode,
 };
@@ -36,6 +38,26 @@ const VOLATILE: &[&str] = &[
 ];
 
 const FINISH: &[(&str, FinishReason)] = &[("completed", FinishReason::Stop), ("failed", FinishReason::Error)];
+
+/// What went wrong in a turn, and the numbers of JSON-RPC for requests that failed.
+const ERRORS: &[(&str, ErrorClass)] = &[
+    ("unauthorized", ErrorClass::Authentication),
+    ("usageLimitExceeded", ErrorClass::Permission),
+    ("serverOverloaded", ErrorClass::Overloaded),
+    ("-32001", ErrorClass::Overloaded),
+    ("badRequest", ErrorClass::InvalidRequest),
+    ("cyberPolicy", ErrorClass::InvalidRequest),
+    ("-32600", ErrorClass::InvalidRequest),
+    ("-32602", ErrorClass::InvalidRequest),
+    ("-32700", ErrorClass::InvalidRequest),
+    ("contextWindowExceeded", ErrorClass::ContextTooLong),
+    ("-32601", ErrorClass::NotFound),
+    ("internalServerError", ErrorClass::Server),
+    ("-32603", ErrorClass::Server),
+    ("responseStreamDisconnected", ErrorClass::Transport),
+    ("responseStreamConnectionFailed", ErrorClass::Transport),
+    ("httpConnectionFailed", ErrorClass::Transport),
+];
 
 /// Where the parts of a reasoning item begin in its numbering; 0 is the item itself.
 const SUMMARY: u32 = 1;
@@ -74,7 +96,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 /// A reply: to the start of a thread or turn, to anything else, or the report that a request failed.
 fn decode_reply(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(failure) = body.get("error") {
-        error(failure, sink);
+        decode_failure(failure, sink);
     }
     let Some(result) = body.get("result") else { return };
     if let Some(model) = result.get("model").and_then(Value::filled) {
@@ -190,7 +212,7 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     if let Some(failure) = failure {
-        error(failure, sink);
+        decode_failure(failure, sink);
     }
     if let Some(word) = status.filter(|word| !word.is("inProgress")) {
         let reason = finish_reason(word, FINISH);
@@ -202,7 +224,7 @@ fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// An error that ends the turn, or one after which the agent tries again.
 fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
     if params.get("willRetry").and_then(Value::bool) != Some(true) {
-        error(params.get("error").unwrap_or(params), sink);
+        decode_failure(params.get("error").unwrap_or(params), sink);
         rest(params, &["error", "willRetry"], sink);
         return;
     }
@@ -213,6 +235,16 @@ fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
         text: message.map(Str::written),
     }));
     sink.put(Fragment::new(Part::Foreign { scope: "", key: "error", value: params.raw() }));
+}
+
+/// An error object. What kind it is stands in a word, or in the name of a member that holds what it got from HTTP.
+fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let info = failure.get("codexErrorInfo");
+    let named = info.and_then(|info| info.members().next());
+    let code = info.and_then(Value::filled).or(named.map(|(name, _)| Str::Plain(name)));
+    let status = named.and_then(|(_, got)| got.get("httpStatusCode")).and_then(Value::count);
+    let status = status.and_then(|status| u16::try_from(status).ok());
+    report(failure, Context { words: ERRORS, code, status, ..Context::default() }, sink);
 }
 
 /// The client is asked to run one of its tools; the call's item tells the same.

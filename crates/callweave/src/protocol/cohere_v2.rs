@@ -8,12 +8,14 @@ use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "cohere-v2",
     aliases: &["cohere", "cohere-chat"],
     title: "Cohere v2 chat",
     volatile: &[],
+    errors: ERRORS,
     recognise,
     decode,
 };
@@ -27,6 +29,10 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("ERROR_TOXIC", FinishReason::ContentFilter),
     ("ERROR", FinishReason::Error),
     ("TIMEOUT", FinishReason::Error),
+];
+
+const ERRORS: &[(&str, ErrorClass)] = &[
+    ("TOO_MANY_TOKENS", ErrorClass::ContextTooLong),
 ];
 
 const CONTENT_SPACE: u8 = 0;
@@ -136,7 +142,7 @@ fn decode_end(
         decode_usage(usage, sink);
     }
     if let Some(failure) = failure {
-        error(failure, sink);
+        error(failure, ERRORS, sink);
     }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);

@@ -11,12 +11,14 @@ use super::{Input, Protocol, choice_number, error, finish_reason, foreign, is_ki
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "gemini-generatecontent",
     aliases: &["gemini", "generatecontent", "generate-content", "google", "vertex", "google-vertex"],
     title: "Gemini generateContent (Google AI, Vertex)",
     volatile: &[],
+    errors: ERRORS,
     recognise,
     decode,
 };
@@ -40,6 +42,32 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("TOO_MANY_TOOL_CALLS", FinishReason::Error),
     ("MISSING_THOUGHT_SIGNATURE", FinishReason::Error),
     ("OTHER", FinishReason::Error),
+];
+
+/// The status words of Google's APIs, and the reasons that stand in their details.
+const ERRORS: &[(&str, ErrorClass)] = &[
+    ("UNAUTHENTICATED", ErrorClass::Authentication),
+    ("API_KEY_INVALID", ErrorClass::Authentication),
+    ("ACCESS_TOKEN_EXPIRED", ErrorClass::Authentication),
+    ("CREDENTIALS_MISSING", ErrorClass::Authentication),
+    ("PERMISSION_DENIED", ErrorClass::Permission),
+    ("BILLING_DISABLED", ErrorClass::Permission),
+    ("SERVICE_DISABLED", ErrorClass::Permission),
+    ("RESOURCE_EXHAUSTED", ErrorClass::RateLimit),
+    ("RATE_LIMIT_EXCEEDED", ErrorClass::RateLimit),
+    ("UNAVAILABLE", ErrorClass::Overloaded),
+    ("INVALID_ARGUMENT", ErrorClass::InvalidRequest),
+    ("FAILED_PRECONDITION", ErrorClass::InvalidRequest),
+    ("OUT_OF_RANGE", ErrorClass::InvalidRequest),
+    ("ALREADY_EXISTS", ErrorClass::InvalidRequest),
+    ("UNIMPLEMENTED", ErrorClass::InvalidRequest),
+    ("NOT_FOUND", ErrorClass::NotFound),
+    ("INTERNAL", ErrorClass::Server),
+    ("UNKNOWN", ErrorClass::Server),
+    ("ABORTED", ErrorClass::Server),
+    ("DATA_LOSS", ErrorClass::Server),
+    ("DEADLINE_EXCEEDED", ErrorClass::Transport),
+    ("CANCELLED", ErrorClass::Transport),
 ];
 
 /// The tool behind `executableCode`, by the name under which a request declares it.
@@ -123,7 +151,7 @@ fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
         decode_usage(usage, sink);
     }
     if let Some(failure) = failure {
-        error(failure, sink);
+        error(failure, ERRORS, sink);
     }
     if let Some(inner) = inner {
         decode_chunk(inner, sink);

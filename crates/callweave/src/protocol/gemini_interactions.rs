@@ -8,12 +8,14 @@ use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "gemini-interactions",
     aliases: &["interactions", "google-interactions"],
     title: "Gemini Interactions",
     volatile: VOLATILE,
+    errors: ERRORS,
     recognise,
     decode,
 };
@@ -30,6 +32,8 @@ const STATUS: &[(&str, FinishReason)] = &[
     ("failed", FinishReason::Error),
     ("cancelled", FinishReason::Other),
 ];
+
+const ERRORS: &[(&str, ErrorClass)] = &[("internal_error", ErrorClass::Server)];
 
 /// The statuses of an interaction that goes on.
 const GOING_ON: [&str; 3] = ["in_progress", "queued", ""];
@@ -102,7 +106,7 @@ fn decode_envelope(frame: Value<'_>, sink: &mut FragmentSink<'_>) {
                 }
             }
             "error" => {
-                error(value, sink);
+                error(value, ERRORS, sink);
             }
             key if VOLATILE.contains(&key) => {}
             _ => foreign(0, None, "", key, value, sink),
@@ -149,7 +153,7 @@ fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut Fragm
         decode_usage(usage, sink);
     }
     if let Some(failure) = failure {
-        error(failure, sink);
+        error(failure, ERRORS, sink);
     }
     if let Some(status) = status {
         decode_status(status, sink);

@@ -10,17 +10,23 @@
 use crate::event::FinishReason;
 use crate::fragment::{Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 mod anthropic_messages;
 mod bedrock_converse;
 mod bedrock_invoke;
 mod codex_app_server;
 mod cohere_v2;
+mod error;
 mod gemini_generate_content;
 mod gemini_interactions;
 mod ollama;
 mod openai_chat;
 mod openai_responses;
+
+use error::Words;
+pub use error::read_error;
+pub(crate) use error::{Context, report, report_text};
 
 /// Every protocol, in the order in which detection asks them.
 pub static TABLE: &[&Protocol] = &[
@@ -46,6 +52,8 @@ pub struct Protocol {
     pub title: &'static str,
     /// Members that say nothing about the answer (padding, sequence numbers) and are left out.
     pub volatile: &'static [&'static str],
+    /// Its own words for the classes of errors; of several words for a class the canonical one is first.
+    pub errors: &'static [(&'static str, ErrorClass)],
     /// Whether this frame or body is of this protocol. May look at the shape and at the words that name
     /// events, not at content.
     pub(crate) recognise: fn(&Input<'_>) -> bool,
@@ -131,45 +139,10 @@ fn is_usual(value: Value<'_>, words: &[&str]) -> bool {
     value.str().is_some_and(|own| own.is_empty() || words.iter().any(|word| own.is(word)))
 }
 
-/// Reports an upstream error told by `error` (an object, a text, or a list of one). Null, `""`, `false`
-/// and `{}` are no error.
-pub(crate) fn error<'a>(error: Value<'a>, sink: &mut FragmentSink<'_>) -> bool {
-    let message = match error.kind() {
-        Kind::Null | Kind::Bool | Kind::Number => return false,
-        Kind::String => match error.filled() {
-            Some(text) => text,
-            None => return false,
-        },
-        Kind::Object | Kind::Array
-            if error.members().next().is_none() && error.elements().next().is_none() =>
-        {
-            return false;
-        }
-        Kind::Object | Kind::Array => {
-            error_message(error).unwrap_or(Str::Plain("the upstream reports an error"))
-        }
-    };
-    sink.put(Fragment::new(Part::Error { message, raw: error.raw() }));
-    true
-}
-
-/// The words of an error object, wherever the provider put them.
-pub(crate) fn error_message(error: Value<'_>) -> Option<Str<'_>> {
-    const WORDS: [&str; 6] = ["message", "error", "detail", "error_message", "reason", "type"];
-    let mut at = error;
-    for _ in 0..4 {
-        if let Some(first) = at.elements().next() {
-            at = first;
-            continue;
-        }
-        let found = WORDS.iter().find_map(|word| at.get(word).filter(|value| !value.is_null()));
-        match found {
-            Some(value) if value.kind() == Kind::String => return value.filled(),
-            Some(value) => at = value,
-            None => return None,
-        }
-    }
-    None
+/// Reports an error of the upstream's, in a protocol that knows these words for errors. Null, `""`, `false` and
+/// `{}` are no error.
+fn error(error: Value<'_>, words: &'static Words, sink: &mut FragmentSink<'_>) -> bool {
+    report(error, Context { words, ..Context::default() }, sink)
 }
 
 /// Looks a provider's word up in a table of `(word, reason)`; an unknown word is [`FinishReason::Other`].

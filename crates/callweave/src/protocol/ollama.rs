@@ -3,7 +3,7 @@
 //! Calls come whole. Their `function.index` is not used: old builds leave it out or number every call 0,
 //! and a call that is never continued needs no number.
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
+use super::{Context, Input, Protocol, finish_reason, foreign, is_usual, report};
 use crate::event::{CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Value};
@@ -13,6 +13,8 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     aliases: &["ollama-chat", "ollama-generate", "ollama-native"],
     title: "Ollama /api/chat and /api/generate",
     volatile: VOLATILE,
+    // Its errors are sentences.
+    errors: &[],
     recognise,
     decode,
 };
@@ -66,7 +68,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
     decode_usage(body, sink);
     if let Some(failure) = failure {
-        error(failure, sink);
+        report(failure, Context { beside: Some(body), ..Context::default() }, sink);
     }
     if is_done {
         let mapped = reason.map_or(FinishReason::Stop, |word| finish_reason(word, FINISH));

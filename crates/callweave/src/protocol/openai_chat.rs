@@ -1,15 +1,17 @@
 //! OpenAI Chat Completions and the many servers that speak it with an accent: chunk and whole body.
 
-use super::{Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual};
+use super::{Context, Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual, report};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "openai-chat",
     aliases: &["chat", "chat-completions", "openai", "mistral-chat", "mistral", "azure-openai", "openrouter"],
     title: "OpenAI Chat Completions and compatible servers",
     volatile: VOLATILE,
+    errors: ERRORS,
     recognise,
     decode,
 };
@@ -33,6 +35,35 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("content_filter", FinishReason::ContentFilter),
     ("safety", FinishReason::ContentFilter),
     ("error", FinishReason::Error),
+];
+
+/// Types and codes, the type first; some are the words of one server only.
+const ERRORS: &[(&str, ErrorClass)] = &[
+    ("authentication_error", ErrorClass::Authentication),
+    ("invalid_api_key", ErrorClass::Authentication),
+    ("permission_error", ErrorClass::Permission),
+    ("insufficient_quota", ErrorClass::Permission),
+    ("rate_limit_error", ErrorClass::RateLimit),
+    ("rate_limit_exceeded", ErrorClass::RateLimit),
+    ("rate_limited", ErrorClass::RateLimit),
+    ("service_unavailable_error", ErrorClass::Overloaded),
+    ("server_is_overloaded", ErrorClass::Overloaded),
+    ("slow_down", ErrorClass::Overloaded),
+    ("unavailable_error", ErrorClass::Overloaded),
+    ("invalid_request_error", ErrorClass::InvalidRequest),
+    ("invalid_request_invalid_args", ErrorClass::InvalidRequest),
+    ("tool_use_failed", ErrorClass::InvalidRequest),
+    ("content_filter", ErrorClass::InvalidRequest),
+    ("context_length_exceeded", ErrorClass::ContextTooLong),
+    ("string_above_max_length", ErrorClass::ContextTooLong),
+    ("exceed_context_size_error", ErrorClass::ContextTooLong),
+    ("too_many_prompt_tokens", ErrorClass::ContextTooLong),
+    ("not_found_error", ErrorClass::NotFound),
+    ("model_not_found", ErrorClass::NotFound),
+    ("DeploymentNotFound", ErrorClass::NotFound),
+    ("server_error", ErrorClass::Server),
+    ("api_error", ErrorClass::Server),
+    ("timeout", ErrorClass::Transport),
 ];
 
 /// The legacy `function_call` has neither index nor id; it is one call in a numbering of its own.
@@ -109,12 +140,14 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         decode_usage(usage, sink);
     }
     if let Some(failure) = failure {
-        error(failure, sink);
+        // Some put the code, the type or the status beside the words.
+        let context = Context { words: ERRORS, beside: Some(body), ..Context::default() };
+        report(failure, context, sink);
     }
     match words {
         // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
         Some(_) if failure.is_none() && choices.is_none() => {
-            error(body, sink);
+            error(body, ERRORS, sink);
         }
         Some((key, value)) => foreign(0, None, "", key, value, sink),
         None => {}
@@ -171,7 +204,7 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
         sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(number));
     }
     if let Some(failure) = failure {
-        error(failure, sink);
+        error(failure, ERRORS, sink);
     }
 }
 

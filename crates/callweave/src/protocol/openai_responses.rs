@@ -15,12 +15,14 @@ use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
+use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "openai-responses",
     aliases: &["responses", "openai-response", "open-responses", "azure-responses", "chatgpt-responses"],
     title: "OpenAI Responses and compatible servers",
     volatile: VOLATILE,
+    errors: ERRORS,
     recognise,
     decode,
 };
@@ -44,6 +46,23 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("max_tokens", FinishReason::Length),
     ("content_filter", FinishReason::ContentFilter),
     ("failed", FinishReason::Error),
+];
+
+const ERRORS: &[(&str, ErrorClass)] = &[
+    ("invalid_api_key", ErrorClass::Authentication),
+    ("insufficient_quota", ErrorClass::Permission),
+    ("usage_limit_reached", ErrorClass::Permission),
+    ("usage_not_included", ErrorClass::Permission),
+    ("rate_limit_exceeded", ErrorClass::RateLimit),
+    ("server_is_overloaded", ErrorClass::Overloaded),
+    ("slow_down", ErrorClass::Overloaded),
+    ("invalid_request_error", ErrorClass::InvalidRequest),
+    ("invalid_prompt", ErrorClass::InvalidRequest),
+    ("context_length_exceeded", ErrorClass::ContextTooLong),
+    ("model_not_found", ErrorClass::NotFound),
+    ("server_error", ErrorClass::Server),
+    ("timeout", ErrorClass::Transport),
+    ("vector_store_timeout", ErrorClass::Transport),
 ];
 
 /// Where the parts of an item begin in its numbering; 0 is the item itself.
@@ -115,10 +134,10 @@ fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let Some(nested) =
         body.get("error").filter(|nested| matches!(nested.kind(), Kind::Object | Kind::String))
     else {
-        error(body, sink);
+        error(body, ERRORS, sink);
         return;
     };
-    error(nested, sink);
+    error(nested, ERRORS, sink);
     for (key, value) in body.members() {
         if !matches!(key, "error" | "type") && !VOLATILE.contains(&key) {
             foreign(0, None, "", key, value, sink);
@@ -366,7 +385,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         decode_usage(usage, sink);
     }
     if let Some(failure) = failure {
-        error(failure, sink);
+        error(failure, ERRORS, sink);
     }
     if telling == Telling::Begin {
         return;

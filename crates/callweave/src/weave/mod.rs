@@ -164,7 +164,7 @@ impl Weave {
             Part::Start { .. }
             | Part::Usage { .. }
             | Part::Done
-            | Part::Error { .. }
+            | Part::Error(_)
             | Part::Notice { .. } => 0,
             Part::Foreign { .. } | Part::Annotation(_) if place.is_none() => 0,
             _ => self.choice(number),
@@ -233,12 +233,11 @@ impl Weave {
                 }
             }
             Part::Done => self.is_done = true,
-            Part::Error { message, raw } => {
+            Part::Error(error) => {
                 self.has_failed = true;
-                let message = message.to_cow();
                 let spot = Spot { choice: 0, place: None, block: None, scope: "error", key: "" };
-                if self.seen.is_news(spot, &message) {
-                    self.context.emit(Body::Error { message, raw: Json::trusted(raw) }, sink);
+                if self.seen.is_news(spot, &error.message) {
+                    self.context.emit(Body::Error(error.clone()), sink);
                 }
             }
             Part::Foreign { scope, key, value } => {

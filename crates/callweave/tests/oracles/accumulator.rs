@@ -4,6 +4,7 @@
 //! The input is a program of four bytes a step: what, where, and two words of small vocabularies.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use callweave::accumulator::Accumulator;
 use callweave::event::{
@@ -13,6 +14,7 @@ use callweave::fragment::{Arguments, Channel, Fragment, Part, Place};
 use callweave::grammar::Validator;
 use callweave::json::Str;
 use callweave::message::Content;
+use callweave::upstream::{ErrorClass, UpstreamError};
 use callweave::weave::Weave;
 
 const TEXTS: [Str<'static>; 16] = [
@@ -45,6 +47,8 @@ const NAMES: [Option<Str<'static>>; 8] = [
     Some(Str::Escaped(r"\u0061")),
     Some(Str::Plain("c")),
 ];
+static ERRORS: LazyLock<[UpstreamError<'static>; 2]> =
+    LazyLock::new(|| ["", "busy"].map(|message| UpstreamError::new(ErrorClass::Overloaded, message)));
 const PATHS: [&str; 4] = ["$.a", "$.a.b", "$.c[1]", "$["];
 const FINISHES: [FinishReason; 6] = [
     FinishReason::Stop,
@@ -121,7 +125,7 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
         19 => Part::Usage { counters: Counters::default(), raw: pick(&JSONS, first) },
         20 => Part::Finish { reason: pick(&FINISHES, first), raw: pick(&NAMES, second) },
         21 => Part::Done,
-        22 if first < 32 => Part::Error { message: pick(&TEXTS, first), raw: pick(&JSONS, second) },
+        22 if first < 32 => Part::Error(pick(&[&ERRORS[0], &ERRORS[1]], first)),
         22 | 23 => Part::Foreign { scope: "a.", key: "b", value: pick(&JSONS, second) },
         24 => Part::Notice { code: NoticeCode::Other, detail: "an oddity", text: None },
         _ => Part::Call {

@@ -49,7 +49,7 @@ impl Lazy {
         let make = || jsonschema::validator_for(&standard(&self.schema)).map_err(|error| error.to_string());
         let validator = self.validator.get_or_init(make).as_ref();
         validator
-            .map_err(|error| Error::new(ErrorKind::Invalid, 0, format!("the schema is not valid: {error}")))
+            .map_err(|error| Error::new(ErrorKind::Invalid, format!("the schema is not valid: {error}")))
     }
 }
 
@@ -132,7 +132,7 @@ impl Schema {
                 Some(problem) => {
                     let detail =
                         format!("arguments do not fit the schema: {}: {}", problem.path, problem.detail);
-                    Err(Error::new(ErrorKind::Invalid, 0, detail))
+                    Err(Error::new(ErrorKind::Invalid, detail))
                 }
             },
         }

@@ -1,0 +1,344 @@
+//! The reader of errors: whatever an upstream says when it fails → an [`UpstreamError`].
+//!
+//! An error is an object, a text, a list of either, or one of these inside another, with the words in one of
+//! many members; outside of JSON it is a page or a plain line. All of that is read here, for every protocol and
+//! for bodies that belong to none. What a protocol knows beyond that (its own words for a class, a number that
+//! stands elsewhere) it tells in a [`Context`].
+//!
+//! The class is told by the closest evidence there is, in this order: the protocol's own words, then words that
+//! many use; the HTTP status; at last the message. Findings that [says hardly
+//! anything](ErrorClass::is_vague) yields to any that says more.
+
+mod page;
+mod words;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::event::Json;
+use crate::fragment::{Fragment, FragmentSink, Part};
+use crate::json::{Kind, Str, Tape, Value};
+use crate::upstream::{ErrorClass, UpstreamError};
+
+/// A protocol's own words for the classes of errors; of several words for a class the canonical one is first.
+pub(super) type Words = [(&'static str, ErrorClass)];
+
+/// What is known of an error besides the value that tells it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Context<'a> {
+    /// The protocol's own words.
+    pub(crate) words: &'static Words,
+    /// The object in which the error stands, where its other members may speak of the error.
+    pub(crate) beside: Option<Value<'a>>,
+    /// The name by which the framing or the envelope calls the error.
+    pub(crate) code: Option<Str<'a>>,
+    /// The HTTP status.
+    pub(crate) status: Option<u16>,
+    /// How long to wait.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// Reads the body of a failed request: for gateways and clients that have the whole of it.
+///
+/// The status and the headers are used where they are given: `retry-after` (seconds; a date says nothing without a
+/// clock), `retry-after-ms`, and `x-amzn-errortype`. Whatever the body is, its words are the message, and all of
+/// it is kept.
+///
+/// ```
+/// use callweave::protocol::read_error;
+/// use callweave::upstream::ErrorClass;
+///
+/// let body = br#"{"message": "Too many tokens, please wait before trying again."}"#;
+/// let error = read_error(Some(429), [("Retry-After", "3"), ("x-amzn-errortype", "ThrottlingException")], body);
+/// assert_eq!((error.class, error.status), (ErrorClass::RateLimit, Some(429)));
+/// assert_eq!(error.retry_after.map(|wait| wait.as_secs()), Some(3));
+/// assert_eq!(error.message, "Too many tokens, please wait before trying again.");
+///
+/// let page = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>";
+/// assert_eq!(read_error(None, [("server", "nginx")], page).message, "502 Bad Gateway");
+/// ```
+pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
+    status: Option<u16>,
+    headers: impl IntoIterator<Item = (N, V)>,
+    body: &[u8],
+) -> UpstreamError<'static> {
+    let (mut wait, mut code) = (None, None);
+    for (name, value) in headers {
+        let value = String::from_utf8_lossy(value.as_ref());
+        let value = value.trim();
+        match name.as_ref().to_ascii_lowercase().as_str() {
+            "retry-after" => wait = wait.or_else(|| value.parse().ok().and_then(seconds)),
+            "retry-after-ms" | "x-ms-retry-after-ms" => {
+                wait = value.parse().ok().map(|count: f64| count / 1000.0).and_then(seconds).or(wait);
+            }
+            "x-amzn-errortype" => code = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    let status = status.filter(|status| *status >= 400);
+    let context =
+        Context { status, retry_after: wait, code: code.as_deref().map(Str::Plain), ..Context::default() };
+    read_text(&String::from_utf8_lossy(body), context)
+}
+
+/// Reports the upstream's error told by `value` (an object, a text, or a list). Null, `""`, `false` and `{}`
+/// are no error.
+pub(crate) fn report(value: Value<'_>, context: Context<'_>, sink: &mut FragmentSink<'_>) -> bool {
+    let is_empty = match value.kind() {
+        Kind::Null | Kind::Bool | Kind::Number => true,
+        Kind::String => value.filled().is_none(),
+        Kind::Object => value.members().next().is_none(),
+        Kind::Array => value.elements().next().is_none(),
+    };
+    if !is_empty {
+        sink.put(Fragment::new(Part::Error(&read(value, context))));
+    }
+    !is_empty
+}
+
+/// Reports the upstream's error told by a text, which may be JSON, a page or plain words.
+pub(crate) fn report_text(text: &str, context: Context<'_>, sink: &mut FragmentSink<'_>) {
+    sink.put(Fragment::new(Part::Error(&read_text(text, context))));
+}
+
+fn read_text(text: &str, context: Context<'_>) -> UpstreamError<'static> {
+    if let Ok(value) = Tape::new().parse(text) {
+        return match value.with_plain_keys() {
+            Some(plain) => read_text(&plain, context),
+            None => read(value, context).into_owned(),
+        };
+    }
+    let mut found = Findings::of(context);
+    let page = page::read(text);
+    found.status = found.status.or(page.status);
+    found.codes.extend(context.code.map(Str::to_cow));
+    let code = found.codes.first().cloned();
+    let class = found.class(context.words, &page.message, &page.name);
+    let retry_after = found.retry_after.or_else(|| words::wait(&page.message));
+    let message = match page.message {
+        message if message.is_empty() => unsaid(found.status, code.as_deref()),
+        message => message,
+    };
+    UpstreamError {
+        status: found.status,
+        code,
+        retry_after,
+        raw: Json::from_text(text),
+        ..UpstreamError::new(class, message)
+    }
+    .into_owned()
+}
+
+fn unsaid(status: Option<u16>, code: Option<&str>) -> Cow<'static, str> {
+    match (status, code) {
+        (_, Some(code)) => Cow::Owned(code.to_owned()),
+        (Some(status), None) => Cow::Owned(format!("the upstream answered with status {status} and no words")),
+        (None, None) => Cow::Borrowed("the upstream reports an error"),
+    }
+}
+
+/// Reads an error from JSON.
+fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
+    let mut found = Findings::of(context);
+    let mut message = None;
+    found.codes.extend(context.code.map(Str::to_cow));
+    let levels = levels(value);
+    for (at, level) in levels.iter().enumerate().rev() {
+        found.add(*level);
+        // The words of a list's first element are among the list's.
+        let is_first = at > 0 && levels[at - 1].kind() == Kind::Array;
+        message = message.or_else(|| words_of(*level).filter(|_| !is_first));
+    }
+    if let Some(beside) = context.beside {
+        found.add(beside);
+    }
+    // What is said in the message is no name for it.
+    let code = found.codes.iter().find(|code| message.as_ref() != Some(code)).cloned();
+    let message = match message {
+        Some(message) => message,
+        None if code.is_some() => unsaid(found.status, code.as_deref()),
+        // Nobody knows where the words are, so all of it is the words.
+        None => Cow::Borrowed(value.raw()),
+    };
+    let class = found.class(context.words, &message, &message);
+    let retry_after = found.retry_after.or_else(|| words::wait(&message));
+    let raw = Json::trusted(value.raw());
+    UpstreamError { class, status: found.status, code, retry_after, message, raw }
+}
+
+/// The error and what is nested in it, outermost first: `{"error": {…}}`, `{"message": {"detail": […]}}`.
+fn levels(value: Value<'_>) -> Vec<Value<'_>> {
+    const INSIDE: [&str; 6] = ["error", "errors", "detail", "message", "Error", "fault"];
+    /// Nobody wraps an error more often than this.
+    const DEPTH: usize = 6;
+    let mut levels = vec![value];
+    while levels.len() < DEPTH {
+        let last = levels[levels.len() - 1];
+        let is_nest = |value: &Value<'_>| {
+            value.members().next().is_some() || value.elements().next().is_some()
+        };
+        let first = last.elements().next();
+        let inner = first.or_else(|| INSIDE.iter().find_map(|key| last.get(key).filter(is_nest)));
+        match inner.filter(is_nest) {
+            Some(inner) => levels.push(inner),
+            None => break,
+        }
+    }
+    levels
+}
+
+/// The words of one level, wherever the provider put them.
+fn words_of(value: Value<'_>) -> Option<Cow<'_, str>> {
+    const WORDS: [&str; 14] = [
+        "message",
+        "Message",
+        "msg",
+        "error_description",
+        "error_message",
+        "errorMessage",
+        "error_msg",
+        "status_msg",
+        "faultstring",
+        "detail",
+        "description",
+        "error",
+        "title",
+        "reason",
+    ];
+    match value.kind() {
+        Kind::String => value.filled().map(Str::to_cow),
+        Kind::Array => {
+            let said: Vec<_> = value.elements().filter_map(words_of_one).collect();
+            match said.len() {
+                0 => None,
+                1 => said.into_iter().next(),
+                _ => Some(Cow::Owned(said.join("; "))),
+            }
+        }
+        Kind::Object => {
+            let filled = |key: &str| value.get(key).and_then(Value::filled).map(Str::to_cow);
+            let said = WORDS.iter().find_map(|key| filled(key))?;
+            // A problem's title names its kind, its detail says what happened.
+            match filled("title").filter(|title| *title != said && value.get("detail").is_some()) {
+                Some(title) => Some(Cow::Owned(format!("{title}: {said}"))),
+                None => Some(said),
+            }
+        }
+        Kind::Null | Kind::Bool | Kind::Number => None,
+    }
+}
+
+/// The words of one of several errors, after the place of which it speaks.
+fn words_of_one(error: Value<'_>) -> Option<Cow<'_, str>> {
+    if error.kind() == Kind::Array {
+        return None;
+    }
+    let said = words_of(error)?;
+    let place: Vec<_> = error
+        .get("loc")
+        .iter()
+        .flat_map(|place| place.elements())
+        .map(|step| step.str().map_or(Cow::Borrowed(step.raw()), Str::to_cow))
+        .collect();
+    if place.is_empty() { Some(said) } else { Some(Cow::Owned(format!("{}: {said}", place.join(".")))) }
+}
+
+/// What speaks for a class.
+#[derive(Default)]
+struct Findings<'a> {
+    /// The words for it, the closest first.
+    codes: Vec<Cow<'a, str>>,
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    /// Texts besides the message.
+    texts: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Findings<'a> {
+    fn of(context: Context<'a>) -> Self {
+        Self { status: context.status, retry_after: context.retry_after, ..Self::default() }
+    }
+
+    /// Takes what the members of one level say.
+    fn add(&mut self, level: Value<'a>) {
+        const CODES: [&str; 13] = [
+            "code", "Code", "error_code", "errorCode", "__type", "type", "error_type", "errorType", "status",
+            "reason", "error", "status_code", "title",
+        ];
+        const STATUSES: [&str; 7] = [
+            "status", "status_code", "statusCode", "http_code", "http_status", "httpStatusCode",
+            "raw_status_code",
+        ];
+        for key in STATUSES {
+            self.status = self.status.or_else(|| level.get(key).and_then(status));
+        }
+        for code in CODES.iter().filter_map(|key| level.get(key)) {
+            self.code(code);
+        }
+        for detail in level.get("details").iter().flat_map(|details| details.elements()) {
+            if let Some(reason) = detail.get("reason") {
+                self.code(reason);
+            }
+            let wait = detail.get("retryDelay").and_then(Value::str);
+            self.retry_after = self.retry_after.or_else(|| words::duration(&wait?.to_cow()));
+        }
+        let number = |key: &str| level.get(key).and_then(|value| value.raw().parse().ok()).and_then(seconds);
+        const WAITS: [&str; 4] = ["retry_after", "retryAfter", "retry_after_seconds", "estimated_time"];
+        self.retry_after = self.retry_after.or_else(|| WAITS.iter().find_map(|key| number(key)));
+        // A router keeps the body of whom it asked as a text.
+        let inner = level.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(Value::filled);
+        self.texts.extend(inner.map(Str::to_cow));
+    }
+
+    fn code(&mut self, value: Value<'a>) {
+        if let Some(status) = status(value) {
+            self.status = self.status.or(Some(status));
+            return;
+        }
+        let code = match value.kind() {
+            Kind::Number if value.raw() != "0" => Cow::Borrowed(value.raw()),
+            Kind::String => value.str().map(Str::to_cow).unwrap_or_default(),
+            _ => return,
+        };
+        // These only say that it is an error.
+        if !matches!(&*code, "" | "error" | "about:blank") {
+            self.codes.push(code);
+        }
+    }
+
+    /// The class that the closest evidence tells. A short message may be nothing but a `name` of the trouble.
+    fn class(&self, own: &Words, message: &str, name: &str) -> ErrorClass {
+        let codes = self.codes.iter().map(AsRef::as_ref).chain([name]);
+        let texts = std::iter::once(message).chain(self.texts.iter().map(AsRef::as_ref));
+        let by_code = codes.filter_map(|code| words::by_code(own, code));
+        let by_status = self.status.and_then(words::by_status);
+        let by_text = texts.filter_map(words::by_text);
+        let mut vague = ErrorClass::Other;
+        for class in by_code.chain(by_status).chain(by_text) {
+            if !class.is_vague() {
+                return class;
+            }
+            if vague == ErrorClass::Other {
+                vague = class;
+            }
+        }
+        vague
+    }
+}
+
+/// The HTTP status of a failure, if the value is one; some write it as a text.
+fn status(value: Value<'_>) -> Option<u16> {
+    let number = match value.kind() {
+        Kind::Number => value.raw().parse().ok(),
+        Kind::String => value.str().and_then(|text| text.written().parse().ok()),
+        _ => None,
+    };
+    number.filter(|status| words::is_status(*status))
+}
+
+fn seconds(count: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(count).ok()
+}
+
+#[cfg(test)]
+mod tests;

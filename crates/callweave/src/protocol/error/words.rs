@@ -1,0 +1,192 @@
+//! What codes, statuses and messages amount to, whoever wrote them.
+
+use std::time::Duration;
+
+use super::Words;
+use crate::protocol::TABLE;
+use crate::upstream::ErrorClass;
+
+/// Codes as many providers and servers write them, [folded](fold).
+const CODES: &[(ErrorClass, &str)] = &[
+    (ErrorClass::Authentication, "invalidauthentication invalidtoken expiredtoken tokenexpired unrecognizedclient"),
+    (
+        ErrorClass::Permission,
+        "forbidden notauthorized quotaexceeded insufficientbalance insufficientcredits paymentrequired \
+         billinghardlimitreached accountdeactivated unsupportedcountryregionterritory",
+    ),
+    (ErrorClass::RateLimit, "ratelimitreached toomanyrequests throttled requestlimitexceeded"),
+    (ErrorClass::Overloaded, "engineoverloaded serverbusy serviceisunavailable modelloading"),
+    (
+        ErrorClass::InvalidRequest,
+        "invalidparameter invalidvalue invalidinput unprocessableentity contentpolicyviolation methodnotallowed \
+         unsupportedmediatype",
+    ),
+    (
+        ErrorClass::ContextTooLong,
+        "prompttoolong requestentitytoolarge payloadtoolarge contenttoolarge contextlength",
+    ),
+    (ErrorClass::NotFound, "modelnotavailable gone"),
+    (ErrorClass::Server, "internalfailure badgateway"),
+    (ErrorClass::Transport, "requesttimeout gatewaytimeout apitimeout connection apiconnection clientclosedrequest"),
+];
+
+/// What messages say, in lower case; the first that is found counts. Only asked where nothing else tells.
+const TEXTS: &[(ErrorClass, &[&str])] = &[
+    (
+        ErrorClass::ContextTooLong,
+        &[
+            "maximum context length", "context length exceeded", "context window", "context size",
+            "context limit", "prompt is too long", "input is too long", "messages is too long", "too many tokens",
+            "input token count", "reduce the length of the",
+        ],
+    ),
+    (ErrorClass::RateLimit, &["rate limit", "rate-limit", "too many requests", "requests per minute"]),
+    (
+        ErrorClass::Permission,
+        &[
+            "credit balance", "insufficient balance", "insufficient credits", "exceeded your current quota",
+            "access denied", "permission denied", "not authorized to", "not have access",
+        ],
+    ),
+    (
+        ErrorClass::Authentication,
+        &[
+            "invalid api key", "incorrect api key", "api key not valid", "provide an api key", "unauthorized",
+            "authentication token", "security token", "authentication fail",
+        ],
+    ),
+    (
+        ErrorClass::Overloaded,
+        &["overloaded", "currently loading", "server is busy", "at capacity", "temporarily unavailable"],
+    ),
+    (
+        ErrorClass::NotFound,
+        &["model not found", "not a valid model", "no such model", "try pulling it", "model does not exist"],
+    ),
+    (
+        ErrorClass::Transport,
+        &[
+            "timed out", "connection reset", "connection refused", "connection closed", "stream disconnected",
+            "upstream connect error", "socket hang up", "connection error",
+        ],
+    ),
+];
+
+/// What a code amounts to: in the words of its own protocol, of the others (servers pass on what those they ask
+/// have said), or of many.
+pub(super) fn by_code(own: &Words, code: &str) -> Option<ErrorClass> {
+    let folded = fold(code);
+    let all = TABLE.iter().flat_map(|protocol| protocol.errors);
+    if let Some((_, class)) = own.iter().chain(all).find(|(word, _)| fold(word) == folded) {
+        return Some(*class);
+    }
+    CODES.iter().find(|(_, words)| words.split(' ').any(|word| word == folded)).map(|(class, _)| *class)
+}
+
+/// A code without what differs from house to house: `com.amazon#ThrottlingException:http://…`, `RateLimitError`,
+/// `rate_limit_error` and `Rate limit` differ by no more than that.
+fn fold(code: &str) -> String {
+    let name = code.split(':').next().unwrap_or_default();
+    let name = name.rsplit(['#', '/']).next().unwrap_or_default();
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    let folded: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+    let bare = folded.strip_suffix("exception").or(folded.strip_suffix("error")).map(str::to_owned);
+    bare.unwrap_or(folded)
+}
+
+/// Whether the number is the HTTP status of a failure, and not just any number of that size.
+pub(super) fn is_status(number: u16) -> bool {
+    matches!(number, 400..=431 | 451 | 498 | 499 | 500..=511 | 520..=530 | 598 | 599)
+}
+
+/// What an HTTP status amounts to.
+pub(super) fn by_status(status: u16) -> Option<ErrorClass> {
+    Some(match status {
+        401 | 407 | 498 => ErrorClass::Authentication,
+        402 | 403 | 451 => ErrorClass::Permission,
+        404 | 410 => ErrorClass::NotFound,
+        // The last are a proxy's that did not reach the server behind it.
+        408 | 499 | 504 | 520..=527 | 598 | 599 => ErrorClass::Transport,
+        // A lock, a model or a service that the provider itself waited for; clients try again.
+        409 | 424 | 425 => ErrorClass::Server,
+        413 => ErrorClass::ContextTooLong,
+        429 => ErrorClass::RateLimit,
+        503 | 529 => ErrorClass::Overloaded,
+        400..=499 => ErrorClass::InvalidRequest,
+        500..=599 => ErrorClass::Server,
+        _ => return None,
+    })
+}
+
+/// What a message amounts to, if it is plain enough.
+pub(super) fn by_text(message: &str) -> Option<ErrorClass> {
+    let message = message.to_ascii_lowercase();
+    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    TEXTS.iter().find(|(_, texts)| says(texts)).map(|(class, _)| *class)
+}
+
+/// How long a message says to wait: `Please try again in 6m0s`, `retry after 9 seconds`.
+pub(super) fn wait(message: &str) -> Option<Duration> {
+    let message = message.to_ascii_lowercase();
+    let after = |mark: &str| message.split_once(mark).and_then(|(_, rest)| duration(rest));
+    ["again in ", "retry in ", "retry after "].into_iter().find_map(after)
+}
+
+/// The time at the beginning of a text: `17s`, `6m0s`, `1.5 seconds`, `250ms`.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    let mut total = None;
+    let mut rest = text;
+    loop {
+        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        let Ok(number) = number.parse::<f64>() else { break };
+        let after = after.strip_prefix(' ').unwrap_or(after);
+        let end = after.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let unit = match unit {
+            "ms" | "milliseconds" => 0.001,
+            "s" | "sec" | "second" | "seconds" => 1.0,
+            "m" | "min" | "minute" | "minutes" => 60.0,
+            "h" | "hour" | "hours" => 3600.0,
+            _ => break,
+        };
+        total = Some(total.unwrap_or(0.0) + number * unit);
+        rest = after;
+    }
+    total.and_then(super::seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words mean the same wherever they are used, so it does not matter who is asked first; and the words of a
+    /// protocol stand in its own file only.
+    #[test]
+    fn a_word_has_one_class_and_one_place() {
+        let mut known = std::collections::BTreeMap::new();
+        for (word, class) in TABLE.iter().flat_map(|protocol| protocol.errors) {
+            assert_eq!(*known.entry(fold(word)).or_insert(*class), *class, "{word}");
+        }
+        for word in CODES.iter().flat_map(|(_, words)| words.split(' ')) {
+            assert_eq!(fold(word), word);
+            assert!(!known.contains_key(word), "{word} stands in a protocol's table already");
+        }
+    }
+
+    #[test]
+    fn times_are_read_as_they_are_written() {
+        for (text, millis) in [
+            ("Please try again in 6m0s.", Some(360_000)),
+            ("Please try again in 7.66s. Visit", Some(7660)),
+            ("Please retry after 9 seconds.", Some(9000)),
+            ("Rate limit reached, try again in 250ms", Some(250)),
+            ("try again in 1h2m3.5s", Some(3_723_500)),
+            ("try again in a moment", None),
+            ("try again in 5 lines", None),
+            ("try again in 99999999999999999999999999999s", None),
+        ] {
+            assert_eq!(wait(text).map(|wait| wait.as_millis()), millis, "{text}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What an upstream reports when it fails, in neutral words.
+//!
+//! Every provider has its own words for the same few troubles. An [`UpstreamError`] keeps them as they were
+//! written, and says in an [`ErrorClass`] what they amount to: what a client should do about it. It comes as an
+//! event in the stream, in [`Message::error`](crate::message::Message::error), behind
+//! [`Error::upstream`](crate::Error::upstream), and from [`protocol::read_error`](crate::protocol::read_error)
+//! for the body of a failed request.
+//!
+//! ```
+//! use callweave::pipeline::decode;
+//! use callweave::upstream::ErrorClass;
+//!
+//! let body = r#"{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}"#;
+//! let failed = decode(body.as_bytes())?.into_result().unwrap_err();
+//! let reported = failed.upstream().expect("the upstream failed");
+//! assert_eq!((reported.class, reported.is_retryable()), (ErrorClass::Overloaded, true));
+//! # Ok::<(), callweave::Error>(())
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use crate::event::Json;
+
+/// An error that an upstream reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct UpstreamError<'a> {
+    /// What it amounts to.
+    pub class: ErrorClass,
+    /// The HTTP status, where one is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The provider's own word (or number) for it, the most specific one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Cow<'a, str>>,
+    /// How long to wait before another try, where the provider says so; in JSON: seconds.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    pub retry_after: Option<Duration>,
+    /// In words.
+    pub message: Cow<'a, str>,
+    /// The provider's error object or text, as JSON.
+    pub raw: Json<'a>,
+}
+
+/// What an [`UpstreamError`] amounts to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorClass {
+    /// The provider does not know who asks: a key or token is missing, wrong or expired.
+    Authentication,
+    /// Who asks may not do this: no right, no credit, a quota used up.
+    Permission,
+    /// Too many requests or tokens in too short a time.
+    RateLimit,
+    /// The provider or the model is busy, loading or down for now.
+    Overloaded,
+    /// The request itself is wrong, or not allowed by a content policy.
+    InvalidRequest,
+    /// The input is too long for the model or the provider.
+    ContextTooLong,
+    /// There is no such model, deployment, resource or address.
+    NotFound,
+    /// The provider failed.
+    Server,
+    /// The connection to the provider, or behind it, failed or timed out.
+    Transport,
+    /// The provider does not say.
+    #[default]
+    Other,
+}
+
+impl ErrorClass {
+    /// Whether the same request may succeed if it is sent again. What nobody could classify is not tried again.
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Self::RateLimit | Self::Overloaded | Self::Server | Self::Transport => true,
+            Self::Authentication
+            | Self::Permission
+            | Self::InvalidRequest
+            | Self::ContextTooLong
+            | Self::NotFound
+            | Self::Other => false,
+        }
+    }
+
+    /// Whether it says hardly more than on which side, or between which, the request failed. Providers put
+    /// nearly everything under such words, so any closer word, wherever it stands, is the better one.
+    pub(crate) fn is_vague(self) -> bool {
+        matches!(self, Self::InvalidRequest | Self::Server | Self::Transport | Self::Other)
+    }
+
+    /// Its name, as it stands in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Authentication => "authentication",
+            Self::Permission => "permission",
+            Self::RateLimit => "rate_limit",
+            Self::Overloaded => "overloaded",
+            Self::InvalidRequest => "invalid_request",
+            Self::ContextTooLong => "context_too_long",
+            Self::NotFound => "not_found",
+            Self::Server => "server",
+            Self::Transport => "transport",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for ErrorClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl<'a> UpstreamError<'a> {
+    /// An error of `class` of which nothing but its words is known.
+    pub fn new(class: ErrorClass, message: impl Into<Cow<'a, str>>) -> Self {
+        let message = message.into();
+        let raw = Json::from_text(&message);
+        Self { class, status: None, code: None, retry_after: None, message, raw }
+    }
+
+    /// Whether the same request may succeed if it is sent again.
+    pub fn is_retryable(&self) -> bool {
+        self.class.is_retryable()
+    }
+
+    /// Detaches the error from what it borrows.
+    pub fn into_owned(self) -> UpstreamError<'static> {
+        UpstreamError {
+            class: self.class,
+            status: self.status,
+            code: self.code.map(|code| Cow::Owned(code.into_owned())),
+            retry_after: self.retry_after,
+            message: Cow::Owned(self.message.into_owned()),
+            raw: self.raw.into_owned(),
+        }
+    }
+}
+
+impl fmt::Display for UpstreamError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+fn seconds<S: Serializer>(wait: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    wait.map(|wait| wait.as_secs_f64()).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_named_as_it_is_written() {
+        for class in [
+            ErrorClass::Authentication,
+            ErrorClass::Permission,
+            ErrorClass::RateLimit,
+            ErrorClass::Overloaded,
+            ErrorClass::InvalidRequest,
+            ErrorClass::ContextTooLong,
+            ErrorClass::NotFound,
+            ErrorClass::Server,
+            ErrorClass::Transport,
+            ErrorClass::Other,
+        ] {
+            assert_eq!(serde_json::to_value(class).ok(), Some(class.name().into()));
+        }
+    }
+}
