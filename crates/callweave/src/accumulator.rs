@@ -20,8 +20,7 @@ use serde_json::Value;
 
 use crate::event::{BlockId, BlockKind, Body, Completion, DetailKind, Event, Sink};
 use crate::message::{
-    Annotation, Block, Choice, Content, Finish, Message, ReasoningDetail, ToolCall, ToolResult,
-    Usage,
+    Annotation, Block, Choice, Content, Finish, Message, ReasoningDetail, ToolCall, ToolResult, Usage,
 };
 
 /// The state of an answer. See the [module](self).

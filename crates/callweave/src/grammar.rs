@@ -69,11 +69,7 @@ impl<'e> Sink<Event<'e>> for Validator {
         let choice = event.choice;
         let may_follow_finish = matches!(
             event.body,
-            Body::Usage { .. }
-                | Body::Foreign { .. }
-                | Body::Notice(_)
-                | Body::Error(_)
-                | Body::Start { .. }
+            Body::Usage { .. } | Body::Foreign { .. } | Body::Notice(_) | Body::Error(_) | Body::Start { .. }
         );
         if self.finished.contains(&choice) && !may_follow_finish {
             self.fault(format_args!("{:?} after the finish", event.body));

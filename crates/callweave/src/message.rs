@@ -11,7 +11,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::event::{BlockId, CallKind, Completion, Counters, Detail, FinishReason, Json, Notice, NoticeCode, Span};
+use crate::event::{
+    BlockId, CallKind, Completion, Counters, Detail, FinishReason, Json, Notice, NoticeCode, Span,
+};
 use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
 
@@ -566,6 +568,51 @@ impl fmt::Display for Content {
         match self {
             Self::Text(text) | Self::Reasoning(text) | Self::Refusal(text) => f.write_str(text),
             Self::ToolCall(call) => write!(f, "{}({})", call.name, call.arguments()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::decode;
+
+    fn answer(body: &str) -> Message {
+        decode(body.as_bytes()).expect("it is an answer")
+    }
+
+    #[test]
+    fn a_failed_answer_is_an_error_with_what_the_upstream_said() {
+        let body = r#"{"error":{"code":429,"message":"Quota.","status":"RESOURCE_EXHAUSTED",
+            "details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"17s"}]}}"#;
+        let message = answer(body);
+        assert_eq!(message.error().map(|error| error.class), Some(ErrorClass::RateLimit));
+        let error = message.into_result().expect_err("it failed");
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Upstream, "Quota.".to_owned()));
+        let reported = error.upstream().expect("the upstream reported it");
+        assert_eq!((reported.status, reported.code.as_deref()), (Some(429), Some("RESOURCE_EXHAUSTED")));
+        assert_eq!(reported.retry_after.map(|wait| wait.as_secs()), Some(17));
+        assert!(error.is_retryable() && reported.raw.to_value()["details"].is_array());
+    }
+
+    #[test]
+    fn an_answer_that_only_finished_badly_has_failed() {
+        let body = r#"{"choices":[{"index":0,"finish_reason":"error","message":{"content":"Hal"}}]}"#;
+        let error = answer(body).into_result().expect_err("it failed");
+        let reported = error.upstream().expect("the upstream reported it");
+        assert_eq!((reported.class, reported.code.as_deref()), (ErrorClass::Other, Some("error")));
+        assert!(!error.is_retryable());
+    }
+
+    #[test]
+    fn what_is_cut_is_an_answer_that_is_truncated() {
+        let whole = r#"{"choices":[{"index":0,"finish_reason":"stop","message":{"content":"Hi"}}]}"#;
+        let limited = whole.replace("stop", "length");
+        let lost = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\n";
+        for (body, is_truncated) in [(whole, false), (&limited, true), (lost, true)] {
+            let message = answer(body).into_result().expect("it is an answer");
+            assert_eq!((message.is_truncated(), message.text().as_ref()), (is_truncated, "Hi"), "{body}");
+            assert_eq!(message.error(), None);
         }
     }
 }

@@ -101,7 +101,9 @@ fn read(reader: &mut impl Read, buffer: &mut [u8], offset: u64) -> Result<usize>
         match reader.read(buffer) {
             Ok(count) => return Ok(count),
             Err(error) if error.kind() == IoErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::new(ErrorKind::Io, "reading failed").at(offset).caused_by(error)),
+            Err(error) => {
+                return Err(Error::new(ErrorKind::Io, "reading failed").at(offset).caused_by(error));
+            }
         }
     }
 }
@@ -128,6 +130,9 @@ mod tests {
         let events: Vec<_> = Events::new(Failing(false)).collect();
         assert_eq!(events.len(), 3, "{events:?}");
         assert!(events[..2].iter().all(Result::is_ok));
-        assert_eq!(events[2].as_ref().map_err(Error::kind), Err(ErrorKind::Io));
+        let error = events[2].as_ref().expect_err("reading failed");
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Io, Some(58)));
+        let source = std::error::Error::source(error).expect("it has a source");
+        assert!(source.is::<std::io::Error>() && source.to_string() == "the line is dead", "{source}");
     }
 }

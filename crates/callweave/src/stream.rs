@@ -131,3 +131,19 @@ where
         Poll::Ready(this.ready.pop_front().map(Ok).or_else(|| this.error.take().map(Err)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_stream_keeps_its_own_error() {
+        let chunks = [Ok("data: {}\n\n"), Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset))];
+        let failed = futures::executor::block_on(message(futures::stream::iter(chunks)));
+        let error = failed.expect_err("the stream failed");
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, "the stream failed".to_owned()));
+        let source =
+            std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.map(std::io::Error::kind), Some(std::io::ErrorKind::ConnectionReset));
+    }
+}

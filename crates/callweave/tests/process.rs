@@ -3,6 +3,7 @@
 use callweave::process::{
     Agent, Api, Failure, Item, Processed, process, process_async, process_bytes, process_stream,
 };
+use callweave::upstream::ErrorClass;
 use callweave::{Error, ErrorKind};
 use serde_json::{Value, json};
 
@@ -399,7 +400,7 @@ mod streamed {
         let chunks = [
             Ok(delta(json!({"content": "par"}))),
             Ok(delta(json!({"content": "tial"}))),
-            Err("reset"),
+            Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
             Ok(delta(json!({"content": "never"}))),
         ];
         let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
@@ -408,8 +409,13 @@ mod streamed {
         assert_eq!((failure.error.kind(), failure.is_determinate()), (ErrorKind::Io, false));
         assert_eq!(
             (failure.partial.as_str(), failure.to_string().as_str()),
-            ("partial", "the stream failed: reset")
+            ("partial", "the stream failed")
         );
+        // The caller's own error is still there, and still what it was.
+        let source = std::error::Error::source(&failure).expect("it has a source");
+        let reset = source.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        assert_eq!(reset, Some(std::io::ErrorKind::ConnectionReset));
+        assert_eq!(format!("{failure:#}"), format!("the stream failed: {source}"));
         assert_eq!(items.next(), None);
     }
 
@@ -430,6 +436,12 @@ mod streamed {
             assert_eq!(
                 (failure.error.kind(), failure.error.detail()),
                 (ErrorKind::Upstream, "overloaded"),
+                "{provider}"
+            );
+            let class = failure.error.upstream().map(|reported| reported.class);
+            assert_eq!(
+                (class, failure.error.is_retryable()),
+                (Some(ErrorClass::Overloaded), true),
                 "{provider}"
             );
             assert_eq!((failure.partial.as_str(), failure.is_determinate()), ("a", true), "{provider}");

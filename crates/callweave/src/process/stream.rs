@@ -150,7 +150,7 @@ impl Failure {
 
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.error.detail())
+        self.error.fmt(f)
     }
 }
 

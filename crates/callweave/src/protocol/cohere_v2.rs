@@ -31,9 +31,7 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("TIMEOUT", FinishReason::Error),
 ];
 
-const ERRORS: &[(&str, ErrorClass)] = &[
-    ("TOO_MANY_TOKENS", ErrorClass::ContextTooLong),
-];
+const ERRORS: &[(&str, ErrorClass)] = &[("TOO_MANY_TOKENS", ErrorClass::ContextTooLong)];
 
 const CONTENT_SPACE: u8 = 0;
 const CALL_SPACE: u8 = 1;

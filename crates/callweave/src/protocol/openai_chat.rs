@@ -1,6 +1,8 @@
 //! OpenAI Chat Completions and the many servers that speak it with an accent: chunk and whole body.
 
-use super::{Context, Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual, report};
+use super::{
+    Context, Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual, report,
+};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Str, Value};
@@ -59,11 +61,31 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("exceed_context_size_error", ErrorClass::ContextTooLong),
     ("too_many_prompt_tokens", ErrorClass::ContextTooLong),
     ("not_found_error", ErrorClass::NotFound),
+    ("invalid_model", ErrorClass::NotFound),
     ("model_not_found", ErrorClass::NotFound),
     ("DeploymentNotFound", ErrorClass::NotFound),
     ("server_error", ErrorClass::Server),
     ("api_error", ErrorClass::Server),
     ("timeout", ErrorClass::Transport),
+];
+
+/// The numbers in MiniMax's `base_resp`.
+const BASE_RESP: &[(&str, ErrorClass)] = &[
+    ("1004", ErrorClass::Authentication),
+    ("2049", ErrorClass::Authentication),
+    ("1008", ErrorClass::Permission),
+    ("2056", ErrorClass::Permission),
+    ("1002", ErrorClass::RateLimit),
+    ("1039", ErrorClass::RateLimit),
+    ("2013", ErrorClass::InvalidRequest),
+    ("1026", ErrorClass::InvalidRequest),
+    ("1027", ErrorClass::InvalidRequest),
+    ("1042", ErrorClass::InvalidRequest),
+    ("1000", ErrorClass::Server),
+    ("1013", ErrorClass::Server),
+    ("1024", ErrorClass::Server),
+    ("1033", ErrorClass::Server),
+    ("1001", ErrorClass::Transport),
 ];
 
 /// The legacy `function_call` has neither index nor id; it is one call in a numbering of its own.
@@ -89,7 +111,8 @@ fn recognise(input: &Input<'_>) -> bool {
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let (mut id, mut model, mut object) = (None, None, None);
-    let (mut choices, mut usage, mut failure, mut words) = (None, None, None, None);
+    let (mut choices, mut usage, mut words) = (None, None, None);
+    let (mut failure, mut refusal) = (None, None);
     for (key, value) in body.members() {
         match key {
             "id" => id = value.filled(),
@@ -106,6 +129,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
                 usage = usage.filter(|_| value.is_null()).or(Some(value))
             }
             "error" => failure = Some(value),
+            "base_resp" if has_failed(value) => refusal = Some(value),
             "message" | "detail" => words = Some((key, value)),
             "citations" if is_kind(value, Kind::Array) => {
                 for citation in value.elements() {
@@ -144,6 +168,9 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         let context = Context { words: ERRORS, beside: Some(body), ..Context::default() };
         report(failure, context, sink);
     }
+    if let Some(refusal) = refusal {
+        error(refusal, BASE_RESP, sink);
+    }
     match words {
         // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
         Some(_) if failure.is_none() && choices.is_none() => {
@@ -155,6 +182,11 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     if object.is_some_and(|object| object.is("chat.completion.done")) {
         sink.put(Fragment::new(Part::Done));
     }
+}
+
+/// Whether MiniMax's status of an answer, which it writes beside everything, is not a success.
+fn has_failed(status: Value<'_>) -> bool {
+    status.get("status_code").and_then(Value::index).is_some_and(|code| code != 0)
 }
 
 /// Whether a `delta` or a `message` is being told.

@@ -161,11 +161,7 @@ impl Weave {
         let Fragment { choice: number, place, part } = fragment;
         let at = match part {
             // These speak of the answer, not of a choice, and must not make one.
-            Part::Start { .. }
-            | Part::Usage { .. }
-            | Part::Done
-            | Part::Error(_)
-            | Part::Notice { .. } => 0,
+            Part::Start { .. } | Part::Usage { .. } | Part::Done | Part::Error(_) | Part::Notice { .. } => 0,
             Part::Foreign { .. } | Part::Annotation(_) if place.is_none() => 0,
             _ => self.choice(number),
         };

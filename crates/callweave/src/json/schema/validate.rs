@@ -48,8 +48,7 @@ impl Lazy {
     fn get(&self) -> Result<&Validator> {
         let make = || jsonschema::validator_for(&standard(&self.schema)).map_err(|error| error.to_string());
         let validator = self.validator.get_or_init(make).as_ref();
-        validator
-            .map_err(|error| Error::new(ErrorKind::Invalid, format!("the schema is not valid: {error}")))
+        validator.map_err(|error| Error::new(ErrorKind::Invalid, format!("the schema is not valid: {error}")))
     }
 }
 

@@ -132,7 +132,9 @@ fn read_text(text: &str, context: Context<'_>) -> UpstreamError<'static> {
 fn unsaid(status: Option<u16>, code: Option<&str>) -> Cow<'static, str> {
     match (status, code) {
         (_, Some(code)) => Cow::Owned(code.to_owned()),
-        (Some(status), None) => Cow::Owned(format!("the upstream answered with status {status} and no words")),
+        (Some(status), None) => {
+            Cow::Owned(format!("the upstream answered with status {status} and no words"))
+        }
         (None, None) => Cow::Borrowed("the upstream reports an error"),
     }
 }
@@ -174,9 +176,8 @@ fn levels(value: Value<'_>) -> Vec<Value<'_>> {
     let mut levels = vec![value];
     while levels.len() < DEPTH {
         let last = levels[levels.len() - 1];
-        let is_nest = |value: &Value<'_>| {
-            value.members().next().is_some() || value.elements().next().is_some()
-        };
+        let is_nest =
+            |value: &Value<'_>| value.members().next().is_some() || value.elements().next().is_some();
         let first = last.elements().next();
         let inner = first.or_else(|| INSIDE.iter().find_map(|key| last.get(key).filter(is_nest)));
         match inner.filter(is_nest) {
@@ -262,11 +263,27 @@ impl<'a> Findings<'a> {
     /// Takes what the members of one level say.
     fn add(&mut self, level: Value<'a>) {
         const CODES: [&str; 13] = [
-            "code", "Code", "error_code", "errorCode", "__type", "type", "error_type", "errorType", "status",
-            "reason", "error", "status_code", "title",
+            "code",
+            "Code",
+            "error_code",
+            "errorCode",
+            "__type",
+            "type",
+            "error_type",
+            "errorType",
+            "status",
+            "reason",
+            "error",
+            "status_code",
+            "title",
         ];
         const STATUSES: [&str; 7] = [
-            "status", "status_code", "statusCode", "http_code", "http_status", "httpStatusCode",
+            "status",
+            "status_code",
+            "statusCode",
+            "http_code",
+            "http_status",
+            "httpStatusCode",
             "raw_status_code",
         ];
         for key in STATUSES {

@@ -22,7 +22,8 @@ pub(super) fn read(text: &str) -> Page<'_> {
     // Answers in XML have the words in a message.
     let words = ["title", "h1", "message"].iter().find_map(|tag| element(text, tag));
     let Some(words) = words else { return Page { message: text.into(), name: "".into(), status: None } };
-    let numbered = words.split(|letter: char| !letter.is_ascii_alphanumeric()).find(|word| status(word).is_some());
+    let numbered =
+        words.split(|letter: char| !letter.is_ascii_alphanumeric()).find(|word| status(word).is_some());
     let name = numbered.map_or(words.as_str(), |number| {
         words.split_once(number).map_or("", |(_, rest)| rest.trim_start_matches([':', ' ', '-']))
     });

@@ -2,8 +2,8 @@
 
 use super::*;
 use ErrorClass::{
-    Authentication, ContextTooLong, InvalidRequest, NotFound, Other, Overloaded, Permission, RateLimit, Server,
-    Transport,
+    Authentication, ContextTooLong, InvalidRequest, NotFound, Other, Overloaded, Permission, RateLimit,
+    Server, Transport,
 };
 
 struct Row {

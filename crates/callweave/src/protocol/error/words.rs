@@ -8,7 +8,10 @@ use crate::upstream::ErrorClass;
 
 /// Codes as many providers and servers write them, [folded](fold).
 const CODES: &[(ErrorClass, &str)] = &[
-    (ErrorClass::Authentication, "invalidauthentication invalidtoken expiredtoken tokenexpired unrecognizedclient"),
+    (
+        ErrorClass::Authentication,
+        "invalidauthentication invalidtoken expiredtoken tokenexpired unrecognizedclient",
+    ),
     (
         ErrorClass::Permission,
         "forbidden notauthorized quotaexceeded insufficientbalance insufficientcredits paymentrequired \
@@ -27,7 +30,10 @@ const CODES: &[(ErrorClass, &str)] = &[
     ),
     (ErrorClass::NotFound, "modelnotavailable gone"),
     (ErrorClass::Server, "internalfailure badgateway"),
-    (ErrorClass::Transport, "requesttimeout gatewaytimeout apitimeout connection apiconnection clientclosedrequest"),
+    (
+        ErrorClass::Transport,
+        "requesttimeout gatewaytimeout apitimeout connection apiconnection clientclosedrequest",
+    ),
 ];
 
 /// What messages say, in lower case; the first that is found counts. Only asked where nothing else tells.
@@ -35,24 +41,44 @@ const TEXTS: &[(ErrorClass, &[&str])] = &[
     (
         ErrorClass::ContextTooLong,
         &[
-            "maximum context length", "context length exceeded", "context window", "context size",
-            "context limit", "prompt is too long", "input is too long", "messages is too long", "too many tokens",
-            "input token count", "reduce the length of the",
+            "maximum context length",
+            "context length exceeded",
+            "context window",
+            "context size",
+            "context limit",
+            "prompt is too long",
+            "input is too long",
+            "messages is too long",
+            "too many tokens",
+            "input token count",
+            "reduce the length of the",
         ],
     ),
     (ErrorClass::RateLimit, &["rate limit", "rate-limit", "too many requests", "requests per minute"]),
     (
         ErrorClass::Permission,
         &[
-            "credit balance", "insufficient balance", "insufficient credits", "exceeded your current quota",
-            "access denied", "permission denied", "not authorized to", "not have access",
+            "credit balance",
+            "insufficient balance",
+            "insufficient credits",
+            "exceeded your current quota",
+            "access denied",
+            "permission denied",
+            "not authorized to",
+            "not have access",
         ],
     ),
     (
         ErrorClass::Authentication,
         &[
-            "invalid api key", "incorrect api key", "api key not valid", "provide an api key", "unauthorized",
-            "authentication token", "security token", "authentication fail",
+            "invalid api key",
+            "incorrect api key",
+            "api key not valid",
+            "provide an api key",
+            "unauthorized",
+            "authentication token",
+            "security token",
+            "authentication fail",
         ],
     ),
     (
@@ -66,10 +92,17 @@ const TEXTS: &[(ErrorClass, &[&str])] = &[
     (
         ErrorClass::Transport,
         &[
-            "timed out", "connection reset", "connection refused", "connection closed", "stream disconnected",
-            "upstream connect error", "socket hang up", "connection error",
+            "timed out",
+            "connection reset",
+            "connection refused",
+            "connection closed",
+            "stream disconnected",
+            "upstream connect error",
+            "socket hang up",
+            "connection error",
         ],
     ),
+    (ErrorClass::InvalidRequest, &["validation error", "field required", "bad request"]),
 ];
 
 /// What a code amounts to: in the words of its own protocol, of the others (servers pass on what those they ask
