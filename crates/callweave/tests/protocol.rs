@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use callweave::message::Content;
-use callweave::protocol::{Protocol, TABLE};
+use callweave::protocol::{Protocol, TABLE, read_error};
+use callweave::upstream::ErrorClass;
 use laws::{check_laws, data, expect, folders, name, shared};
 
 /// The one file of a case that is called `input`, whatever its ending.
@@ -141,4 +142,25 @@ fn recorded_traffic_holds_all_laws() {
 /// Recorded with its last frame cut in the middle.
 fn is_cut_short(file: &str) -> bool {
     file.ends_with("bedrock-bedrock-broken.eventstream")
+}
+
+/// The bodies of failed requests: each has words, and a class that the body tells without the status, too.
+#[test]
+fn recorded_error_bodies_have_a_class() {
+    let Some(corpus) = shared("corpus") else { return };
+    let index = fs::read_to_string(corpus.join("INDEX.jsonl")).expect("an index");
+    let mut count = 0;
+    for line in index.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("an index row");
+        let status = row["http_status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        let Some(status) = status.filter(|status| *status >= 400) else { continue };
+        let file = row["file"].as_str().unwrap_or_default();
+        let bytes = fs::read(corpus.join(file)).expect("a recorded file");
+        let told = read_error(Some(status), [("server", "")], &bytes);
+        let alone = read_error(None, [("server", "")], &bytes);
+        assert!(told.class != ErrorClass::Other && !told.message.starts_with('{'), "{file}: {told:?}");
+        assert_eq!((told.class, &told.message), (alone.class, &alone.message), "{file}");
+        count += 1;
+    }
+    assert!(count > 20, "{count} bodies");
 }

@@ -54,6 +54,7 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("unavailable_error", ErrorClass::Overloaded),
     ("invalid_request_error", ErrorClass::InvalidRequest),
     ("invalid_request_invalid_args", ErrorClass::InvalidRequest),
+    ("Client specified an invalid argument", ErrorClass::InvalidRequest),
     ("tool_use_failed", ErrorClass::InvalidRequest),
     ("content_filter", ErrorClass::InvalidRequest),
     ("context_length_exceeded", ErrorClass::ContextTooLong),

@@ -78,7 +78,7 @@ pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
     let status = status.filter(|status| *status >= 400);
     let context =
         Context { status, retry_after: wait, code: code.as_deref().map(Str::Plain), ..Context::default() };
-    read_text(&String::from_utf8_lossy(body), context)
+    read_text(String::from_utf8_lossy(body).trim_start_matches('\u{feff}'), context)
 }
 
 /// Reports the upstream's error told by `value` (an object, a text, or a list). Null, `""`, `false` and `{}`
@@ -111,7 +111,6 @@ fn read_text(text: &str, context: Context<'_>) -> UpstreamError<'static> {
     let mut found = Findings::of(context);
     let page = page::read(text);
     found.status = found.status.or(page.status);
-    found.codes.extend(context.code.map(Str::to_cow));
     let code = found.codes.first().cloned();
     let class = found.class(context.words, &page.message, &page.name);
     let retry_after = found.retry_after.or_else(|| words::wait(&page.message));
@@ -143,7 +142,6 @@ fn unsaid(status: Option<u16>, code: Option<&str>) -> Cow<'static, str> {
 fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
     let mut found = Findings::of(context);
     let mut message = None;
-    found.codes.extend(context.code.map(Str::to_cow));
     let levels = levels(value);
     for (at, level) in levels.iter().enumerate().rev() {
         found.add(*level);
@@ -244,6 +242,9 @@ fn words_of_one(error: Value<'_>) -> Option<Cow<'_, str>> {
     if place.is_empty() { Some(said) } else { Some(Cow::Owned(format!("{}: {said}", place.join(".")))) }
 }
 
+/// So many details are searched; who sends more is not telling anything.
+const MAX_DETAILS: usize = 32;
+
 /// What speaks for a class.
 #[derive(Default)]
 struct Findings<'a> {
@@ -257,7 +258,10 @@ struct Findings<'a> {
 
 impl<'a> Findings<'a> {
     fn of(context: Context<'a>) -> Self {
-        Self { status: context.status, retry_after: context.retry_after, ..Self::default() }
+        let Context { status, retry_after, code, .. } = context;
+        let mut findings = Self { status, retry_after, ..Self::default() };
+        findings.name(code.map(Str::to_cow).unwrap_or_default());
+        findings
     }
 
     /// Takes what the members of one level say.
@@ -292,7 +296,7 @@ impl<'a> Findings<'a> {
         for code in CODES.iter().filter_map(|key| level.get(key)) {
             self.code(code);
         }
-        for detail in level.get("details").iter().flat_map(|details| details.elements()) {
+        for detail in level.get("details").iter().flat_map(|details| details.elements()).take(MAX_DETAILS) {
             if let Some(reason) = detail.get("reason") {
                 self.code(reason);
             }
@@ -317,6 +321,10 @@ impl<'a> Findings<'a> {
             Kind::String => value.str().map(Str::to_cow).unwrap_or_default(),
             _ => return,
         };
+        self.name(code);
+    }
+
+    fn name(&mut self, code: Cow<'a, str>) {
         // These only say that it is an error.
         if !matches!(&*code, "" | "error" | "about:blank") {
             self.codes.push(code);
