@@ -24,7 +24,7 @@ use crate::fragment::{Fragment, FragmentSink, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
 use crate::json::{Str, Tape, repair};
 use crate::message::Message;
-use crate::protocol::{Context, Input, Protocol, TABLE, report, report_text};
+use crate::protocol::{Context, Input, Protocol, TABLE, report_body, report_text};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
@@ -186,12 +186,9 @@ impl FrameDecoder {
             None => {
                 let candidates = if candidates.is_empty() { TABLE } else { candidates };
                 let Some(found) = Protocol::detect_among(candidates, &input) else {
-                    let error = value.get("error");
                     let mut is_error = false;
-                    let mut report = |fragments: &mut FragmentSink<'_>| {
-                        let context = Context { beside: Some(value), ..Context::default() };
-                        is_error = error.is_some_and(|error| report(error, context, fragments));
-                    };
+                    let mut report =
+                        |fragments: &mut FragmentSink<'_>| is_error = report_body(value, fragments);
                     weave.push(frame.offset, &mut report, sink);
                     if !is_error {
                         let (event, data) = (frame.event.map(Into::into), data.to_owned());

@@ -26,7 +26,8 @@ mod openai_responses;
 
 use error::Words;
 pub use error::read_error;
-pub(crate) use error::{Context, report, report_text};
+use error::report;
+pub(crate) use error::{Context, report_body, report_text};
 
 /// Every protocol, in the order in which detection asks them.
 pub static TABLE: &[&Protocol] = &[

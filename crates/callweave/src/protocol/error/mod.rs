@@ -96,6 +96,25 @@ pub(crate) fn report(value: Value<'_>, context: Context<'_>, sink: &mut Fragment
     !is_empty
 }
 
+/// Reports the error that a body tells which no protocol knows; false if it tells none.
+pub(crate) fn report_body(body: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
+    let context = Context { beside: Some(body), ..Context::default() };
+    body.get("error").is_some_and(|error| report(error, context, sink))
+        || is_error(body) && report(body, Context::default(), sink)
+}
+
+/// Whether the body says of itself that it is an error, and not only that there are words in it.
+fn is_error(body: Value<'_>) -> bool {
+    let says = |key| body.get(key).and_then(Value::filled).is_some();
+    let has_failed = || body.get("code").is_some_and(|code| !matches!(code.raw(), "0" | "200" | "null"));
+    says("Message")
+        || says("__type")
+        || says("msg") && has_failed()
+        || says("title") && body.get("status").and_then(status).is_some()
+        || body.get("success").and_then(Value::bool) == Some(false)
+        || body.get("errors").is_some_and(|errors| errors.elements().next().is_some())
+}
+
 /// Reports the upstream's error told by a text, which may be JSON, a page or plain words.
 pub(crate) fn report_text(text: &str, context: Context<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment::new(Part::Error(&read_text(text, context))));
@@ -142,7 +161,8 @@ fn unsaid(status: Option<u16>, code: Option<&str>) -> Cow<'static, str> {
 fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
     let mut found = Findings::of(context);
     let mut message = None;
-    let levels = levels(value);
+    // A text may be no more than the name of the error whose words stand beside it.
+    let levels = levels(context.beside.filter(|_| value.kind() == Kind::String).unwrap_or(value));
     for (at, level) in levels.iter().enumerate().rev() {
         found.add(*level);
         // The words of a list's first element are among the list's.

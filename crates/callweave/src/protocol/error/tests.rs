@@ -106,9 +106,6 @@ const ROWS: &[Row] = &[
     row("Ollama, a model that is not there", None,
         r#"{"error":"model \"x\" not found, try pulling it first"}"#,
         NotFound, None, "model \"x\" not found, try pulling it first"),
-    row("MiniMax", None,
-        r#"{"status_code":1027,"status_msg":"output new_sensitive"}"#,
-        Other, Some("1027"), "output new_sensitive"),
     row("Cloudflare", Some(403),
         r#"{"result":null,"success":false,"errors":[{"code":10000,"message":"Authentication error"},{"code":7003,"message":"No route"}],"messages":[]}"#,
         Permission, Some("10000"), "Authentication error; No route"),
@@ -175,6 +172,28 @@ fn every_shape_of_a_body_is_read() {
         let given = serde_json::from_str(body).unwrap_or_else(|_| serde_json::Value::from(*body));
         assert_eq!(read.raw.to_value(), given, "{who}");
     }
+}
+
+/// What a body says by itself is the same wherever it comes in.
+#[test]
+fn a_decoder_reads_the_same() {
+    let mut unknown = Vec::new();
+    for Row { who, body, .. } in ROWS {
+        let alone = read_error(None, [("server", "")], body.as_bytes());
+        match crate::pipeline::decode(body.as_bytes()) {
+            Ok(message) => {
+                let error = message.error().unwrap_or_else(|| panic!("{who}: no error"));
+                let told = (error.class, error.status, &error.code, error.retry_after, &error.message);
+                let known = (alone.class, alone.status, &alone.code, alone.retry_after, &alone.message);
+                assert_eq!(told, known, "{who}");
+            }
+            Err(_) => unknown.push(*who),
+        }
+    }
+    // Nothing says that these are errors but the status, which a decoder does not have.
+    let silent =
+        ["JSON that is only a text", "words in a place that nobody knows", "nothing at all", "nothing"];
+    assert!(unknown.iter().all(|who| silent.contains(who)), "{unknown:?}");
 }
 
 #[test]
