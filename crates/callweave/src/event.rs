@@ -334,6 +334,8 @@ pub enum NoticeCode {
     LateFragment,
     /// The provider resends the whole argument text instead of increments.
     Cumulative,
+    /// The provider sent the same piece of argument text twice; it is told once.
+    Repeated,
     /// A tool call never got a name.
     MissingName,
     /// A tool call's arguments are not a complete JSON value.

@@ -45,6 +45,17 @@ impl Place {
     /// The space of places that stand for names.
     const NAMED: u8 = u8::MAX - 2;
 
+    /// The space of a second telling (the legacy `function_call` beside `tool_calls`): a call that is told
+    /// there after others is held to the end, and told only if it equals none of them.
+    pub const MIRROR: u8 = u8::MAX - 3;
+
+    /// The space of positions in a list that tells all things again, where each is first to be found: see
+    /// [`Part::Same`].
+    pub const RECAP: u8 = u8::MAX - 4;
+
+    /// How many parts of one sort a thing can have.
+    pub const SORT: u32 = 1 << 20;
+
     /// The block that the wire numbers `index`, in the first space.
     pub fn at(index: i64) -> Self {
         Self { space: 0, index, part: 0 }
@@ -57,6 +68,27 @@ impl Place {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         Self { space: Self::NAMED, index: hash.cast_signed(), part: 0 }
+    }
+
+    /// The thing that the part belongs to.
+    pub(crate) fn thing(self) -> Self {
+        Self { part: 0, ..self }
+    }
+
+    /// The sort of the part: parts that a thing lists apart from each other (contents, summaries) are numbered
+    /// this far from each other.
+    pub(crate) fn sort(self) -> u32 {
+        self.part / Self::SORT
+    }
+
+    /// Whether the space is one of the protocol's own.
+    pub(crate) fn is_own(self) -> bool {
+        self.space < Self::RECAP
+    }
+
+    /// Whether the place is one in a list that tells all again, and may not number as before.
+    pub(crate) fn is_loose(self) -> bool {
+        self.space == Self::RECAP
     }
 
     /// The wire's number, if it gave one.
@@ -136,6 +168,14 @@ pub enum Part<'a> {
         kind: CallKind,
         /// Arguments. `Some` of an empty text also says that the name is settled.
         arguments: Option<Arguments<'a>>,
+    },
+    /// The thing at the place is the one that is elsewhere called by that name, or else the one at the other
+    /// place, if either is known. From now on the places are one.
+    Same {
+        /// Its name; may be empty.
+        name: Str<'a>,
+        /// Where else it may have been told of.
+        or: Option<Place>,
     },
     /// The block at the place is over.
     End,

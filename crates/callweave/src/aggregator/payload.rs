@@ -237,11 +237,16 @@ struct Calls<'c, 's> {
 impl<'f> Sink<Fragment<'f>> for Calls<'_, '_> {
     fn put(&mut self, fragment: Fragment<'f>) {
         let choice = if fragment.choice == 0 { self.choice } else { fragment.choice };
-        let place = fragment.place.map(|place| match place.number() {
-            Some(_) => place.in_space(place.space.saturating_add(PROTOCOL_SPACES)),
-            None => place,
-        });
+        let shift = |place: Place| match place.is_own() {
+            true => place.in_space(place.space.saturating_add(PROTOCOL_SPACES)),
+            false => place,
+        };
+        let place = fragment.place.map(shift);
         match fragment.part {
+            Part::Same { name, or } => {
+                let part = Part::Same { name, or: or.map(shift) };
+                self.fragments.put(Fragment { choice, place, part });
+            }
             Part::Call { kind: CallKind::Builtin, .. } => {}
             Part::Call { .. } => {
                 *self.has_calls = true;

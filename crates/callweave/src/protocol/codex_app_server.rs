@@ -61,8 +61,8 @@ const ERRORS: &[(&str, ErrorClass)] = &[
 
 /// Where the parts of a reasoning item begin in its numbering; 0 is the item itself.
 const SUMMARY: u32 = 1;
-const THOUGHT: u32 = 1 << 20;
-const PARTS: u64 = (1 << 20) - 2;
+const THOUGHT: u32 = Place::SORT;
+const PARTS: u64 = Place::SORT as u64 - 2;
 
 /// Whether an item begins or is over.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -89,8 +89,6 @@ const BASE_RESP: &[(&str, ErrorClass)] = &[
     ("1001", ErrorClass::Transport),
 ];
 
-/// The legacy `function_call` has neither index nor id; it is one call in a numbering of its own.
-const LEGACY_SPACE: u8 = 1;
 /// Calls that the provider ran itself (`executed_tools`).
 const EXECUTED_SPACE: u8 = 2;
 
@@ -203,7 +201,7 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
     // Most choices begin with their number.
     let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
     let number = choice_number(index, position);
-    let (mut delta, mut message, mut finish, mut failure) = (None, None, None, None);
+    let (mut delta, mut message, mut finish, mut failure, mut words) = (None, None, None, None, None);
     for (key, value) in choice.members() {
         match key {
             "index" => {}
@@ -213,18 +211,21 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
             }
             "finish_reason" if is_kind(value, Kind::String) => finish = value.str(),
             "error" => failure = Some(value),
-            "text" if is_kind(value, Kind::String) => {
-                text(number, Channel::Text, value, Extent::Piece, sink);
-            }
+            "text" if is_kind(value, Kind::String) => words = Some(value),
             "logprobs" => logprobs(number, value, sink),
             "usage" if is_kind(value, Kind::Object) => decode_usage(value, sink),
             key if VOLATILE.contains(&key) => {}
             _ => foreign(number, None, "choices[].", key, value, sink),
         }
     }
+    // The text of the older completions. Beside a `delta` (Together) it tells the same thing twice.
+    let is_told = |message: Value<'_>| message.get("content").is_some_and(|content| !is_empty(content));
+    if let Some(words) = words.filter(|_| !delta.into_iter().chain(message).any(is_told)) {
+        text(number, Channel::Text, words, Extent::Piece, sink);
+    }
     match (delta, message) {
-        // A cumulative `message` beside `delta` (Perplexity) tells the same thing twice.
-        (Some(delta), message) if message.is_none() || delta.members().next().is_some() => {
+        // So does a cumulative `message` beside `delta` (Perplexity), but not beside one that says nothing.
+        (Some(delta), message) if message.is_none() || says_something(delta) => {
             decode_message(number, delta, Extent::Piece, sink);
         }
         // Alone in a chunk it is another word for `delta`.
@@ -238,6 +239,21 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
+    }
+}
+
+/// Whether a `delta` holds more than a role.
+fn says_something(delta: Value<'_>) -> bool {
+    delta.members().any(|(key, value)| key != "role" && !is_empty(value))
+}
+
+fn is_empty(value: Value<'_>) -> bool {
+    match value.kind() {
+        Kind::Null => true,
+        Kind::String => value.filled().is_none(),
+        Kind::Array => value.elements().next().is_none(),
+        Kind::Object => value.members().next().is_none(),
+        Kind::Bool | Kind::Number => false,
     }
 }
 
@@ -328,12 +344,9 @@ fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut Fr
     if let Some(function) = legacy.filter(|legacy| legacy.members().next().is_some()) {
         let name = function.get("name").and_then(Value::filled);
         let arguments = function.get("arguments").and_then(|value| arguments(value, extent));
-        let is_empty = matches!(
-            arguments,
-            None | Some(Arguments::Text(Str::Plain("")) | Arguments::Whole(Str::Plain("")))
-        );
+        let is_empty = matches!(arguments, None | Some(Arguments::Whole(Str::Plain(""))));
         if name.is_some() || !is_empty {
-            let place = Place::at(0).in_space(LEGACY_SPACE);
+            let place = Place::at(0).in_space(Place::MIRROR);
             let part = Part::Call { id: None, name, kind: CallKind::Function, arguments };
             sink.put(Fragment::new(part).in_choice(choice).at(place));
         }
@@ -472,6 +485,11 @@ fn decode_call(choice: u32, call: Value<'_>, extent: Extent, sink: &mut Fragment
             "type" if value.str().is_some_and(|word| word.is("custom")) => kind = CallKind::Custom,
             "type" => {}
             "function" | "custom" => {
+                // Snowflake writes both, and one of them empty.
+                let is_told = value.members().any(|(_, member)| !is_empty(member));
+                if !is_told && call.get(if key == "custom" { "function" } else { "custom" }).is_some() {
+                    continue;
+                }
                 if key == "custom" && value.kind() == Kind::Object {
                     kind = CallKind::Custom;
                 }
@@ -514,12 +532,13 @@ fn decode_call(choice: u32, call: Value<'_>, extent: Extent, sink: &mut Fragment
     }
 }
 
-/// Argument text, or (some servers) the arguments as an object.
+/// Argument text, or (some servers) the arguments as an object. An empty piece says nothing: the name beside
+/// it may still grow.
 fn arguments(value: Value<'_>, extent: Extent) -> Option<Arguments<'_>> {
     match value.kind() {
         Kind::Null => None,
         Kind::String if extent == Extent::Whole => value.str().map(Arguments::Whole),
-        Kind::String => value.str().map(Arguments::Text),
+        Kind::String => value.filled().map(Arguments::Text),
         _ => Some(Arguments::Value(value.raw())),
     }
 }

@@ -4,7 +4,8 @@
 //! `output_index`. An item is told up to three times: when it begins (`output_item.added`), when it ends
 //! (`output_item.done`), and once more in the whole response that closes the stream. Between the first
 //! two, deltas grow its parts. Everything is placed by number where there is one, and only else by
-//! `item_id`: some servers give an item a new id in every event.
+//! `item_id`: some servers give an item a new id in every event. The closing list numbers its items anew
+//! where it leaves some out, so they are found by id first.
 //!
 //! | wire | place |
 //! |---|---|
@@ -67,9 +68,9 @@ const ERRORS: &[(&str, ErrorClass)] = &[
 
 /// Where the parts of an item begin in its numbering; 0 is the item itself.
 const CONTENT: u32 = 1;
-const SUMMARY: u32 = 1 << 20;
-const THOUGHT: u32 = 2 << 20;
-const PARTS: u64 = (1 << 20) - 2;
+const SUMMARY: u32 = Place::SORT;
+const THOUGHT: u32 = 2 * Place::SORT;
+const PARTS: u64 = Place::SORT as u64 - 2;
 
 /// How definite it is what is told of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,6 +149,7 @@ fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// What the members of a stream event say, and about which place.
 struct Event<'a> {
     item_place: Place,
+    is_numbered: bool,
     content: u32,
     summary: u32,
     /// The piece of a delta, or the whole that a `done` restates.
@@ -163,6 +165,7 @@ fn read_event(body: Value<'_>) -> Event<'_> {
     let (mut is_numbered, mut item_id) = (false, None);
     let mut event = Event {
         item_place: Place::at(0),
+        is_numbered: false,
         content: 0,
         summary: 0,
         payload: None,
@@ -188,13 +191,17 @@ fn read_event(body: Value<'_>) -> Event<'_> {
             key => event.has_more |= !VOLATILE.contains(&key),
         }
     }
+    event.is_numbered = is_numbered;
     if !is_numbered {
         let own_id = || event.subject.and_then(|subject| subject.get("id")).and_then(Value::filled);
-        if let Some(id) = item_id.or_else(own_id) {
-            event.item_place = Place::named(id.written());
-        }
+        event.item_place = item_id.or_else(own_id).map_or(anonymous(), |id| Place::named(id.written()));
     }
     event
+}
+
+/// The item of events that neither number nor name it.
+fn anonymous() -> Place {
+    Place::named("")
 }
 
 fn number(value: Value<'_>) -> u32 {
@@ -335,9 +342,11 @@ fn logprobs(entries: Value<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn decode_event_item(event: &Event<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    if let Some(item) = event.subject {
-        decode_item(event.item_place, item, telling, sink);
-    }
+    let Some(item) = event.subject else { return };
+    let name = item.get("id").and_then(Value::filled).unwrap_or(Str::Plain(""));
+    let or = (!event.is_numbered && telling == Telling::End).then(anonymous);
+    sink.put(Fragment::new(Part::Same { name, or }).at(event.item_place));
+    decode_item(event.item_place, item, telling, sink);
 }
 
 /// A response: whole, or as an event of the stream shows it.
@@ -379,7 +388,14 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         }
     }
     for (position, item) in output.iter().flat_map(|output| output.elements()).enumerate() {
-        decode_item(Place::at(position as i64), item, telling, sink);
+        let mut place = Place::at(position as i64);
+        if telling == Telling::Recap {
+            let name = item.get("id").and_then(Value::filled).unwrap_or(Str::Plain(""));
+            let or = Some(place);
+            place = place.in_space(Place::RECAP);
+            sink.put(Fragment::new(Part::Same { name, or }).at(place));
+        }
+        decode_item(place, item, telling, sink);
     }
     if let Some(usage) = usage {
         decode_usage(usage, sink);
@@ -542,7 +558,7 @@ fn decode_reasoning(place: Place, item: Value<'_>, telling: Telling, sink: &mut 
         place
     };
     if let Some(data) = item.get("encrypted_content").and_then(Value::filled) {
-        let part = Part::Detail { kind: DetailKind::Encrypted, index: Some(place.index), data, extra: None };
+        let part = Part::Detail { kind: DetailKind::Encrypted, index: place.number(), data, extra: None };
         sink.put(Fragment::new(part).at(owner));
     }
     rest_of_item(owner, item, sink);

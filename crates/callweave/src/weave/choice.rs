@@ -19,6 +19,10 @@ pub(super) struct Choice {
     slots: Vec<Slot>,
     by_place: HashMap<Place, usize>,
     by_id: HashMap<String, usize>,
+    /// The slots of each numbered or named thing, in order.
+    things: HashMap<Place, Vec<usize>>,
+    /// Places of things that are also known by another place.
+    aliases: HashMap<Place, Place>,
     /// The ids of the calls whose results come at a place.
     answers: HashMap<Place, String>,
     /// The texts of ended blocks, and the slot that first held each.
@@ -100,32 +104,107 @@ impl Choice {
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
-        if place.is_none() {
-            return self.restate_all(channel, &text.to_cow(), context, sink);
+        let text = text.to_cow();
+        let Some(place) = place else { return self.restate_all(channel, &text, context, sink) };
+        // An empty text says nothing about what was streamed before.
+        if text.is_empty() {
+            return;
         }
-        let known =
-            place.and_then(|place| self.at_place(place)).filter(|&at| self.slots[at].is_running(channel));
-        let is_open = known.is_some_and(|at| self.slots[at].is_open());
-        if !is_open {
-            if text.is_empty() {
-                return;
+        let at = match self.restated(place, channel, &text, is_recap, context.frame) {
+            Some(at) => {
+                self.set_place(place, at);
+                at
             }
-            // What was restated already and is told elsewhere is a second text, unless all is told again.
-            let told = self.told_before(text, context.frame);
-            if let Some(at) = told.filter(|&at| is_recap || known.is_some() || !self.slots[at].is_restated) {
-                self.slots[at].is_restated = true;
-                if let (Some(place), None) = (place, known) {
-                    self.set_place(place, at);
-                }
-                return;
-            }
-        }
-        let at = match known {
-            Some(at) => at,
-            None => self.running_slot(place, channel, context, sink),
+            None => self.running_slot(Some(place), channel, context, sink),
         };
-        self.slots[at].is_restated = true;
-        self.slots[at].restate(text, context, sink);
+        self.slots[at].restated_in = Some(context.frame);
+        self.slots[at].restate(Str::Plain(&text), context, sink);
+    }
+
+    /// The slot whose text is told again; none if the text is new. Where the closing list does not number its
+    /// parts as the deltas did, the text decides.
+    fn restated(
+        &self,
+        place: Place,
+        channel: Channel,
+        text: &str,
+        is_recap: bool,
+        frame: u64,
+    ) -> Option<usize> {
+        // A list tells each part once, and nothing that it has just told.
+        let may_be = |at: &usize| {
+            let slot = &self.slots[*at];
+            slot.is_running(channel) && slot.restated_in != Some(frame)
+        };
+        let goes_on = |at: &usize| self.slots[*at].has_text() && self.slots[*at].is_extended_by(text);
+        let exact = self.at_place(place).filter(may_be);
+        if let Some(at) = exact.filter(goes_on) {
+            return Some(at);
+        }
+        let own = || {
+            let slots = self.things.get(&place.thing()).into_iter().flatten().copied();
+            slots.filter(may_be).take(MANY)
+        };
+        let print = Fingerprint::of(text);
+        let is_equal = |at: &usize| self.slots[*at].told() == print;
+        let known = own().find(is_equal).or_else(|| own().find(goes_on)).or(exact);
+        // Of the parts of one sort, the next.
+        let next = || own().find(|&at| self.slots[at].sort == Some(place.sort()));
+        known
+            .or_else(next)
+            .or_else(|| {
+                let told = self.told_before(print, frame).filter(may_be);
+                told.filter(|&at| is_recap || self.slots[at].restated_in.is_none())
+            })
+            .or_else(|| {
+                // Told anew with all the rest, under a number that says nothing.
+                let latest = (0..self.slots.len()).rev().take(MANY);
+                latest.filter(|at| is_recap && self.slots[*at].is_open()).filter(may_be).find(goes_on)
+            })
+    }
+
+    /// The thing at `place` is the one of that name, or else the one at the other place, if either is known.
+    pub(super) fn unite(&mut self, place: Place, name: Str<'_>, or: Option<Place>) {
+        let own = self.canonical(place).thing();
+        let named = (!name.is_empty()).then(|| self.canonical(Place::named(&name.to_cow())).thing());
+        let or = or.map(|or| self.canonical(or).thing());
+        let has_blocks = |thing: &Place| self.things.get(thing).is_some_and(|slots| !slots.is_empty());
+        let known = named.into_iter().chain(or).find(has_blocks);
+        let known = known.or(named.filter(|named| self.things.contains_key(named)));
+        match known {
+            // A number may not be given to two things, but a name may be everybody's.
+            Some(known) if !has_blocks(&own) && (place.is_loose() || known.number().is_none()) => {
+                self.alias(own, known);
+            }
+            _ => {
+                if let Some(named) = named.filter(|named| !self.things.contains_key(named)) {
+                    self.alias(named, own);
+                }
+                self.things.entry(own).or_default();
+            }
+        }
+    }
+
+    fn alias(&mut self, place: Place, thing: Place) {
+        if place != thing {
+            self.aliases.insert(place, thing);
+        }
+    }
+
+    /// The place by which the thing at `place` was first known.
+    pub(super) fn canonical(&self, place: Place) -> Place {
+        if self.aliases.is_empty() {
+            return place;
+        }
+        let mut thing = place.thing();
+        // A name of a number of a recap: more there is not.
+        for _ in 0..3 {
+            match self.aliases.get(&thing) {
+                Some(other) => thing = *other,
+                None => break,
+            }
+        }
+        thing.part(place.part)
     }
 
     /// Takes all the text of a channel: tells what is missing, and a text that does not begin with what
@@ -139,11 +218,8 @@ impl Choice {
 
     /// The block of an earlier frame that held exactly this text: closing restatements may number their
     /// blocks anew.
-    fn told_before(&self, text: Str<'_>, frame: u64) -> Option<usize> {
-        if self.texts.is_empty() {
-            return None;
-        }
-        let at = *self.texts.get(&Fingerprint::of(&text.to_cow()))?;
+    fn told_before(&self, text: Fingerprint, frame: u64) -> Option<usize> {
+        let at = *self.texts.get(&text)?;
         (self.slots[at].frame < frame).then_some(at)
     }
 
@@ -204,7 +280,11 @@ impl Choice {
         self.arrive(at, context, sink);
         self.slots.push(Slot::running(channel, context.frame));
         match place {
-            Some(place) => self.set_place(place, at),
+            Some(place) => {
+                self.slots[at].sort = Some(place.sort());
+                self.set_place(place, at);
+                self.things.entry(place.thing()).or_default().push(at);
+            }
             None => self.running = Some(at),
         }
         if matches!(channel, Channel::Reasoning { .. }) {
@@ -258,13 +338,21 @@ impl Choice {
                 let at = self.slots.len();
                 self.arrive(at, context, sink);
                 let index = piece.place.and_then(Place::number);
-                self.slots.push(Slot::call(piece.kind, index, context.frame));
+                let mut slot = Slot::call(piece.kind, index, context.frame);
+                slot.is_doubted = self.last_call.is_some() && is_mirror(piece.place);
+                self.slots.push(slot);
                 at
             }
         };
         self.last_call = Some(at);
         if let Some(place) = piece.place {
+            self.displace_text(place, context, sink);
             self.set_place(place, at);
+            if found.is_none() {
+                self.things.entry(place.thing()).or_default().push(at);
+            } else if let Some(call) = self.slots[at].as_call_mut() {
+                call.index = call.index.or(place.number());
+            }
         }
         if matches!(piece.arguments, Some(Arguments::Opening { .. }))
             && let Some(call) = self.slots[at].as_call_mut()
@@ -280,6 +368,14 @@ impl Choice {
         }
         if let Some(arguments) = piece.arguments {
             self.argue(at, arguments, context, sink);
+        }
+    }
+
+    /// A call that begins where a text stood ends the text.
+    fn displace_text(&mut self, place: Place, context: &mut Context, sink: &mut EventSink<'_>) {
+        let known = self.at_place(place).filter(|&at| self.slots[at].as_call().is_none());
+        if let Some(text) = known {
+            self.end_slot(text, Cut::No, context, sink);
         }
     }
 
@@ -299,9 +395,15 @@ impl Choice {
             let at = by_place.filter(|&at| self.slots[at].has_id(id)).unwrap_or(at);
             let slot = &self.slots[at];
             let is_elsewhere = by_place.is_none() && piece.place.is_some_and(|place| !self.is_at(at, place));
-            // The same id beside another name at a number of its own is a second call.
-            let is_other =
-                is_elsewhere && name.is_some_and(|name| slot.as_call().is_some_and(|call| call.name != name));
+            // The same id and a name at a number of its own is a second call, unless its arguments can only
+            // go on with what is there.
+            let is_renamed = || name.is_some_and(|name| slot.as_call().is_some_and(|call| call.name != name));
+            let begins = match piece.arguments {
+                None => true,
+                Some(Arguments::Text(text)) => !slot.has_text() || text.written().starts_with('{'),
+                Some(_) => false,
+            };
+            let is_other = is_elsewhere && has_name && (begins || is_renamed());
             // So is the next value after a whole one.
             let is_next = by_place != Some(at)
                 && has_name
@@ -328,16 +430,28 @@ impl Choice {
                     Some(_) => {
                         has_name && (slot.as_call().is_some_and(|call| call.id.is_some()) || slot.is_ended)
                     }
-                    // Without ids, a name beside the next value is a new call; beside more of the same it is not.
-                    None => has_name && slot.is_complete_call() && !Self::extends(slot, piece.arguments),
+                    // Without ids, another name after a whole value is a new call, and so is the next value.
+                    // The same name beside more of the same is not, unless one frame tells both.
+                    None => {
+                        slot.is_complete_call()
+                            && name.is_some_and(|name| {
+                                slot.frame == frame
+                                    || slot.as_call().is_some_and(|call| call.name != name)
+                                    || !Self::extends(slot, piece.arguments)
+                            })
+                    }
                 };
                 (!is_new).then_some(at)
             }
             (Some(_), None) => {
-                // Arguments under a number that nobody announced continue the call that still has none.
+                // Arguments under a number that nobody announced continue the call that still has none, be
+                // it no arguments or no number.
                 let takes_any = |&at: &usize| {
                     let slot = &self.slots[at];
-                    !slot.has_text() && slot.as_call().is_some_and(|call| call.opening.is_none())
+                    slot.as_call().is_some_and(|call| {
+                        call.opening.is_none()
+                            && (!slot.has_text() || call.index.is_none() && !slot.is_complete_call())
+                    })
                 };
                 last_open.filter(takes_any).filter(|_| id.is_none() && !has_name && !is_opening)
             }
@@ -418,11 +532,15 @@ impl Choice {
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
-        let slot = &mut self.slots[at];
-        let is_named = slot.as_call().is_some_and(|call| !call.name.is_empty());
-        if is_named && slot.is_open() {
-            slot.start(context, sink);
+        let is_named = self.slots[at].as_call().is_some_and(|call| !call.name.is_empty());
+        if is_named && self.slots[at].is_open() && self.slots[at].block.is_none() {
+            // Calls begin in the order in which they were named.
+            for earlier in self.named.iter().copied().take_while(|&earlier| earlier < at) {
+                self.slots[earlier].start(context, sink);
+            }
+            self.slots[at].start(context, sink);
         }
+        let slot = &mut self.slots[at];
         match arguments {
             Arguments::Text(text) if slot.is_ended => {
                 if !text.written().trim_ascii().is_empty() {
@@ -549,6 +667,21 @@ impl Choice {
         !self.spare.is_empty() || !self.named.is_empty() || !self.ripe.is_empty()
     }
 
+    /// Forgets the calls that only told again what another one had told, and believes the others.
+    fn drop_mirrored(&mut self) {
+        for at in 0..self.slots.len() {
+            if !std::mem::take(&mut self.slots[at].is_doubted) {
+                continue;
+            }
+            let (slot, others) = (&self.slots[at], self.slots[..at].iter());
+            let is_same = |other: &Slot| {
+                other.told() == slot.told()
+                    && matches!((other.as_call(), slot.as_call()), (Some(one), Some(two)) if one.name == two.name)
+            };
+            self.slots[at].is_ended = others.into_iter().any(is_same);
+        }
+    }
+
     /// The stream is over: everything ends, and the finish reason is derived from what is there.
     pub(super) fn finish(
         &mut self,
@@ -564,6 +697,7 @@ impl Choice {
             None if !is_done => Cut::ByLimit,
             _ => Cut::ByEnd,
         };
+        self.drop_mirrored();
         for slot in &mut self.slots {
             if slot.is_open() && slot.as_call().is_some_and(|call| call.name.is_empty()) {
                 let detail = "a tool call has no name";
@@ -594,6 +728,13 @@ impl Choice {
         let raw = self.finish.take().and_then(|(_, raw)| raw).map(Cow::Owned);
         context.emit(Body::Finish { reason, raw }, sink);
     }
+}
+
+/// At most this many slots are compared with a text that is told again.
+const MANY: usize = 8;
+
+fn is_mirror(place: Option<Place>) -> bool {
+    place.is_some_and(|place| place.space == Place::MIRROR)
 }
 
 fn lane(channel: Channel) -> usize {

@@ -166,8 +166,15 @@ impl Weave {
             _ => self.choice(number),
         };
         self.context.choice = number;
+        let given = place;
+        let place = place.map(|place| self.choices[at].1.canonical(place));
         let context = &mut self.context;
         match part {
+            Part::Same { name, or } => {
+                if let Some(place) = place {
+                    self.choices[at].1.unite(place, name, or);
+                }
+            }
             Part::Start { id, model } => self.start(id, model, sink),
             Part::Open(channel) => self.choices[at].1.open(place, channel, context, sink),
             Part::Text { channel, text } => {
@@ -188,6 +195,8 @@ impl Weave {
                     Some(place) => self.choices[at].1.block(place),
                     None => self.choices[at].1.reasoning_block(),
                 };
+                // The position in a list that tells all again is not the number.
+                let index = if place == given { index } else { place.and_then(Place::number) };
                 self.detail(place, block, kind, index, data, extra, sink);
             }
             Part::Annotation(json) => {

@@ -17,8 +17,12 @@ pub(super) struct Slot {
     /// The block, once it has started.
     pub(super) block: Option<BlockId>,
     pub(super) is_ended: bool,
-    /// Whether its whole text was restated.
-    pub(super) is_restated: bool,
+    /// The frame that last restated its whole text.
+    pub(super) restated_in: Option<u64>,
+    /// The sort of part it is in its thing.
+    pub(super) sort: Option<u32>,
+    /// Whether it may only tell again what another one tells: it does not start before that is known.
+    pub(super) is_doubted: bool,
     /// The frame in which the slot was made.
     pub(super) frame: u64,
     pub(super) content: Content,
@@ -87,7 +91,9 @@ impl Slot {
         Self {
             block: None,
             is_ended: false,
-            is_restated: false,
+            restated_in: None,
+            sort: None,
+            is_doubted: false,
             frame,
             content,
             told: Fingerprint::default(),
@@ -152,7 +158,7 @@ impl Slot {
 
     /// Starts the block if it has not started.
     pub(super) fn start(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
-        if self.block.is_some() {
+        if self.block.is_some() || self.is_doubted {
             return;
         }
         let block = context.next_block();
@@ -202,24 +208,29 @@ impl Slot {
         if let Content::Call(call) = &mut self.content
             && call.kind == CallKind::Function
         {
+            let suffix = self.told.suffix_of(text).filter(|_| !self.told.is_empty());
             if call.is_cumulative {
-                return self.restate_decoded(text, context, sink);
+                match suffix {
+                    Some(_) => return self.restate_decoded(text, context, sink),
+                    None => call.is_cumulative = false,
+                }
             }
             let mut ahead = call.scanner;
             let taken = ahead.push(text);
             let is_impossible = call.scanner.status() != Status::Broken
                 && (ahead.status() == Status::Broken
                     || text[taken..].bytes().any(|byte| !byte.is_ascii_whitespace()));
-            let may_be_resent =
-                !self.told.is_empty() && (is_impossible || self.told.length() >= CERTAIN_RESEND);
-            if may_be_resent && self.told.suffix_of(text).is_some() {
-                call.is_cumulative = true;
-                let notice = Notice::new(
-                    NoticeCode::Cumulative,
-                    context.offset,
-                    format!("the arguments of {} are resent whole each time", call.name),
-                );
-                context.emit(Body::Notice(notice), sink);
+            let is_certain = is_impossible || self.told.length() >= CERTAIN_RESEND;
+            if let Some(suffix) = suffix.filter(|_| is_certain) {
+                // One fragment sent twice does not say that all will be.
+                let is_repeat = suffix.is_empty();
+                call.is_cumulative = !is_repeat;
+                let detail = match is_repeat {
+                    true => format!("a fragment of the arguments of {} came twice", call.name),
+                    false => format!("the arguments of {} are resent whole each time", call.name),
+                };
+                let code = if is_repeat { NoticeCode::Repeated } else { NoticeCode::Cumulative };
+                context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
                 return self.restate_decoded(text, context, sink);
             }
             if is_impossible && is_placeholder(self.told) {
