@@ -157,7 +157,8 @@ impl<'e> Sink<Event<'e>> for Accumulator {
             Body::Start { id, model } => {
                 let message = &mut self.message;
                 message.id = message.id.take().or(id.map(Into::into));
-                message.model = message.model.take().or(model.map(Into::into));
+                // Told again only when another model answers.
+                message.model = model.map(Into::into).or(message.model.take());
             }
             Body::BlockStart { block, ref kind } => self.start_block(&event, block, kind),
             Body::Identity { block, id } => {
@@ -238,8 +239,15 @@ impl<'e> Sink<Event<'e>> for Accumulator {
                     }
                     None => Some(&mut self.message.foreign),
                 };
-                if let Some(foreign) = foreign {
-                    foreign.insert(path.into_owned(), value);
+                let Some(foreign) = foreign else { return };
+                match foreign.get_mut(path.as_ref()) {
+                    Some(Value::Array(list)) if path.ends_with("[]") => list.push(value),
+                    _ if path.ends_with("[]") => {
+                        foreign.insert(path.into_owned(), Value::Array(vec![value]));
+                    }
+                    _ => {
+                        foreign.insert(path.into_owned(), value);
+                    }
                 }
             }
         }

@@ -139,7 +139,7 @@ pub enum Body<'a> {
         /// The result, as the provider wrote it.
         value: Json<'a>,
     },
-    /// Token counts so far. Later ones are merged into earlier ones.
+    /// Token counts so far. See [`Usage`](crate::message::Usage) for how later ones go with earlier ones.
     Usage {
         /// The normalised counters.
         #[serde(flatten)]
@@ -303,6 +303,24 @@ pub struct Counters {
     /// Output tokens spent on reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
+}
+
+impl Counters {
+    /// The sums; what neither reported was not reported.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let sum = |one: Option<u64>, two: Option<u64>| match (one, two) {
+            (None, None) => None,
+            (one, two) => Some(one.unwrap_or(0).saturating_add(two.unwrap_or(0))),
+        };
+        Self {
+            input_tokens: sum(self.input_tokens, other.input_tokens),
+            output_tokens: sum(self.output_tokens, other.output_tokens),
+            total_tokens: sum(self.total_tokens, other.total_tokens),
+            cached_tokens: sum(self.cached_tokens, other.cached_tokens),
+            cache_write_tokens: sum(self.cache_write_tokens, other.cache_write_tokens),
+            reasoning_tokens: sum(self.reasoning_tokens, other.reasoning_tokens),
+        }
+    }
 }
 
 /// An oddity that was recovered from.

@@ -138,6 +138,11 @@ pub enum Part<'a> {
         /// The model, if given.
         model: Option<Str<'a>>,
     },
+    /// Another model answers than the one that was asked.
+    Rerouted {
+        /// The model that answers.
+        model: Str<'a>,
+    },
     /// A text block begins (only where the wire says so; a [`Part::Text`] opens its block by itself).
     Open(Channel),
     /// Text to append to the block at the place, or to the running block of that channel.
@@ -207,6 +212,15 @@ pub enum Part<'a> {
         /// The result; JSON.
         value: &'a str,
     },
+    /// Token counts of one step of the answer, to be added to those of the steps before.
+    Step {
+        /// What the steps belong to: another one's are not added.
+        turn: Str<'a>,
+        /// Normalised.
+        counters: Counters,
+        /// As the provider wrote them; JSON.
+        raw: &'a str,
+    },
     /// Token counts.
     Usage {
         /// Normalised.
@@ -229,7 +243,8 @@ pub enum Part<'a> {
     Foreign {
         /// Where it stood: the path down to the object, ending in a dot, or empty.
         scope: &'static str,
-        /// The member's name (or the event's).
+        /// The member's name (or the event's). One that ends in `[]` is an element of a list: another one does
+        /// not replace it, and is told on even if it is equal, unless it stands at the same place.
         key: &'a str,
         /// What stood there; JSON.
         value: &'a str,

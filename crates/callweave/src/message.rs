@@ -32,7 +32,8 @@ pub struct Message {
     pub notices: Vec<Notice<'static>>,
     /// Errors that the upstream reported.
     pub errors: Vec<UpstreamError<'static>>,
-    /// What only the protocol knows of the answer as a whole; the newest value of each path.
+    /// What only the protocol knows of the answer as a whole; the newest value of each path, and all values of
+    /// a path that ends in `[]`.
     pub foreign: Foreign,
 }
 
@@ -172,7 +173,7 @@ pub struct Usage {
     /// Normalised.
     #[serde(flatten)]
     pub counters: Counters,
-    /// The provider's own object, merged over the stream.
+    /// The provider's own object, the last one, as it was written.
     pub raw: Value,
 }
 
@@ -388,20 +389,25 @@ impl ToolCall {
 }
 
 impl Usage {
-    /// Merges what the provider reported later: counters by maximum, other fields by the newest.
-    pub(crate) fn merge(&mut self, counters: &Counters, raw: &Json<'_>) {
+    /// Takes what the provider reported later. The counters of the input come together from the newest
+    /// object that counts any, those of the output likewise: a mixture would count cached input twice.
+    pub(crate) fn merge(&mut self, newer: &Counters, raw: &Json<'_>) {
         let own = &mut self.counters;
-        for (known, given) in [
-            (&mut own.input_tokens, counters.input_tokens),
-            (&mut own.output_tokens, counters.output_tokens),
-            (&mut own.total_tokens, counters.total_tokens),
-            (&mut own.cached_tokens, counters.cached_tokens),
-            (&mut own.cache_write_tokens, counters.cache_write_tokens),
-            (&mut own.reasoning_tokens, counters.reasoning_tokens),
-        ] {
-            *known = (*known).max(given);
+        let counts =
+            |counters: &[Option<u64>]| counters.iter().any(|count| count.is_some_and(|count| count > 0));
+        let input = |of: &Counters| [of.input_tokens, of.cached_tokens, of.cache_write_tokens];
+        let output = |of: &Counters| [of.output_tokens, of.reasoning_tokens];
+        if counts(&input(newer)) || !counts(&input(own)) && input(newer).iter().any(Option::is_some) {
+            [own.input_tokens, own.cached_tokens, own.cache_write_tokens] = input(newer);
         }
-        merge_value(&mut self.raw, raw.to_value());
+        if counts(&output(newer)) || !counts(&output(own)) && output(newer).iter().any(Option::is_some) {
+            [own.output_tokens, own.reasoning_tokens] = output(newer);
+        }
+        // A total is one of both: it must not outlive either.
+        let gave_both = newer.input_tokens.is_some() && newer.output_tokens.is_some();
+        let is_used = input(own) == input(newer) && output(own) == output(newer);
+        own.total_tokens = newer.total_tokens.filter(|_| gave_both && is_used);
+        self.raw = raw.to_value();
     }
 
     /// The counters with the total filled in where the provider gave none.
@@ -413,33 +419,6 @@ impl Usage {
         };
         Counters { total_tokens: self.counters.total_tokens.or(sum), ..self.counters }
     }
-}
-
-/// Merges `newer` into `known`. Usage objects are flat or nearly so; what is nested deeper than a few
-/// levels is replaced.
-fn merge_value(known: &mut Value, newer: Value) {
-    fn merge(known: &mut Value, newer: Value, levels: u8) {
-        match (known, newer) {
-            (_, Value::Null) => {}
-            (Value::Object(known), Value::Object(newer)) if levels > 0 => {
-                for (key, value) in newer {
-                    match known.get_mut(&key) {
-                        Some(known) => merge(known, value, levels - 1),
-                        None => {
-                            known.insert(key, value);
-                        }
-                    }
-                }
-            }
-            (Value::Number(known), Value::Number(newer)) => {
-                if newer.as_f64() >= known.as_f64() {
-                    *known = newer;
-                }
-            }
-            (known, newer) => *known = newer,
-        }
-    }
-    merge(known, newer, 8);
 }
 
 impl Serialize for ReasoningDetail {

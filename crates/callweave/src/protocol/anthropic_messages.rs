@@ -55,6 +55,9 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("timeout_error", ErrorClass::Transport),
 ];
 
+/// Blocks that are neither text nor call must not be taken for one that had their number before.
+const OPAQUE_SPACE: u8 = 1;
+
 /// How much of a block is given at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
@@ -119,7 +122,7 @@ fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
             "type" | "index" => {}
             "message" => message(value, sink),
             "content_block" => {
-                put(place, Part::End, sink);
+                end_other(place, value, sink);
                 block(place, value, Extent::Beginning, sink);
             }
             "delta" if word == "message_delta" => message(value, sink),
@@ -159,7 +162,7 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
                 }
                 for (index, content) in value.elements().enumerate() {
                     let place = i64::try_from(index).ok().map(Place::at);
-                    put(place, Part::End, sink);
+                    end_other(place, content, sink);
                     block(place, content, Extent::Whole, sink);
                     put(place, Part::End, sink);
                 }
@@ -176,8 +179,19 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
+fn kind(block: Value<'_>) -> &str {
+    block.get("type").and_then(Value::str).map_or("", Str::written)
+}
+
+/// Ends what stood where a block begins. A call is known by its id: the same one announced again goes on.
+fn end_other(place: Option<Place>, block: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if !kind(block).ends_with("tool_use") {
+        put(place, Part::End, sink);
+    }
+}
+
 fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
-    match block.get("type").and_then(Value::str).map_or("", Str::written) {
+    match kind(block) {
         "text" => text_block(place, Channel::Text, block, sink),
         "thinking" | "redacted_thinking" => text_block(place, Channel::REASONING, block, sink),
         "tool_use" => call(place, CallKind::Function, block, extent, sink),
@@ -187,9 +201,21 @@ fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut Frag
             let call = block.get("tool_use_id").and_then(Value::filled);
             put(None, Part::ToolResult { call, value: block.raw() }, sink);
         }
-        "compaction" => compaction(block, sink),
-        word => foreign(0, None, "content[].", word, block, sink),
+        "compaction" => compaction(place, block, sink),
+        "fallback" => {
+            // Another model goes on where the first one refused.
+            if let Some(model) = block.get("to").and_then(|to| to.get("model")).and_then(Value::filled) {
+                put(None, Part::Rerouted { model }, sink);
+            }
+            opaque(place, "content[]", block, sink);
+        }
+        _ => opaque(place, "content[]", block, sink),
     }
+}
+
+/// A block that is neither text nor call, one of a list.
+fn opaque(place: Option<Place>, key: &'static str, block: Value<'_>, sink: &mut FragmentSink<'_>) {
+    foreign(0, place.map(|place| place.in_space(OPAQUE_SPACE)), "", key, block, sink);
 }
 
 fn text_block(place: Option<Place>, channel: Channel, block: Value<'_>, sink: &mut FragmentSink<'_>) {
@@ -234,16 +260,20 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
 
 fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
     match delta.get("type").and_then(Value::str) {
-        Some(word) if word.is("compaction_delta") => compaction(delta, sink),
+        Some(word) if word.is("compaction_delta") => compaction(place, delta, sink),
         _ => content(place, delta, sink),
     }
 }
 
 /// The summary that replaces what came before: not part of the answer, but to be sent back.
-fn compaction(compaction: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn compaction(place: Option<Place>, compaction: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in compaction.members() {
-        if key != "type" {
-            foreign(0, None, "content[].compaction.", key, value, sink);
+        match key {
+            "type" => {}
+            "content" | "encrypted_content" if value.str().is_some_and(Str::is_empty) => {}
+            "content" => opaque(place, "content[].compaction.content[]", value, sink),
+            "encrypted_content" => opaque(place, "content[].compaction.encrypted_content[]", value, sink),
+            _ => foreign(0, None, "content[].compaction.", key, value, sink),
         }
     }
 }

@@ -219,6 +219,8 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
                     }
                 }
             }
+            // A block that holds nothing else, one of a list.
+            "image" | "document" | "video" | "audio" => foreign(0, place, "", "content[]", content, sink),
             _ => foreign(0, place, "content[].", key, value, sink),
         }
     }

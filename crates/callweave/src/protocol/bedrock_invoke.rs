@@ -70,7 +70,8 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     } else if let Some(protocol) = Protocol::detect(input) {
         protocol.decode(input, sink);
     } else {
-        foreign(0, None, "", input.event.unwrap_or_default(), body, sink);
+        // Nobody knows whether it tells more or all again.
+        foreign(0, None, "", "body[]", body, sink);
     }
     if let Some(metrics) = body.get(METRICS) {
         let count = |key: &str| metrics.get(key).and_then(Value::count);

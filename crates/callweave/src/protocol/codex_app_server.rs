@@ -156,7 +156,8 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
         }
         "thread/tokenUsage/updated" => {
             if let Some(usage) = params.get("tokenUsage") {
-                decode_usage(usage, sink);
+                let turn = params.get("turnId").and_then(Value::filled).unwrap_or(Str::Plain(""));
+                decode_usage(turn, usage, sink);
             }
             rest(params, &["tokenUsage"], sink);
         }
@@ -167,7 +168,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
             if method == "model/rerouted"
                 && let Some(model) = params.get("toModel").and_then(Value::filled)
             {
-                sink.put(Fragment::new(Part::Start { id: None, model: Some(model) }));
+                sink.put(Fragment::new(Part::Rerouted { model }));
             }
             // A request is answered by its id, which stands in the envelope.
             let value = if body.get("id").is_some() { body.raw() } else { params.raw() };
@@ -293,7 +294,9 @@ fn decode_item(item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
         "userMessage" | "hookPrompt" | "enteredReviewMode" | "exitedReviewMode" | "contextCompaction"
         | "subAgentActivity" | "" => {
             if telling == Telling::End {
-                sink.put(Fragment::new(Part::Foreign { scope: "item.", key: kind, value: item.raw() }));
+                // Of each there may be several.
+                let part = Part::Foreign { scope: "", key: "item[]", value: item.raw() };
+                sink.put(Fragment::new(part).at(place));
             }
         }
         _ => decode_call(kind, place, item, telling, sink),
@@ -386,10 +389,10 @@ fn rest_of_item(place: Place, item: Value<'_>, is_told: impl Fn(&str) -> bool, s
     }
 }
 
-/// A turn may ask the model several times; `total` counts all of them, `last` only the last.
-fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let total = usage.get("total").unwrap_or(usage);
-    let count = |key: &str| total.get(key).and_then(Value::count);
+/// A turn may ask the model several times: `last` counts one of them, `total` all of the thread.
+fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let last = usage.get("last").unwrap_or(usage);
+    let count = |key: &str| last.get(key).and_then(Value::count);
     let counters = Counters {
         input_tokens: count("inputTokens"),
         output_tokens: count("outputTokens"),
@@ -398,5 +401,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: count("cacheWriteInputTokens"),
         reasoning_tokens: count("reasoningOutputTokens"),
     };
-    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Step { turn, counters, raw: usage.raw() }));
 }

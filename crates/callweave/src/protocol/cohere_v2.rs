@@ -241,7 +241,7 @@ fn decode_content(index: i64, content: Value<'_>, extent: Extent, sink: &mut Fra
     let place = Place::at(index).in_space(CONTENT_SPACE);
     let kind = content.get("type").and_then(Value::str);
     if kind.is_some_and(|kind| !kind.is("text") && !kind.is("thinking")) {
-        foreign(0, None, "message.", "content", content, sink);
+        foreign(0, Some(place), "message.", "content[]", content, sink);
         return;
     }
     for (key, value) in content.members() {

@@ -251,7 +251,7 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
         key => is_content(key) && !is_kind(value, Kind::Object),
     };
     if part.kind() != Kind::Object || part.members().any(is_odd) {
-        return foreign(choice, None, CONTENT, "parts", part, sink);
+        return foreign(choice, None, CONTENT, "parts[]", part, sink);
     }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     if let Some(text) = part.get("text").and_then(Value::filled) {
@@ -305,7 +305,7 @@ fn decode_part_content(
         }
         "inlineData" | "inline_data" | "fileData" | "file_data" => {
             // One value, so that its members stay together. What is said after a picture is another text.
-            foreign(choice, None, CONTENT, "parts", part, sink);
+            foreign(choice, None, CONTENT, "parts[]", part, sink);
             sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
         }
         _ => {

@@ -374,7 +374,7 @@ fn decode_content(choice: u32, content: Value<'_>, extent: Extent, sink: &mut Fr
                 continue;
             }
             _ => {
-                foreign(choice, None, "choices[].message.", "content", part, sink);
+                foreign(choice, None, "choices[].message.", "content[]", part, sink);
                 continue;
             }
         }
@@ -388,7 +388,7 @@ fn decode_content(choice: u32, content: Value<'_>, extent: Extent, sink: &mut Fr
                 continue;
             }
             _ => {
-                foreign(choice, None, "choices[].message.", "content", part, sink);
+                foreign(choice, None, "choices[].message.", "content[]", part, sink);
                 continue;
             }
         };

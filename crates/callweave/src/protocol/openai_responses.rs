@@ -440,7 +440,7 @@ fn decode_item(place: Place, item: Value<'_>, telling: Telling, sink: &mut Fragm
         _ if kind.ends_with("_output") => decode_output(place, item, telling, sink),
         // A compacted conversation, a message of somebody else's, what will be invented yet.
         _ if telling != Telling::Begin => {
-            let part = Part::Foreign { scope: "output[].", key: kind, value: item.raw() };
+            let part = Part::Foreign { scope: "", key: "output[]", value: item.raw() };
             sink.put(Fragment::new(part).at(place));
         }
         _ => {}
@@ -473,7 +473,7 @@ fn decode_part(place: Place, number: u32, part: Value<'_>, telling: Telling, sin
         "refusal" => (Channel::Refusal, "refusal"),
         "reasoning_text" => return decode_thought(place, number, part, telling, sink),
         _ => {
-            foreign(0, Some(place.part(CONTENT + number)), "output[].", "content", part, sink);
+            foreign(0, Some(place.part(CONTENT + number)), "output[].", "content[]", part, sink);
             return;
         }
     };

@@ -346,7 +346,7 @@ impl Choice {
         };
         self.last_call = Some(at);
         if let Some(place) = piece.place {
-            self.displace_text(place, context, sink);
+            self.displace(place, at, piece.arguments, context, sink);
             self.set_place(place, at);
             if found.is_none() {
                 self.things.entry(place.thing()).or_default().push(at);
@@ -371,11 +371,19 @@ impl Choice {
         }
     }
 
-    /// A call that begins where a text stood ends the text.
-    fn displace_text(&mut self, place: Place, context: &mut Context, sink: &mut EventSink<'_>) {
-        let known = self.at_place(place).filter(|&at| self.slots[at].as_call().is_none());
-        if let Some(text) = known {
-            self.end_slot(text, Cut::No, context, sink);
+    /// A call that begins where a text stood ends the text, and one that is announced ends the call there.
+    fn displace(
+        &mut self,
+        place: Place,
+        by: usize,
+        arguments: Option<Arguments<'_>>,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let is_announced = matches!(arguments, Some(Arguments::Text(Str::Plain(""))));
+        let ends = |at: &usize| *at != by && (is_announced || self.slots[*at].as_call().is_none());
+        if let Some(former) = self.at_place(place).filter(ends) {
+            self.end_slot(former, Cut::No, context, sink);
         }
     }
 

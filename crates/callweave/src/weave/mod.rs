@@ -20,7 +20,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use self::choice::{Choice, Piece};
 use self::seen::{Seen, Spot};
-use crate::event::{BlockId, Body, CallKind, Detail, DetailKind, Event, EventSink, Json, Notice, Sink};
+use crate::event::{
+    BlockId, Body, CallKind, Counters, Detail, DetailKind, Event, EventSink, Json, Notice, Sink,
+};
 use crate::fragment::{Fragment, FragmentSink, Part, Place};
 use crate::json::Str;
 
@@ -36,6 +38,8 @@ pub struct Weave {
     annotated: HashSet<u64>,
     id: Option<String>,
     model: Option<String>,
+    /// The turn whose steps are counted, and their sum.
+    steps: Option<(String, Counters)>,
     is_done: bool,
     has_failed: bool,
 }
@@ -161,7 +165,13 @@ impl Weave {
         let Fragment { choice: number, place, part } = fragment;
         let at = match part {
             // These speak of the answer, not of a choice, and must not make one.
-            Part::Start { .. } | Part::Usage { .. } | Part::Done | Part::Error(_) | Part::Notice { .. } => 0,
+            Part::Start { .. }
+            | Part::Rerouted { .. }
+            | Part::Step { .. }
+            | Part::Usage { .. }
+            | Part::Done
+            | Part::Error(_)
+            | Part::Notice { .. } => 0,
             Part::Foreign { .. } | Part::Annotation(_) if place.is_none() => 0,
             _ => self.choice(number),
         };
@@ -176,6 +186,10 @@ impl Weave {
                 }
             }
             Part::Start { id, model } => self.start(id, model, sink),
+            Part::Rerouted { model } => {
+                self.model.take_if(|known| !model.is(known));
+                self.start(None, Some(model), sink);
+            }
             Part::Open(channel) => self.choices[at].1.open(place, channel, context, sink),
             Part::Text { channel, text } => {
                 self.choices[at].1.text(place, channel, text, context, sink);
@@ -224,6 +238,17 @@ impl Weave {
                     self.context.emit(Body::ToolResult { block, call, value: Json::trusted(value) }, sink);
                 }
             }
+            Part::Step { turn, counters, raw } => {
+                let spot = Spot { choice: 0, place: None, block: None, scope: "usage", key: "" };
+                if self.seen.is_news(spot, raw) {
+                    let known = self.steps.take().filter(|(known, _)| turn.is(known));
+                    let (turn, sum) =
+                        known.unwrap_or_else(|| (turn.to_cow().into_owned(), Counters::default()));
+                    let counters = sum.plus(&counters);
+                    self.steps = Some((turn, counters));
+                    self.context.emit(Body::Usage { counters, raw: Json::trusted(raw) }, sink);
+                }
+            }
             Part::Usage { counters, raw } => {
                 let spot = Spot { choice: 0, place: None, block: None, scope: "usage", key: "" };
                 if self.seen.is_news(spot, raw) {
@@ -247,7 +272,8 @@ impl Weave {
             }
             Part::Foreign { scope, key, value } => {
                 let block = place.and_then(|place| self.choices[at].1.block(place));
-                if self.seen.is_news(Spot { choice: number, place, block, scope, key }, value) {
+                let is_element = place.is_none() && key.ends_with("[]");
+                if is_element || self.seen.is_news(Spot { choice: number, place, block, scope, key }, value) {
                     let path = if scope.is_empty() {
                         Cow::Borrowed(key)
                     } else {
