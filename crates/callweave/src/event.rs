@@ -5,7 +5,8 @@
 //! emits, and a validator runs over everything in tests:
 //!
 //! - block starts and ends balance, and a block's number is used once;
-//! - a delta, identity, correction or end belongs to an open block of the same choice;
+//! - a delta, correction or end belongs to an open block of the same choice, an identity to a call that has
+//!   begun;
 //! - blocks may interleave (parallel calls);
 //! - at most one finish per choice, and nothing but usage, foreign, notices and errors after it.
 //!
@@ -226,7 +227,7 @@ pub enum Completion {
     /// It is whole.
     #[default]
     Whole,
-    /// It was cut off: the stream ended, or its argument text is not a complete value.
+    /// It was cut off: more was to come. Its argument text may happen to be a complete value.
     Cut,
 }
 
@@ -356,9 +357,10 @@ pub enum NoticeCode {
     Repeated,
     /// A tool call never got a name.
     MissingName,
-    /// A tool call's arguments are not a complete JSON value.
+    /// A tool call was cut: more was to come.
     IncompleteArguments,
-    /// A tool call in text was damaged; what came before the damage is kept.
+    /// A tool call was damaged: its arguments are not JSON, or (in text) only what came before the damage is
+    /// kept.
     MalformedCall,
     /// A tool call names a tool that was not declared.
     UnknownTool,

@@ -46,7 +46,7 @@ impl Place {
     const NAMED: u8 = u8::MAX - 2;
 
     /// The space of a second telling (the legacy `function_call` beside `tool_calls`): a call that is told
-    /// there after others is held to the end, and told only if it equals none of them.
+    /// there after others is held back as long as it tells just what one of them has told.
     pub const MIRROR: u8 = u8::MAX - 3;
 
     /// The space of positions in a list that tells all things again, where each is first to be found: see

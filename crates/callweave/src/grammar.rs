@@ -88,12 +88,10 @@ impl<'e> Sink<Event<'e>> for Validator {
                     self.fault(format_args!("empty delta of block {}", block.0));
                 }
             }
-            Body::Identity { block, .. } => {
-                self.inside(choice, *block, "identity");
-                if self.blocks.get(block).is_some_and(|block| !block.is_call) {
-                    self.fault(format_args!("identity of block {}, which is no call", block.0));
-                }
-            }
+            Body::Identity { block, .. } => match self.blocks.get(block) {
+                Some(open) if open.choice == choice && open.is_call => {}
+                _ => self.fault(format_args!("identity of block {}, which is no call here", block.0)),
+            },
             Body::Correction { block, .. } => self.inside(choice, *block, "correction"),
             Body::BlockEnd { block, .. } => {
                 self.inside(choice, *block, "end");

@@ -118,7 +118,7 @@ pub struct Invalid {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InvalidReason {
-    /// The text was cut off before the value was complete.
+    /// The call was cut off: more was to come, even where its text happens to be complete.
     Incomplete,
     /// The text is not JSON.
     NotJson,
@@ -328,24 +328,19 @@ impl ToolCall {
         if self.name.is_empty() {
             return invalid(InvalidReason::NoName, "the call has no name".to_owned());
         }
+        if self.completion == Completion::Cut {
+            let detail =
+                format!("the call of {} was cut off after {} bytes", self.name, self.raw_arguments.len());
+            return invalid(InvalidReason::Incomplete, detail);
+        }
         if self.kind != CallKind::Function {
-            let is_cut = self.completion == Completion::Cut;
-            let detail = || format!("the input of {} was cut off", self.name);
-            return is_cut.then(|| Invalid { reason: InvalidReason::Incomplete, detail: detail() });
+            return None;
         }
         match serde_json::from_str::<&serde_json::value::RawValue>(self.arguments()) {
             Ok(_) if self.arguments().trim_ascii_start().starts_with('{') => None,
             Ok(_) => invalid(
                 InvalidReason::NotAnObject,
                 format!("the arguments of {} are not a JSON object", self.name),
-            ),
-            Err(error) if self.completion == Completion::Cut && error.is_eof() => invalid(
-                InvalidReason::Incomplete,
-                format!(
-                    "the arguments of {} were cut off after {} bytes",
-                    self.name,
-                    self.raw_arguments.len()
-                ),
             ),
             Err(error) => invalid(
                 InvalidReason::NotJson,

@@ -381,6 +381,63 @@ fn the_stage_stops_reading_once_the_protocol_calls() {
     assert_eq!(calls, 1);
 }
 
+fn message_of(events: Vec<Event<'static>>) -> callweave::message::Message {
+    let mut accumulator = callweave::accumulator::Accumulator::new();
+    staged(events).into_iter().for_each(|event| accumulator.put(event));
+    accumulator.take()
+}
+
+fn native_call(block: u32, id: &'static str, arguments: &'static str) -> Vec<Event<'static>> {
+    let block = BlockId(block);
+    let kind = BlockKind::ToolCall {
+        id: Some(id.into()),
+        name: "look".into(),
+        index: None,
+        call: CallKind::Function,
+    };
+    vec![
+        Event::new(0, Body::BlockStart { block, kind }),
+        Event::new(0, Body::Delta { block, text: arguments.into() }),
+        Event::new(0, Body::BlockEnd { block, completion: Default::default() }),
+    ]
+}
+
+#[test]
+fn a_call_that_the_protocol_repeats_gets_its_id() {
+    let call = "<tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}</tool_call>";
+    let mut events = text_block(0, 0, &[call]);
+    events.extend(native_call(1, "call_1", "{\"at\":\"sky\"}"));
+    events.extend(native_call(2, "call_2", "{\"at\":\"sky\"}"));
+    let message = message_of(events);
+    let ids: Vec<_> = message.tool_calls().map(|call| (call.id.as_str(), call.has_made_id)).collect();
+    assert_eq!(ids, [("call_1", false), ("call_2", false)]);
+
+    let mut events = text_block(0, 0, &[call]);
+    events.extend(native_call(1, "call_1", "{\"at\":\"sea\"}"));
+    let message = message_of(events);
+    let calls: Vec<_> = message.tool_calls().map(|call| call.arguments()).collect();
+    assert_eq!(calls, ["{\"at\": \"sky\"}", "{\"at\":\"sea\"}"]);
+}
+
+#[test]
+fn a_corrected_text_is_read_anew() {
+    let corrected = |draft: &'static str, text: &'static str| {
+        let mut events = text_block(0, 0, &[draft]);
+        events.insert(2, Event::new(0, Body::Correction { block: BlockId(0), text: text.into() }));
+        message_of(events)
+    };
+    let message = corrected("the draft", "the final text");
+    assert_eq!(message.text(), "the final text");
+    let call = "so <tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>";
+    let message = corrected("the draft <tool_", call);
+    assert_eq!((message.text().as_ref(), message.tool_calls().count()), ("so ", 1));
+    // What has been called cannot be taken back, but nothing is lost silently.
+    let message = corrected(call, "nothing to call");
+    assert_eq!(message.tool_calls().count(), 1);
+    let text = message.notices.iter().find_map(|notice| notice.text.as_deref());
+    assert_eq!(text, Some("nothing to call"));
+}
+
 /// What a provider says of a block when it has ended is still said of that block.
 #[test]
 fn the_stage_keeps_what_is_said_of_blocks() {

@@ -21,8 +21,6 @@ const ARGUMENTS: &[&str] = &["arguments", "arguments_chunk", "argumentsChunk"];
 /// The members in which a payload wraps another.
 const CONTAINERS: &[&str] = &["msg", "message", "delta", "deltas", "items", "params"];
 
-/// The singular `function_call` has no number; it is one call in a numbering of its own.
-const LEGACY_SPACE: u8 = 1;
 /// Where the numberings of the protocols begin.
 const PROTOCOL_SPACES: u8 = 8;
 
@@ -113,14 +111,18 @@ impl Reader<'_, '_> {
         }
         for call in LEGACY.iter().filter_map(|&key| members.get(key)?.as_object()) {
             is_read = true;
-            self.read_call(choice, Some(Place::at(0).in_space(LEGACY_SPACE)), call, mode);
+            self.read_call(choice, Some(Place::at(0).in_space(Place::MIRROR)), call, mode);
         }
         is_read
     }
 
     fn read_call(&mut self, choice: u32, place: Option<Place>, call: &Map<String, Value>, mode: Mode) {
-        let inner = ["function", "custom"].iter().find_map(|&key| call.get(key)?.as_object());
-        let is_custom = call.contains_key("custom") || node_text(call, "type") == Some("custom");
+        // Some write both, and one of them empty.
+        let inner = |key: &str| call.get(key).and_then(Value::as_object);
+        let is_told = |inner: &&Map<String, Value>| inner.keys().any(|key| node_value(inner, key).is_some());
+        let custom = inner("custom").filter(|custom| is_told(custom) || inner("function").is_none());
+        let is_custom = custom.is_some() || node_text(call, "type") == Some("custom");
+        let inner = custom.or(inner("function"));
         let name = inner.and_then(|inner| node_text(inner, "name")).or_else(|| node_text(call, "name"));
         let given = [Some(call), inner].into_iter().flatten().find_map(|object| {
             let keys = ARGUMENTS.iter().chain(if is_custom { &["input"][..] } else { &[] });

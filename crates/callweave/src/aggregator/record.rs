@@ -5,8 +5,10 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::event::CallKind;
+use crate::json::{Scanner, Status};
 
-/// A call as it stands. Serialises to `{id, type, function: {name}, arguments}`.
+/// A call as it stands. Serialises to `{id, type, function: {name}, arguments}`, and `incomplete` where the
+/// arguments are no whole value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolCallRecord<'a> {
     /// Its id, stable for the turn: the provider's if it came with the call, else made.
@@ -62,6 +64,24 @@ fn type_of(kind: CallKind) -> &'static str {
 }
 
 impl ToolCallRecord<'_> {
+    /// Whether the arguments are no whole value, or none yet: once the answer is over, the call was cut off and
+    /// is not to be run.
+    ///
+    /// ```
+    /// # use callweave::aggregator::Aggregator;
+    /// # use serde_json::json;
+    /// let mut aggregator = Aggregator::new();
+    /// aggregator.ingest_delta(&json!({"function_call": {"name": "f", "arguments": "{\"a\":"}}), None);
+    /// assert!(aggregator.snapshot(None)[0].is_incomplete());
+    /// aggregator.ingest_delta(&json!({"function_call": {"arguments": "1}"}}), None);
+    /// assert!(!aggregator.snapshot(None)[0].is_incomplete());
+    /// ```
+    pub fn is_incomplete(&self) -> bool {
+        let mut scanner = Scanner::new();
+        scanner.push(self.arguments);
+        self.kind != CallKind::Custom && scanner.finish() == Status::Open
+    }
+
     /// An element of a message's `tool_calls`.
     ///
     /// ```
@@ -201,9 +221,12 @@ impl ToolCallRecord<'_> {
 
 impl Serialize for ToolCallRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(4))?;
+        let mut map = serializer.serialize_map(None)?;
         self.serialize_members(&mut map)?;
         map.serialize_entry("arguments", self.arguments)?;
+        if self.is_incomplete() {
+            map.serialize_entry("incomplete", &true)?;
+        }
         map.end()
     }
 }

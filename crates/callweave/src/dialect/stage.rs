@@ -1,17 +1,22 @@
 //! The extractor as a stage between a protocol and whatever takes its events.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extractor::{Extractor, Options};
 use super::plan::Plan;
-use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Sink};
+use crate::event::{
+    BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Notice, NoticeCode, Sink,
+};
+use crate::json::compact_into;
 
 /// Reads the visible text of every choice in a dialect, and passes everything else on.
 ///
 /// Text blocks go in, and whatever the text holds comes out: text, thoughts, calls. Blocks are numbered
 /// anew. Once a protocol begins a call of its own in a choice, the text of that choice is passed on as it
-/// is. A choice that only stopped, but holds whole calls, finishes with
+/// is; a call of its own that only repeats one of the text gives that one its id. Where the provider corrects
+/// a text that held nothing but text so far, the final text is read anew. A choice that only stopped, but holds whole calls, finishes with
 /// [`FinishReason::ToolCalls`]. Call [`Stage::finish`] when no more events will come.
 ///
 /// ```
@@ -48,10 +53,44 @@ struct Choice {
     /// The protocol's blocks, and what they are called here; none for text that is being read. Blocks that have
     /// ended stay: details of a thought may follow it.
     blocks: BTreeMap<u32, Option<BlockId>>,
-    /// The extractor's blocks, in the order of their numbers.
+    found: Found,
+    /// How many of the protocol's text blocks the extractor has been given.
+    texts: usize,
+    /// Calls of the protocol's own that may repeat one of the text.
+    held: Vec<Held>,
+}
+
+/// What the extractor found.
+#[derive(Debug, Default)]
+struct Found {
+    /// Its blocks, in the order of their numbers.
     made: Vec<BlockId>,
+    /// The text block that is open.
+    text: Option<BlockId>,
+    /// An open text block that was emptied by a correction, for the text that comes.
+    emptied: Option<BlockId>,
+    /// The call that is being read.
+    growing: Option<Told>,
+    /// The whole calls that no call of the protocol's own has repeated.
+    told: Vec<Told>,
     calls: usize,
     has_cut_call: bool,
+}
+
+#[derive(Debug)]
+struct Told {
+    block: BlockId,
+    name: String,
+    arguments: String,
+}
+
+#[derive(Debug)]
+struct Held {
+    block: BlockId,
+    name: String,
+    arguments: String,
+    /// What was said of it.
+    events: Vec<Event<'static>>,
 }
 
 impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
@@ -62,10 +101,132 @@ impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
 
     /// Says that no more events will come, and ends what is open.
     pub fn finish(&mut self) {
-        for choice in &mut self.choices {
-            end_text(choice, &mut self.next_block, self.next);
+        for at in 0..self.choices.len() {
+            end_text(&mut self.choices[at], &mut self.next_block, self.next);
+            for held in std::mem::take(&mut self.choices[at].held) {
+                held.events.into_iter().for_each(|event| self.pass(at, event));
+            }
         }
     }
+
+    /// Holds what is said of a call that may repeat one of the text, until its end shows whether it does.
+    /// Answers with the event if it is to be passed on.
+    fn hold<'e>(&mut self, at: usize, event: Event<'e>) -> Option<Event<'e>> {
+        let choice = &mut self.choices[at];
+        if let Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. } } = &event.body {
+            end_text(choice, &mut self.next_block, self.next);
+            if choice.found.told.iter().any(|told| told.name == *name) {
+                let (block, name) = (*block, name.to_string());
+                let events = vec![event.into_owned()];
+                choice.held.push(Held { block, name, arguments: String::new(), events });
+                return None;
+            }
+        }
+        let Some(block) = subject(&event.body).filter(|_| !choice.held.is_empty()) else {
+            return Some(event);
+        };
+        let Some(held_at) = choice.held.iter().position(|held| held.block == block) else {
+            return Some(event);
+        };
+        let held = &mut choice.held[held_at];
+        match &event.body {
+            Body::Delta { text, .. } => held.arguments.push_str(text),
+            Body::Correction { text, .. } => held.arguments = text.to_string(),
+            _ => {}
+        }
+        let is_over = matches!(event.body, Body::BlockEnd { .. });
+        held.events.push(event.into_owned());
+        if is_over {
+            let held = choice.held.remove(held_at);
+            self.settle(at, held);
+        }
+        None
+    }
+
+    /// Tells a call that was held, or gives the call of the text that it repeats its identity.
+    fn settle(&mut self, at: usize, held: Held) {
+        let found = &mut self.choices[at].found;
+        let arguments = compact(&held.arguments);
+        let same = found.told.iter().position(|told| told.name == held.name && told.arguments == arguments);
+        let Some(same) = same else {
+            return held.events.into_iter().for_each(|event| self.pass(at, event));
+        };
+        let own = found.told.remove(same).block;
+        self.choices[at].blocks.insert(held.block.0, Some(own));
+        for event in held.events {
+            let Event { choice, body, .. } = event;
+            match body {
+                Body::BlockStart { kind: BlockKind::ToolCall { id: Some(id), .. }, .. } => {
+                    self.next.put(Event::new(choice, Body::Identity { block: own, id }));
+                }
+                Body::BlockStart { .. }
+                | Body::Delta { .. }
+                | Body::Correction { .. }
+                | Body::BlockEnd { .. } => {}
+                body => self.pass(at, Event::new(choice, body)),
+            }
+        }
+    }
+
+    /// Reads the final text in place of the draft, where nothing but text was made of that.
+    fn correct(&mut self, at: usize, text: &str) {
+        let choice = &mut self.choices[at];
+        let is_text_only = match choice.found.made[..] {
+            [] => true,
+            [only] => choice.found.text == Some(only),
+            _ => false,
+        };
+        if choice.extractor.is_none() || choice.texts > 1 || !is_text_only {
+            let detail = "a text was corrected after calls had been read in it";
+            let notice = Notice {
+                text: Some(Cow::Borrowed(text)),
+                ..Notice::new(NoticeCode::LateFragment, 0, detail)
+            };
+            return self.next.put(Event::new(choice.number, Body::Notice(notice)));
+        }
+        if let Some(block) = choice.found.text.take() {
+            let body = Body::Correction { block, text: Cow::Borrowed("") };
+            self.next.put(Event::new(choice.number, body));
+            choice.found.emptied = Some(block);
+        }
+        choice.found.made.clear();
+        let mut extractor = Extractor::of(self.options.engine(Arc::clone(&self.plan), choice.number));
+        let Choice { found, number, .. } = choice;
+        let mut renumber =
+            Renumber { found, choice: *number, next_block: &mut self.next_block, next: self.next };
+        extractor.push(text, &mut renumber);
+        choice.extractor = Some(extractor);
+    }
+}
+
+/// The block that an event speaks of.
+fn subject(body: &Body<'_>) -> Option<BlockId> {
+    match body {
+        Body::BlockStart { block, .. }
+        | Body::Delta { block, .. }
+        | Body::Identity { block, .. }
+        | Body::Correction { block, .. }
+        | Body::BlockEnd { block, .. } => Some(*block),
+        Body::ReasoningDetail { block, .. }
+        | Body::Annotation { block, .. }
+        | Body::ToolResult { block, .. }
+        | Body::Foreign { block, .. } => *block,
+        Body::Start { .. }
+        | Body::Logprobs { .. }
+        | Body::Usage { .. }
+        | Body::Finish { .. }
+        | Body::Markup { .. }
+        | Body::Notice(_)
+        | Body::Error { .. } => None,
+    }
+}
+
+/// The arguments without blanks between their tokens; none are `{}`.
+fn compact(arguments: &str) -> String {
+    let mut compact = String::new();
+    let is_empty = arguments.trim_ascii().is_empty();
+    compact_into(if is_empty { "{}" } else { arguments }, &mut compact);
+    compact
 }
 
 impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
@@ -76,23 +237,29 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
                 number: event.choice,
                 extractor: Some(Extractor::of(engine)),
                 blocks: BTreeMap::new(),
-                made: Vec::new(),
-                calls: 0,
-                has_cut_call: false,
+                found: Found::default(),
+                texts: 0,
+                held: Vec::new(),
             });
             self.choices.len() - 1
         });
+        if let Some(event) = self.hold(at, event) {
+            self.pass(at, event);
+        }
+    }
+}
+
+impl<S: for<'a> Sink<Event<'a>> + ?Sized> Stage<'_, S> {
+    /// Reads the text of an event, or passes it on with the number that its block has here.
+    fn pass(&mut self, at: usize, event: Event<'_>) {
         let choice = &mut self.choices[at];
         let next_block = &mut self.next_block;
         let mut event = event;
         match &mut event.body {
             Body::BlockStart { block, kind } => {
-                if matches!(kind, BlockKind::ToolCall { .. }) {
-                    end_text(choice, next_block, self.next);
-                    choice.extractor = None;
-                }
                 if matches!(kind, BlockKind::Text) && choice.extractor.is_some() {
                     choice.blocks.insert(block.0, None);
+                    choice.texts += 1;
                     return;
                 }
                 let own = number(next_block);
@@ -102,11 +269,11 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
             Body::Delta { block, text } => match choice.own(*block) {
                 Some(Some(own)) => *block = own,
                 Some(None) => {
-                    let Choice { extractor, made, calls, has_cut_call, .. } = choice;
+                    let Choice { extractor, found, number, .. } = choice;
                     match extractor {
                         Some(extractor) => {
                             let mut renumber =
-                                Renumber { made, calls, has_cut_call, next_block, next: self.next };
+                                Renumber { found, choice: *number, next_block, next: self.next };
                             extractor.push(text, &mut renumber);
                             return;
                         }
@@ -116,12 +283,15 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
                 }
                 None => return,
             },
-            Body::BlockEnd { block, .. } | Body::Identity { block, .. } | Body::Correction { block, .. } => {
-                match choice.own(*block) {
-                    Some(Some(own)) => *block = own,
-                    _ => return,
-                }
-            }
+            Body::Correction { block, text } => match choice.own(*block) {
+                Some(Some(own)) => *block = own,
+                Some(None) => return self.correct(at, text),
+                None => return,
+            },
+            Body::BlockEnd { block, .. } | Body::Identity { block, .. } => match choice.own(*block) {
+                Some(Some(own)) => *block = own,
+                _ => return,
+            },
             Body::ReasoningDetail { block, .. }
             | Body::Annotation { block, .. }
             | Body::ToolResult { block, .. }
@@ -129,12 +299,12 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
                 // What is said of a text that is being read is said of what was made of it last.
                 *block = block.and_then(|block| match choice.own(block)? {
                     Some(own) => Some(own),
-                    None => choice.made.last().copied(),
+                    None => choice.found.made.last().copied(),
                 });
             }
             Body::Finish { reason, .. } => {
                 end_text(choice, next_block, self.next);
-                if *reason == FinishReason::Stop && choice.calls > 0 && !choice.has_cut_call {
+                if *reason == FinishReason::Stop && choice.found.calls > 0 && !choice.found.has_cut_call {
                     *reason = FinishReason::ToolCalls;
                 }
             }
@@ -158,8 +328,10 @@ fn number(next_block: &mut u32) -> BlockId {
 /// Ends the text of a choice, and with it all that was found in it.
 fn end_text<S: for<'e> Sink<Event<'e>> + ?Sized>(choice: &mut Choice, next_block: &mut u32, next: &mut S) {
     if let Some(mut extractor) = choice.extractor.take() {
-        let Choice { made, calls, has_cut_call, .. } = choice;
-        extractor.finish(&mut Renumber { made, calls, has_cut_call, next_block, next });
+        let Choice { found, number, .. } = choice;
+        let mut renumber = Renumber { found, choice: *number, next_block, next };
+        extractor.finish(&mut renumber);
+        renumber.end_emptied();
     }
 }
 
@@ -182,11 +354,10 @@ impl Choice {
     }
 }
 
-/// Gives the extractor's blocks their numbers in the whole answer.
+/// Gives the extractor's blocks their numbers in the whole answer, and remembers its calls.
 struct Renumber<'r, S: ?Sized> {
-    made: &'r mut Vec<BlockId>,
-    calls: &'r mut usize,
-    has_cut_call: &'r mut bool,
+    found: &'r mut Found,
+    choice: u32,
     next_block: &'r mut u32,
     next: &'r mut S,
 }
@@ -195,18 +366,36 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Renumber<'_, S
     fn put(&mut self, mut event: Event<'e>) {
         match &mut event.body {
             Body::BlockStart { block, kind } => {
-                let own = number(self.next_block);
-                self.made.push(own);
+                let is_text = matches!(kind, BlockKind::Text);
+                let emptied = self.found.emptied.take_if(|_| is_text);
+                self.end_emptied();
+                let own = emptied.unwrap_or_else(|| number(self.next_block));
+                self.found.made.push(own);
+                self.found.text = is_text.then_some(own);
                 *block = own;
-                if matches!(kind, BlockKind::ToolCall { call: CallKind::Function | CallKind::Custom, .. }) {
-                    *self.calls += 1;
+                if let BlockKind::ToolCall { name, call: CallKind::Function | CallKind::Custom, .. } = kind {
+                    self.found.calls += 1;
+                    let name = name.to_string();
+                    self.found.growing = Some(Told { block: own, name, arguments: String::new() });
+                }
+                if emptied.is_some() {
+                    return;
                 }
             }
             Body::BlockEnd { block, completion } => {
-                *self.has_cut_call |= *completion == Completion::Cut;
+                self.found.has_cut_call |= *completion == Completion::Cut;
+                self.found.text = None;
+                let call = self.found.growing.take().filter(|_| *completion == Completion::Whole);
+                self.found.told.extend(call.map(|call| Told { arguments: compact(&call.arguments), ..call }));
                 *block = self.own(*block);
             }
-            Body::Delta { block, .. } | Body::Identity { block, .. } | Body::Correction { block, .. } => {
+            Body::Delta { block, text } => {
+                if let Some(call) = &mut self.found.growing {
+                    call.arguments.push_str(text);
+                }
+                *block = self.own(*block);
+            }
+            Body::Identity { block, .. } | Body::Correction { block, .. } => {
                 *block = self.own(*block);
             }
             _ => {}
@@ -215,9 +404,17 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Renumber<'_, S
     }
 }
 
-impl<S: ?Sized> Renumber<'_, S> {
+impl<S: for<'a> Sink<Event<'a>> + ?Sized> Renumber<'_, S> {
     fn own(&self, block: BlockId) -> BlockId {
         // The extractor numbers its blocks from 0 without gaps.
-        self.made.get(block.0 as usize).copied().unwrap_or(block)
+        self.found.made.get(block.0 as usize).copied().unwrap_or(block)
+    }
+
+    /// Ends the block that was emptied and that no text came for.
+    fn end_emptied(&mut self) {
+        if let Some(block) = self.found.emptied.take() {
+            let body = Body::BlockEnd { block, completion: Completion::Whole };
+            self.next.put(Event::new(self.choice, body));
+        }
     }
 }

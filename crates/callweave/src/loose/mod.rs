@@ -154,6 +154,8 @@ fn read_partial(partial: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
     let json;
     let arguments = match value {
         None | Some(Value::Null) => None,
+        // The name beside an empty piece may still grow.
+        Some(Value::String(text)) if text.is_empty() => None,
         Some(Value::String(text)) => Some(Arguments::Text(Str::Plain(text))),
         Some(value) => {
             json = value.to_string();

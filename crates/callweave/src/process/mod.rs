@@ -65,7 +65,7 @@ use serde_json::Value;
 
 use self::provider::Provider;
 use crate::accumulator::Accumulator;
-use crate::event::CallKind;
+use crate::event::{CallKind, Completion};
 use crate::json::escape_into;
 use crate::message::{self, Message};
 use crate::pipeline::FrameDecoder;
@@ -137,6 +137,9 @@ pub struct ToolCall {
     /// JSON text. What the model wrote is passed on as it is, so it may be empty or damaged. The free text of
     /// a custom tool is a JSON string.
     pub arguments: String,
+    /// Whether the call was cut off: not to be run, even where its arguments look whole.
+    #[serde(rename = "incomplete", skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
 }
 
 /// A text that is JSON, and its value.
@@ -301,7 +304,8 @@ impl ToolCall {
             }
             CallKind::Function => call.arguments().to_owned(),
         };
-        Some(Self { id: call.id.clone(), name: call.name.clone(), arguments })
+        let is_cut = call.completion == Completion::Cut;
+        Some(Self { id: call.id.clone(), name: call.name.clone(), arguments, is_cut })
     }
 
     /// The arguments as a value of your own type; no text at all counts as `{}`.
@@ -311,7 +315,8 @@ impl ToolCall {
     ///
     /// #[derive(serde::Deserialize)]
     /// struct Weather { city: String }
-    /// let call = ToolCall { id: "1".into(), name: "weather".into(), arguments: r#"{"city":"Oslo"}"#.into() };
+    /// let arguments = r#"{"city":"Oslo"}"#.into();
+    /// let call = ToolCall { id: "1".into(), name: "weather".into(), arguments, is_cut: false };
     /// assert_eq!(call.parse::<Weather>()?.city, "Oslo");
     /// # Ok::<(), callweave::Error>(())
     /// ```

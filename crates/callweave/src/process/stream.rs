@@ -176,12 +176,15 @@ impl Serialize for Item {
                 item.serialize_field("value", text)?;
                 item.end()
             }
-            Self::ToolCall(ToolCall { id, name, arguments }) => {
-                let mut item = serializer.serialize_struct("Item", 4)?;
+            Self::ToolCall(ToolCall { id, name, arguments, is_cut }) => {
+                let mut item = serializer.serialize_struct("Item", 4 + usize::from(*is_cut))?;
                 item.serialize_field("kind", "tool")?;
                 item.serialize_field("id", id)?;
                 item.serialize_field("name", name)?;
                 item.serialize_field("arguments", arguments)?;
+                if *is_cut {
+                    item.serialize_field("incomplete", is_cut)?;
+                }
                 item.end()
             }
         }

@@ -369,6 +369,10 @@ impl Choice {
         if let Some(arguments) = piece.arguments {
             self.argue(at, arguments, context, sink);
         }
+        if self.slots[at].is_doubted && !self.is_mirrored(at) {
+            self.slots[at].is_doubted = false;
+            self.slots[at].start(context, sink);
+        }
     }
 
     /// A call that begins where a text stood ends the text, and one that is announced ends the call there.
@@ -665,7 +669,7 @@ impl Choice {
     pub(super) fn pending(&self) -> impl Iterator<Item = &Call> {
         let waiting = self.ripe.iter().chain(&self.named).filter_map(|&at| self.slots.get(at));
         waiting
-            .filter(|slot| slot.block.is_none() && slot.is_open())
+            .filter(|slot| slot.block.is_none() && slot.is_open() && !slot.is_doubted)
             .filter_map(Slot::as_call)
             .filter(|call| !call.name.is_empty())
     }
@@ -675,19 +679,14 @@ impl Choice {
         !self.spare.is_empty() || !self.named.is_empty() || !self.ripe.is_empty()
     }
 
-    /// Forgets the calls that only told again what another one had told, and believes the others.
-    fn drop_mirrored(&mut self) {
-        for at in 0..self.slots.len() {
-            if !std::mem::take(&mut self.slots[at].is_doubted) {
-                continue;
-            }
-            let (slot, others) = (&self.slots[at], self.slots[..at].iter());
-            let is_same = |other: &Slot| {
-                other.told() == slot.told()
-                    && matches!((other.as_call(), slot.as_call()), (Some(one), Some(two)) if one.name == two.name)
-            };
-            self.slots[at].is_ended = others.into_iter().any(is_same);
-        }
+    /// Whether the call at `at` has told just what another one has told.
+    fn is_mirrored(&self, at: usize) -> bool {
+        let slot = &self.slots[at];
+        let Some(call) = slot.as_call() else { return false };
+        let is_same = |other: &Slot| {
+            other.told() == slot.told() && other.as_call().is_some_and(|other| other.name == call.name)
+        };
+        self.slots[..at].iter().rev().take(MANY).any(is_same)
     }
 
     /// The stream is over: everything ends, and the finish reason is derived from what is there.
@@ -705,8 +704,9 @@ impl Choice {
             None if !is_done => Cut::ByLimit,
             _ => Cut::ByEnd,
         };
-        self.drop_mirrored();
         for slot in &mut self.slots {
+            // What only told again what another one had told is not told.
+            slot.is_ended |= slot.is_doubted;
             if slot.is_open() && slot.as_call().is_some_and(|call| call.name.is_empty()) {
                 let detail = "a tool call has no name";
                 context

@@ -412,10 +412,14 @@ impl Slot {
         let Some(block) = self.block else { return };
         if let Content::Call(call) = &mut self.content {
             call.completion = completion;
-            if completion == Completion::Cut {
-                let detail = format!("the arguments of {} are not a complete JSON value", call.name);
-                let notice = Notice::new(NoticeCode::IncompleteArguments, context.offset, detail);
-                context.emit(Body::Notice(notice), sink);
+            let is_broken = call.kind == CallKind::Function && call.scanner.status() == Status::Broken;
+            let (code, what) = match completion {
+                Completion::Cut => (NoticeCode::IncompleteArguments, "not a complete JSON value"),
+                Completion::Whole => (NoticeCode::MalformedCall, "not JSON"),
+            };
+            if completion == Completion::Cut || is_broken {
+                let detail = format!("the arguments of {} are {what}", call.name);
+                context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
             }
         }
         context.emit(Body::BlockEnd { block, completion }, sink);
@@ -430,8 +434,9 @@ impl Slot {
         let is_whole = match call.kind {
             CallKind::Function => match call.scanner.finish() {
                 Status::Complete => true,
-                Status::Empty => cut != Cut::ByLimit,
-                Status::Open | Status::Broken => false,
+                // What is broken is no less whole for that.
+                Status::Empty | Status::Broken => cut != Cut::ByLimit,
+                Status::Open => false,
             },
             CallKind::Custom => cut == Cut::No || has_text && cut == Cut::ByEnd,
             CallKind::Builtin => cut != Cut::ByLimit,

@@ -61,7 +61,7 @@ pub(crate) fn check_grammar(events: &[Event<'_>]) {
                 assert!(open.contains(block), "a delta outside its block");
                 assert!(!text.is_empty(), "an empty delta");
             }
-            Body::Identity { block, .. } => assert!(open.contains(block), "an identity outside its block"),
+            Body::Identity { block, .. } => assert!(block.0 < next, "an identity before its block"),
             Body::BlockEnd { block, .. } => {
                 assert!(open.contains(block), "an end without a start");
                 open.retain(|other| other != block);

@@ -400,23 +400,12 @@ impl Reader {
         };
     }
 
-    /// The text ended before the value did.
+    /// The text ended before the value did. Whether only brackets are missing nobody knows.
     fn cut(&mut self) -> Token {
-        let is_whole = match self.at {
-            // More parameters may have followed.
-            _ if self.is_flat => false,
-            // Only closing brackets are missing.
-            At::Key => self.has_arguments,
-            At::Argument => self.value.finish(),
-            _ => false,
-        };
-        let in_call = self.has_name;
         self.at = At::Done;
-        self.has_name = false;
-        match (in_call, is_whole) {
-            (false, _) => Token::Done,
-            (true, true) => Token::End(Completion::Whole),
-            (true, false) => Token::End(Completion::Cut),
+        match std::mem::take(&mut self.has_name) {
+            true => Token::End(Completion::Cut),
+            false => Token::Done,
         }
     }
 }

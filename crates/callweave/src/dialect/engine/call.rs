@@ -48,6 +48,7 @@ impl Run {
                 if token != Token::Done {
                     let detail = "a call is damaged beyond reading";
                     self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
+                    self.was_odd = true;
                 }
                 self.end_call(Completion::Cut, sink);
                 self.state = State::After { form, is_closed: false };
