@@ -334,3 +334,52 @@ fn payloads_of_other_protocols_bring_calls() {
         [call("tu", "look", "{\"at\":1}"), call("tool_0_1", "find", "{\"q\":2}")]
     );
 }
+
+#[test]
+fn a_place_used_again_for_equal_arguments_is_another_call() {
+    for legacy in [false, true] {
+        let mut aggregator = Aggregator::new();
+        for name in ["list", "status"] {
+            let call = json!({"name": name, "arguments": "{}"});
+            let payload = match legacy {
+                true => json!({"function_call": call}),
+                false => json!({"tool_calls": [{"index": 0, "function": call}]}),
+            };
+            aggregator.ingest_delta(&payload, None);
+        }
+        assert_eq!(calls(&aggregator, 0), [call("tool_0_0", "list", "{}"), call("tool_0_1", "status", "{}")]);
+    }
+}
+
+#[test]
+fn the_singular_form_beside_the_same_call_is_that_call() {
+    let mut aggregator = Aggregator::new();
+    for (name, arguments) in [(Some("f"), None), (None, Some("{\"a\":")), (None, Some("1}"))] {
+        let mut payload = piece(0, name, arguments);
+        payload["function_call"] = payload["tool_calls"][0]["function"].clone();
+        aggregator.ingest_delta(&payload, None);
+    }
+    assert_eq!(calls(&aggregator, 0), [call("tool_0_0", "f", "{\"a\":1}")]);
+    aggregator.ingest_delta(&json!({"function_call": {"name": "g", "arguments": "{}"}}), None);
+    assert_eq!(calls(&aggregator, 0).len(), 2, "another one is told");
+}
+
+#[test]
+fn an_empty_custom_beside_a_function_says_nothing() {
+    let mut aggregator = Aggregator::new();
+    let function = json!({"name": "f", "arguments": "{}"});
+    let element = json!({"index": 0, "function": function, "custom": {"name": "", "input": ""}});
+    aggregator.ingest_delta(&json!({"tool_calls": [element]}), None);
+    let snapshot = aggregator.snapshot(None);
+    assert_eq!(json!(snapshot[0])["type"], "function");
+    assert_eq!((snapshot[0].name, snapshot[0].arguments), ("f", "{}"));
+}
+
+#[test]
+fn a_call_that_was_cut_says_so() {
+    let mut aggregator = Aggregator::new();
+    aggregator.ingest_delta(&piece(0, Some("f"), Some("{\"a\":")), None);
+    assert_eq!(json!(aggregator.snapshot(None)[0])["incomplete"], true);
+    aggregator.ingest_delta(&piece(0, None, Some("1}")), None);
+    assert_eq!(json!(aggregator.snapshot(None)[0]).get("incomplete"), None);
+}

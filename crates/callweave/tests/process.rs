@@ -52,6 +52,18 @@ mod whole {
     use super::*;
 
     #[test]
+    fn a_call_that_was_cut_says_so() {
+        let function = json!({"name": "rm", "arguments": "{\"path\": \"/a"});
+        let mut body = chat(json!({"tool_calls": [{"id": "1", "function": function}]}));
+        body["choices"][0]["finish_reason"] = json!("length");
+        let calls = of("openai", body).expect("calls");
+        assert_eq!(calls[0]["incomplete"], true);
+        let whole = json!({"name": "rm", "arguments": "{}"});
+        let calls = of("openai", chat(json!({"tool_calls": [{"id": "1", "function": whole}]})));
+        assert_eq!(calls.expect("calls")[0].get("incomplete"), None);
+    }
+
+    #[test]
     fn every_provider_gives_its_text() {
         let text = Ok(json!("Hello"));
         let chat = chat(json!({"role": "assistant", "content": "Hello"}));

@@ -279,6 +279,20 @@ mod tests {
     }
 
     #[test]
+    fn calls_at_one_number_with_equal_arguments_stay_apart() {
+        let call = |name: &str| json!([{"index": 0, "function": {"name": name, "arguments": "{}"}}]);
+        assert_eq!(calls(&[call("list"), call("status")]).len(), 2);
+    }
+
+    #[test]
+    fn a_name_in_pieces_beside_empty_arguments_is_whole() {
+        let piece = |name: &str| json!([{"index": 0, "function": {"name": name, "arguments": ""}}]);
+        let arguments = json!([{"index": 0, "function": {"arguments": "{}"}}]);
+        let calls = calls(&[piece("get_"), piece("weather"), arguments]);
+        assert_eq!(calls, [("get_weather".to_owned(), "{}".to_owned())]);
+    }
+
+    #[test]
     fn calls_without_a_number_stay_apart() {
         let fragments = [json!([
             {"id": "a", "function": {"name": "f", "arguments": "{\"x\":1}"}},

@@ -27,14 +27,15 @@ use serde_json::{Map, Value, json};
 use super::Loose;
 use super::chunk::{argument_text, is_control};
 use crate::accumulator::Accumulator;
-use crate::event::{BlockId, Body, CallKind, Completion, Event};
-use crate::message::{Block, Choice, Content, Message, ToolCall};
+use crate::event::{BlockId, Body, CallKind, Completion, Counters, Event, Sink};
+use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
 
 /// Chunks → what they amount to. Taking one costs O(1) amortised.
 #[derive(Clone, Default)]
 pub struct ChunkAccumulator {
     loose: Loose,
     answer: Accumulator,
+    usage: Option<Usage>,
 }
 
 /// A call as a response is built from it.
@@ -152,7 +153,13 @@ impl ChunkAccumulator {
     /// assert_eq!(accumulator.finalize_text(), "Hello");
     /// ```
     pub fn push(&mut self, chunk: &Value) -> &mut Self {
-        self.loose.push(chunk, &mut self.answer);
+        let Self { loose, answer, usage } = self;
+        loose.push(chunk, &mut |event: Event<'_>| {
+            if let Body::Usage { counters, raw } = &event.body {
+                merge(usage.get_or_insert_default(), counters, raw.to_value());
+            }
+            answer.put(event);
+        });
         self
     }
 
@@ -271,7 +278,7 @@ impl ChunkAccumulator {
     /// assert_eq!((&usage["input"], &usage["output"], &usage["total_tokens"]), (&json!(5), &json!(9), &json!(14)));
     /// ```
     pub fn finalize_usage(&self) -> Option<Map<String, Value>> {
-        let usage = self.answer.message().usage.as_ref()?;
+        let usage = self.usage.as_ref()?;
         let counters = usage.counters();
         let mut all = usage.raw.as_object().cloned().unwrap_or_default();
         for (alias, key, counted) in [
@@ -392,7 +399,7 @@ impl ChunkAccumulator {
     /// assert_eq!(accumulator.into_message().text(), "Hello");
     /// ```
     pub fn into_message(self) -> Message {
-        let Self { mut loose, mut answer } = self;
+        let Self { mut loose, mut answer, .. } = self;
         loose.finish(&mut answer);
         answer.take()
     }
@@ -418,6 +425,40 @@ impl ChunkAccumulator {
             _ => {}
         });
         ends
+    }
+}
+
+/// Merges what was reported later, as this library does: numbers by maximum, other fields by the newest.
+fn merge(usage: &mut Usage, newer: &Counters, raw: Value) {
+    let own = &mut usage.counters;
+    own.input_tokens = own.input_tokens.max(newer.input_tokens);
+    own.output_tokens = own.output_tokens.max(newer.output_tokens);
+    own.total_tokens = own.total_tokens.max(newer.total_tokens);
+    merge_value(&mut usage.raw, raw, LEVELS);
+}
+
+/// Usage objects are flat or nearly so; what is nested more deeply is replaced.
+const LEVELS: u8 = 8;
+
+fn merge_value(known: &mut Value, newer: Value, levels: u8) {
+    match (known, newer) {
+        (_, Value::Null) => {}
+        (Value::Object(known), Value::Object(newer)) if levels > 0 => {
+            for (key, value) in newer {
+                match known.get_mut(&key) {
+                    Some(known) => merge_value(known, value, levels - 1),
+                    None => {
+                        known.insert(key, value);
+                    }
+                }
+            }
+        }
+        (Value::Number(known), Value::Number(newer)) => {
+            if newer.as_f64() >= known.as_f64() {
+                *known = newer;
+            }
+        }
+        (known, newer) => *known = newer,
     }
 }
 

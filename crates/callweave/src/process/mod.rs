@@ -60,6 +60,7 @@ mod trace;
 mod value;
 
 use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -128,7 +129,7 @@ pub enum Processed {
 }
 
 /// A tool call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
     /// The provider's id; a made one (`tool_<choice>_<ordinal>`) where it gave none.
     pub id: String,
@@ -137,8 +138,8 @@ pub struct ToolCall {
     /// JSON text. What the model wrote is passed on as it is, so it may be empty or damaged. The free text of
     /// a custom tool is a JSON string.
     pub arguments: String,
-    /// Whether the call was cut off: not to be run, even where its arguments look whole.
-    #[serde(rename = "incomplete", skip_serializing_if = "std::ops::Not::not")]
+    /// Whether the call was cut off: not to be run, even where its arguments look whole. Serialises to
+    /// `incomplete` where there is argument text; that there is none shows by itself.
     pub is_cut: bool,
 }
 
@@ -285,7 +286,25 @@ fn text(message: &Message) -> String {
     }
 }
 
+impl Serialize for ToolCall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.serialize_members(&mut map)?;
+        map.end()
+    }
+}
+
 impl ToolCall {
+    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> std::result::Result<(), M::Error> {
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("arguments", &self.arguments)?;
+        if self.is_cut && !self.arguments.is_empty() {
+            map.serialize_entry("incomplete", &true)?;
+        }
+        Ok(())
+    }
+
     /// The call as a caller sees it; none if it is not the caller's to run, or has no name.
     fn of(protocol: Option<&Protocol>, call: &message::ToolCall) -> Option<Self> {
         if call.name.is_empty() {

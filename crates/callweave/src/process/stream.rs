@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::{self, Display};
 
-use serde::ser::SerializeStruct;
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -171,20 +171,15 @@ impl Serialize for Item {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => {
-                let mut item = serializer.serialize_struct("Item", 2)?;
-                item.serialize_field("kind", "text")?;
-                item.serialize_field("value", text)?;
+                let mut item = serializer.serialize_map(Some(2))?;
+                item.serialize_entry("kind", "text")?;
+                item.serialize_entry("value", text)?;
                 item.end()
             }
-            Self::ToolCall(ToolCall { id, name, arguments, is_cut }) => {
-                let mut item = serializer.serialize_struct("Item", 4 + usize::from(*is_cut))?;
-                item.serialize_field("kind", "tool")?;
-                item.serialize_field("id", id)?;
-                item.serialize_field("name", name)?;
-                item.serialize_field("arguments", arguments)?;
-                if *is_cut {
-                    item.serialize_field("incomplete", is_cut)?;
-                }
+            Self::ToolCall(call) => {
+                let mut item = serializer.serialize_map(None)?;
+                item.serialize_entry("kind", "tool")?;
+                call.serialize_members(&mut item)?;
                 item.end()
             }
         }

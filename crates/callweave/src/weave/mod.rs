@@ -177,7 +177,10 @@ impl Weave {
         };
         self.context.choice = number;
         let given = place;
-        let place = place.map(|place| self.choices[at].1.canonical(place));
+        let place = match self.choices.get(at) {
+            Some((_, choice)) => place.map(|place| choice.canonical(place)),
+            None => place,
+        };
         let context = &mut self.context;
         match part {
             Part::Same { name, or } => {
