@@ -505,7 +505,7 @@ mod tests {
             delta(0, "{\"n\": \""),
             delta(1, "later"),
         ]);
-        assert!(page.contains("✗ the arguments of a were cut off after 7 bytes"), "{page}");
+        assert!(page.contains("✗ the call of a was cut off after 7 bytes"), "{page}");
         assert!(page.ends_with("\n\nlater\n"), "{page}");
     }
 }

@@ -96,6 +96,7 @@ pub(crate) static TABLE: &[Reason] = &[
         paths: &["openai-responses  *status:str", "openai-responses  *status=incomplete"],
         why: "the details of what is missing say more",
     },
+    Reason { paths: &["openai-chat  $.choices[].text:str"], why: "the content beside it is the same text" },
     Reason { paths: &["openai-chat  $.x_groq.usage.*_details*"], why: "the same usage stands beside it" },
     Reason {
         paths: &[
