@@ -11,6 +11,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::commands::repair::{Change, Report};
 use crate::pretty::visible;
+use crate::tell::excerpt;
 
 const REMOVED: Style = AnsiColor::Red.on_default().strikethrough();
 const ADDED: Style = AnsiColor::Green.on_default().bold();
@@ -65,8 +66,8 @@ impl Page {
         for change in &report.changes {
             let Change::Value { kind, path, from, to } = change else { continue };
             let _ = write!(self.out, "  {path}  {DIM}{kind}{DIM:#}  ");
-            self.removed(&excerpt(&from.to_string()));
-            self.added(&excerpt(&to.to_string()));
+            self.removed(&excerpt(&from.to_string(), EXCERPT));
+            self.added(&excerpt(&to.to_string(), EXCERPT));
             self.out.push('\n');
         }
     }
@@ -120,12 +121,4 @@ fn place(input: &str, at: usize) -> String {
     let before = input.get(..at).unwrap_or(input);
     let line = before.rsplit('\n').next().unwrap_or_default();
     format!("{}:{}", before.matches('\n').count() + 1, line.chars().count() + 1)
-}
-
-fn excerpt(text: &str) -> String {
-    let line = text.replace('\n', "⏎");
-    match line.char_indices().nth(EXCERPT) {
-        None => line,
-        Some((end, _)) => format!("{}…", &line[..end]),
-    }
 }

@@ -1,17 +1,22 @@
 //! Files and standard input, read as bytes come.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, Cursor, IsTerminal, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use crate::progress::Progress;
+use crate::tell::tell;
+use crate::wrapping::{Expected, Head, unwrap};
 
-/// A file that is read, or standard input.
+/// A file that is read, or standard input, without what it is wrapped in.
 pub(crate) struct Input {
     reader: Box<dyn Read>,
-    progress: Option<Progress>,
+    /// What it may be wrapped in, until that was looked at.
+    expected: Option<Expected>,
+    head: Option<Head>,
+    layers: Vec<&'static str>,
 }
 
 /// Enough that a read costs little beside what is done with it; a pipe gives less at a time.
@@ -19,26 +24,46 @@ pub(crate) const CHUNK: usize = 64 << 10;
 
 impl Input {
     /// Opens a file; `-` is standard input.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path, expected: Expected) -> Result<Self> {
         if path == Path::new("-") {
             let stdin = io::stdin();
             if stdin.is_terminal() {
-                anstream::eprintln!("reading from the terminal; end with ctrl-d, or name a file");
+                tell("reading from the terminal; end with ctrl-d, or name a file");
             }
-            return Ok(Self { reader: Box::new(stdin.lock()), progress: None });
+            return Ok(Self::of(Counted { reader: stdin.lock(), progress: Progress::of(None) }, expected));
         }
-        Self::file(path)
+        Self::file(path, expected)
     }
 
     /// Opens a file, whatever its name.
-    pub(crate) fn file(path: &Path) -> Result<Self> {
+    pub(crate) fn file(path: &Path, expected: Expected) -> Result<Self> {
         let cannot = || format!("cannot read {}", path.display());
         let file = File::open(path).with_context(cannot)?;
         let metadata = file.metadata().with_context(cannot)?;
         if metadata.is_dir() {
             bail!("cannot read {}: it is a directory; name a file in it", path.display());
         }
-        Ok(Self { reader: Box::new(file), progress: Progress::of(metadata.len()) })
+        let total = metadata.is_file().then_some(metadata.len());
+        Ok(Self::of(Counted { reader: file, progress: Progress::of(total) }, expected))
+    }
+
+    /// Bytes that are there already.
+    pub(crate) fn bytes(bytes: Vec<u8>, expected: Expected) -> Self {
+        Self::of(Cursor::new(bytes), expected)
+    }
+
+    fn of(reader: impl Read + 'static, expected: Expected) -> Self {
+        Self { reader: Box::new(reader), expected: Some(expected), head: None, layers: Vec::new() }
+    }
+
+    /// The head of the HTTP response that it is, once something was read.
+    pub(crate) fn head(&self) -> Option<&Head> {
+        self.head.as_ref()
+    }
+
+    /// What it was wrapped in, from the outside in, once something was read.
+    pub(crate) fn layers(&self) -> &[&'static str] {
+        &self.layers
     }
 
     /// Gives each piece to `take` as it comes.
@@ -49,7 +74,7 @@ impl Input {
                 Ok(0) => return Ok(()),
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error).context("cannot read the input"),
+                Err(error) => return Err(error).context("cannot read the input to its end"),
             };
             take(&buffer[..length])?;
         }
@@ -103,6 +128,23 @@ impl Text {
 }
 
 impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(expected) = self.expected.take() {
+            let wrapped = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+            let found = unwrap(wrapped, expected)?;
+            (self.reader, self.head, self.layers) = (found.reader, found.head, found.layers);
+        }
+        self.reader.read(buffer)
+    }
+}
+
+/// A reader that shows how far it has come.
+struct Counted<R> {
+    reader: R,
+    progress: Option<Progress>,
+}
+
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.reader.read(buffer)?;
         if let Some(progress) = &mut self.progress {

@@ -4,6 +4,9 @@
 //! input as bytes come, [`declared`] knows dialects and tools, [`render`] and [`terminal`] turn events into something to print, [`rows`] runs any
 //! command over JSON lines.
 
+mod answer;
+mod brief;
+mod calls;
 mod commands;
 mod declared;
 mod explain;
@@ -12,12 +15,16 @@ mod pretty;
 mod progress;
 mod render;
 mod rows;
+mod size;
+mod tell;
 mod terminal;
+mod verdict;
+mod wrapping;
 
 use std::io;
 use std::process::ExitCode;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 use commands::{completions, decode, demo, dialects, extract, man, prompt, protocols, repair};
@@ -84,8 +91,7 @@ fn main() -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::SUCCESS;
     }
-    let label = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-    anstream::eprintln!("{label}error:{label:#} {error:#}");
+    tell::tell_error(&format!("{error:#}"));
     ExitCode::FAILURE
 }
 

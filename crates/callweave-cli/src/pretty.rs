@@ -20,6 +20,8 @@ pub(crate) struct Pretty {
     quote: Option<char>,
     is_escaped: bool,
     latest: Latest,
+    /// The style of the string or word that we are in.
+    style: Option<Style>,
 }
 
 /// What stood last, white space aside.
@@ -46,15 +48,24 @@ impl Pretty {
 
     /// Shows the next piece of the text.
     pub(crate) fn push(&mut self, text: &str, out: &mut String) {
+        // Every piece closes its style: whoever interrupts us gets the terminal back as it was.
+        if let Some(style) = self.style.filter(|_| self.is_inside()) {
+            out.push_str(&style.render().to_string());
+        }
         text.chars().for_each(|c| self.push_char(c, out));
+        if self.is_inside() {
+            out.push_str(RESET);
+        }
     }
 
     /// Ends the text, wherever it is.
-    pub(crate) fn finish(&mut self, out: &mut String) {
-        if self.quote.is_some() || self.latest == Latest::Word {
-            out.push_str(RESET);
-        }
+    pub(crate) fn finish(&mut self) {
         *self = Self::new(self.margin);
+    }
+
+    /// Whether a string or a word may go on.
+    fn is_inside(&self) -> bool {
+        self.quote.is_some() || self.latest == Latest::Word
     }
 
     fn push_char(&mut self, c: char, out: &mut String) {
@@ -101,13 +112,13 @@ impl Pretty {
                 let style = if is_key { KEY } else { STRING };
                 out.push_str(&style.render().to_string());
                 out.push(c);
-                self.quote = Some(c);
+                (self.quote, self.style) = (Some(c), Some(style));
             }
             _ => {
                 if self.latest != Latest::Word {
                     self.begin_value(out);
                     out.push_str(&LITERAL.render().to_string());
-                    self.latest = Latest::Word;
+                    (self.latest, self.style) = (Latest::Word, Some(LITERAL));
                 }
                 out.push(visible(c));
             }
@@ -181,7 +192,7 @@ mod tests {
         let mut out = String::new();
         let mut pretty = Pretty::new(0);
         text.split_inclusive(|_: char| true).for_each(|piece| pretty.push(piece, &mut out));
-        pretty.finish(&mut out);
+        pretty.finish();
         anstream::adapter::strip_str(&out).to_string()
     }
 
@@ -213,7 +224,7 @@ mod tests {
         for text in [r#"{"a": "cut"#, "[1", "tru"] {
             let (mut out, mut pretty) = (String::new(), Pretty::new(2));
             pretty.push(text, &mut out);
-            pretty.finish(&mut out);
+            pretty.finish();
             assert!(out.ends_with(RESET), "{out:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Events → something to print: JSON lines, bare text, or one message.
+//! Events → something to print as they happen: JSON lines, bare text, a view for people.
 //!
 //! A renderer writes to memory, which cannot fail; whoever drives it prints what has come together after
 //! each piece of input. So events are seen as they happen, and a renderer holds only what is not printed.
@@ -7,13 +7,10 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 
+use anstyle::Style;
 use anyhow::Result;
-use callweave::accumulator::Accumulator;
-use callweave::dialect::Extraction;
 use callweave::event::{BlockId, BlockKind, Body, Event, Sink};
-use callweave::message::Message;
 use clap::ValueEnum;
-use serde::Serialize;
 
 use crate::pretty::{Pretty, visible};
 use crate::terminal::View;
@@ -55,19 +52,18 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// A printer to standard output.
-    pub(crate) fn new<C: Collect + Default + 'static>(form: Form) -> Self {
+    /// A printer to standard output of what happens in the input of that name, which is told if there is one.
+    pub(crate) fn new(form: Form, file: Option<&str>) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let render: Rc<RefCell<dyn Render>> = match form {
-            Form::Message => Rc::<RefCell<Whole<C>>>::default(),
-            Form::Events => Rc::<RefCell<Lines>>::default(),
+            Form::Message => Rc::new(RefCell::new(Nothing)),
+            Form::Events => Rc::new(RefCell::new(Lines::new(file))),
             Form::Text => Rc::new(RefCell::new(Text { is_terminal, ..Text::default() })),
             Form::View => Rc::<RefCell<View>>::default(),
         };
         // Text and JSON go out byte for byte; only what we coloured ourselves may be stripped of it.
-        let is_styled = form == Form::View || (form == Form::Message && is_terminal);
         let output: Box<dyn Write> =
-            if is_styled { Box::new(anstream::stdout()) } else { Box::new(io::stdout().lock()) };
+            if form == Form::View { Box::new(anstream::stdout()) } else { Box::new(io::stdout().lock()) };
         Self { render, output, buffer: Vec::new() }
     }
 
@@ -102,20 +98,48 @@ impl<'e> Sink<Event<'e>> for Rendered {
     }
 }
 
+/// Nothing before the end.
+struct Nothing;
+
+impl<'e> Sink<Event<'e>> for Nothing {
+    fn put(&mut self, _: Event<'e>) {}
+}
+
+impl Render for Nothing {
+    fn print(&mut self, _: &mut Vec<u8>) {}
+
+    fn finish(&mut self) {}
+}
+
 /// One JSON event per line.
-#[derive(Default)]
-struct Lines(Vec<u8>);
+struct Lines {
+    out: Vec<u8>,
+    /// What each line begins with instead of its brace.
+    opening: String,
+}
+
+impl Lines {
+    fn new(file: Option<&str>) -> Self {
+        let opening = match file {
+            None => "{".to_owned(),
+            Some(file) => format!("{{\"file\":{},", serde_json::Value::from(file)),
+        };
+        Self { out: Vec::new(), opening }
+    }
+}
 
 impl<'e> Sink<Event<'e>> for Lines {
     fn put(&mut self, event: Event<'e>) {
-        serde_json::to_writer(&mut self.0, &event).expect("an event has text keys, and memory takes all");
-        self.0.push(b'\n');
+        let start = self.out.len();
+        serde_json::to_writer(&mut self.out, &event).expect("an event has text keys, and memory takes all");
+        self.out.splice(start..=start, self.opening.bytes());
+        self.out.push(b'\n');
     }
 }
 
 impl Render for Lines {
     fn print(&mut self, out: &mut Vec<u8>) {
-        out.append(&mut self.0);
+        out.append(&mut self.out);
     }
 
     fn finish(&mut self) {}
@@ -166,51 +190,21 @@ impl Render for Text {
     }
 }
 
-/// What a whole answer amounts to, as JSON.
-pub(crate) trait Collect: for<'e> Sink<Event<'e>> {
-    /// The result, once no event will come any more; nothing if there was nothing.
-    fn json(&mut self) -> Option<String>;
-}
-
-impl Collect for Accumulator {
-    fn json(&mut self) -> Option<String> {
-        let message = self.take();
-        (message != Message::default()).then(|| to_json(&message))
+/// Prints a whole result, where nothing of it was printed as it happened.
+pub(crate) fn print_whole(json: String) -> Result<()> {
+    let shown = shown(json);
+    match io::stdout().is_terminal() {
+        true => anstream::stdout().write_all(shown.as_bytes())?,
+        false => io::stdout().write_all(shown.as_bytes())?,
     }
+    Ok(())
 }
 
-impl Collect for Extraction {
-    fn json(&mut self) -> Option<String> {
-        Some(to_json(self))
-    }
-}
-
-fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("our results have text keys, and memory takes all")
-}
-
-/// The result, once everything has been said.
-#[derive(Default)]
-struct Whole<C> {
-    collector: C,
-    out: String,
-}
-
-impl<'e, C: Collect> Sink<Event<'e>> for Whole<C> {
-    fn put(&mut self, event: Event<'e>) {
-        self.collector.put(event);
-    }
-}
-
-impl<C: Collect> Render for Whole<C> {
-    fn print(&mut self, out: &mut Vec<u8>) {
-        out.append(&mut std::mem::take(&mut self.out).into_bytes());
-    }
-
-    fn finish(&mut self) {
-        let Some(json) = self.collector.json() else { return };
-        self.out = shown(json);
-    }
+/// Says whose result follows, where there are several.
+pub(crate) fn print_heading(file: &str, is_first: bool) -> Result<()> {
+    let (style, file) = (Style::new().bold(), file.chars().map(visible).collect::<String>());
+    let gap = if is_first { "" } else { "\n" };
+    Ok(writeln!(anstream::stdout(), "{gap}{style}==> {file} <=={style:#}")?)
 }
 
 /// A line of JSON; on a terminal several, indented and coloured.

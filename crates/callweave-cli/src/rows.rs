@@ -1,47 +1,135 @@
-//! Any command over JSON lines: one request per line in, one result per line out, in order.
+//! Any command over many inputs: JSON lines of requests, or several files.
 //!
-//! A bad line gives a row `{"error": …, "line": …}` and the run goes on; the run as a whole then fails at
-//! its end. Blank lines are skipped. Results are written out before the next read may block, so that a
-//! program can ask and wait for the answer.
+//! With `--jsonl` there is one request per line in and one result per line out, in order. A row that failed has
+//! the member `error`, and `message` if something could be recovered; a row that was read and is not to be relied
+//! on has the member `problem`. The run goes on, and as a whole fails at its end. Blank lines are skipped.
+//! Results are written out before the next read may block, so that a program can ask and wait for the answer.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::input::{CHUNK, Input};
+use crate::render::print_whole;
+use crate::tell::tell_error;
+use crate::wrapping::Expected;
 
 /// The longest line that is read.
 const MAX_LINE: u64 = 1 << 30;
 
-/// Why a row failed, and what could be recovered nevertheless.
-pub(crate) struct Failure {
-    error: anyhow::Error,
-    message: Option<Box<RawValue>>,
+/// What became of an input: a JSON object, and what keeps it from being relied on.
+pub(crate) struct Outcome {
+    pub(crate) json: String,
+    pub(crate) problem: Option<String>,
 }
 
-impl Failure {
-    /// A failure that left something worth keeping.
-    pub(crate) fn with(error: anyhow::Error, recovered: &impl Serialize) -> Self {
-        Self { error, message: serde_json::value::to_raw_value(recovered).ok() }
-    }
+/// Why an input failed, and what could be recovered nevertheless, as JSON.
+pub(crate) struct Failure {
+    pub(crate) error: anyhow::Error,
+    pub(crate) recovered: Option<String>,
 }
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        Self { error, message: None }
+        Self { error, recovered: None }
     }
 }
 
-#[derive(Serialize)]
-struct FailureRow {
-    error: String,
-    line: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<Box<RawValue>>,
+/// What a result is told apart by.
+#[derive(Default)]
+pub(crate) struct Label<'l> {
+    pub(crate) file: Option<&'l str>,
+    pub(crate) line: Option<u64>,
+    /// What the caller calls it.
+    pub(crate) id: Option<Box<RawValue>>,
+}
+
+impl Label<'_> {
+    /// The result as one line of JSON. Where the caller gave an `id`, that of the answer is its `message_id`.
+    pub(crate) fn row(&self, result: &Result<Outcome, Failure>) -> String {
+        let mut row = Members(String::from("{"));
+        if let Some(id) = &self.id {
+            row.put("id", id);
+        }
+        if let Some(file) = self.file {
+            row.put("file", &file);
+        }
+        match result {
+            Ok(Outcome { json, problem }) => {
+                let (own, rest) = split_id(json);
+                match own {
+                    Some(own) if self.id.is_some() => {
+                        row.put("message_id", &own);
+                        row.extend(rest);
+                    }
+                    _ => row.extend(json.strip_prefix('{').unwrap_or_default()),
+                }
+                if let Some(problem) = problem {
+                    row.put("problem", problem);
+                }
+            }
+            Err(Failure { error, recovered }) => {
+                row.put("error", &format!("{error:#}"));
+                if let Some(line) = self.line {
+                    row.put("line", &line);
+                }
+                if let Some(Ok(recovered)) = recovered.clone().map(RawValue::from_string) {
+                    row.put("message", &recovered);
+                }
+            }
+        }
+        row.0 + "}"
+    }
+}
+
+/// The inside of a JSON object that grows.
+struct Members(String);
+
+impl Members {
+    fn put(&mut self, key: &str, value: &impl Serialize) {
+        let value = serde_json::to_string(value).expect("our labels have text keys, and memory takes all");
+        self.extend(&format!("\"{key}\":{value}}}"));
+    }
+
+    /// Adds the members of an object, given without its opening brace.
+    fn extend(&mut self, members: &str) {
+        let members = members.strip_suffix('}').unwrap_or(members);
+        if self.0.len() > 1 && !members.is_empty() {
+            self.0.push(',');
+        }
+        self.0.push_str(members);
+    }
+}
+
+/// An object without its first member, if that is an `id`.
+fn split_id(json: &str) -> (Option<&RawValue>, &str) {
+    let after = json.strip_prefix("{\"id\":").unwrap_or_default();
+    let mut values = serde_json::Deserializer::from_str(after).into_iter::<&RawValue>();
+    let own = values.next().and_then(Result::ok);
+    let rest = &after[values.byte_offset()..];
+    (own, rest.strip_prefix(',').unwrap_or(rest))
+}
+
+/// Prints what became of a file: a row if it has a name here, else the result alone.
+pub(crate) fn print(label: &Label<'_>, result: &Result<Outcome, Failure>) -> Result<()> {
+    match result {
+        _ if label.file.is_some() => print_whole(label.row(result)),
+        Ok(Outcome { json, .. }) | Err(Failure { recovered: Some(json), .. }) => print_whole(json.clone()),
+        Err(Failure { recovered: None, .. }) => Ok(()),
+    }
+}
+
+/// Whether all is well.
+pub(crate) fn conclude(result: Result<Outcome, Failure>) -> Result<()> {
+    match result {
+        Ok(Outcome { problem: None, .. }) => Ok(()),
+        Ok(Outcome { problem: Some(problem), .. }) => Err(anyhow!(problem)),
+        Err(Failure { error, .. }) => Err(error),
+    }
 }
 
 /// One request of a file.
@@ -50,39 +138,65 @@ pub(crate) trait Request: DeserializeOwned {
     const SHAPE: &'static str;
 }
 
-/// Answers every request of the file.
-pub(crate) fn run<Q: Request, A: Serialize>(
-    path: &Path,
-    answer: impl FnMut(Q) -> Result<A, Failure>,
+/// Answers every request of the files.
+pub(crate) fn run<Q: Request>(
+    files: &[PathBuf],
+    mut answer: impl FnMut(Q) -> Result<Outcome, Failure>,
 ) -> Result<()> {
-    let input = BufReader::with_capacity(CHUNK, Input::open(path)?);
-    let output = BufWriter::with_capacity(CHUNK, io::stdout().lock());
-    run_over(input, output, answer)
+    each_file(files, |path, name| {
+        let input = BufReader::with_capacity(CHUNK, Input::open(path, Expected::Text)?);
+        let output = BufWriter::with_capacity(CHUNK, io::stdout().lock());
+        run_over(input, output, name, &mut answer)
+    })
 }
 
-fn run_over<Q: Request, A: Serialize>(
+/// Does the same with every file; where there are several, with its name. A file that fails does not keep the
+/// next from its turn.
+pub(crate) fn each_file(
+    files: &[PathBuf],
+    mut work: impl FnMut(&Path, Option<&str>) -> Result<()>,
+) -> Result<()> {
+    if let [file] = files {
+        return work(file, None);
+    }
+    let mut failed = 0;
+    for file in files {
+        let name = file.display().to_string();
+        match work(file, Some(&name)) {
+            Ok(()) => {}
+            Err(error) if crate::is_broken_pipe(&error) => return Err(error),
+            Err(error) => {
+                failed += 1;
+                let error = format!("{error:#}");
+                let known = if error.contains(&name) { String::new() } else { name + ": " };
+                tell_error(&format!("{known}{error}"));
+            }
+        }
+    }
+    match failed {
+        0 => Ok(()),
+        _ => bail!("{failed} of {} files failed", files.len()),
+    }
+}
+
+fn run_over<Q: Request>(
     mut input: BufReader<impl Read>,
     mut output: impl Write,
-    mut answer: impl FnMut(Q) -> Result<A, Failure>,
+    file: Option<&str>,
+    mut answer: impl FnMut(Q) -> Result<Outcome, Failure>,
 ) -> Result<()> {
     let (mut number, mut rows, mut failed) = (0_u64, 0_u64, 0_u64);
     let mut line = Vec::new();
-    while read_line(&mut input, &mut line).context("cannot read the input")? {
+    while read_line(&mut input, &mut line).context("cannot read the input to its end")? {
         number += 1;
         if line.trim_ascii().is_empty() {
             continue;
         }
         rows += 1;
         let answered = parse(&line).map_err(Failure::from).and_then(&mut answer);
-        match answered {
-            Ok(row) => serde_json::to_writer(&mut output, &row).map_err(io::Error::from)?,
-            Err(Failure { error, message }) => {
-                failed += 1;
-                let row = FailureRow { error: format!("{error:#}"), line: number, message };
-                serde_json::to_writer(&mut output, &row).map_err(io::Error::from)?;
-            }
-        }
-        output.write_all(b"\n")?;
+        failed += u64::from(!matches!(answered, Ok(Outcome { problem: None, .. })));
+        let label = Label { file, line: Some(number), id: id_of(&line) };
+        writeln!(output, "{}", label.row(&answered))?;
         if !input.buffer().contains(&b'\n') {
             output.flush()?;
         }
@@ -90,8 +204,18 @@ fn run_over<Q: Request, A: Serialize>(
     output.flush()?;
     match failed {
         0 => Ok(()),
-        _ => bail!("{failed} of {rows} rows failed; their result is a row with the member \"error\""),
+        _ => bail!("{failed} of {rows} rows failed; each says why in its member \"error\" or \"problem\""),
     }
+}
+
+/// What the caller calls a row, even if the rest of it is no request.
+fn id_of(line: &[u8]) -> Option<Box<RawValue>> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: Option<Box<RawValue>>,
+    }
+    let is_object = line.trim_ascii_start().starts_with(b"{");
+    is_object.then(|| serde_json::from_slice::<Named>(line).ok()?.id)?
 }
 
 /// Reads the next line; false at the end. A line that is too long is skipped, and `line` is a stump
@@ -150,17 +274,21 @@ mod tests {
         let mut output = Vec::new();
         let answer = |Row { number }: Row| match number {
             0 => Err(anyhow!("zero").into()),
-            1 => Err(Failure::with(anyhow!("one"), &"left")),
-            _ => Ok(number * 2),
+            1 => Err(Failure { error: anyhow!("one"), recovered: Some("{\"left\":1}".to_owned()) }),
+            _ => {
+                let problem = (number == 9).then(|| "nine".to_owned());
+                Ok(Outcome { json: format!("{{\"double\":{}}}", number * 2), problem })
+            }
         };
-        let done = run_over(BufReader::with_capacity(4, requests(input).as_bytes()), &mut output, answer);
+        let input = requests(input);
+        let done = run_over(BufReader::with_capacity(4, input.as_bytes()), &mut output, None, answer);
         (String::from_utf8(output).expect("JSON is UTF-8"), done)
     }
 
     #[test]
     fn every_request_gets_one_row_in_order() {
         let (output, done) = lines("2\n\n3\r\n4");
-        assert_eq!(output, "4\n6\n8\n");
+        assert_eq!(output, "{\"double\":4}\n{\"double\":6}\n{\"double\":8}\n");
         done.expect("no row failed");
     }
 
@@ -171,13 +299,34 @@ mod tests {
             output.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect();
         assert_eq!(rows.len(), 7);
         let errors: Vec<_> = rows.iter().map(|row| (row["line"].as_u64(), row["error"].as_str())).collect();
-        assert_eq!((&rows[0], &rows[6]), (&4.into(), &6.into()));
+        assert_eq!((&rows[0]["double"], &rows[6]["double"]), (&4.into(), &6.into()));
         assert!(errors[1].1.expect("an error").starts_with("the line is not JSON"));
         assert_eq!(errors[2].1, Some("bad request: a row is an object with \"number\""));
         assert_eq!(errors[5], (Some(7), errors[2].1));
         assert_eq!(errors[3], (Some(5), Some("zero")));
         assert_eq!(errors[4], (Some(6), Some("one")));
-        assert_eq!(rows[4]["message"], "left");
+        assert_eq!(rows[4]["message"]["left"], 1);
         assert!(done.expect_err("rows failed").to_string().starts_with("5 of 7 rows failed"));
+    }
+
+    #[test]
+    fn a_problem_is_told_in_its_row_and_fails_the_run() {
+        let (output, done) = lines("9\n");
+        assert_eq!(output, "{\"double\":18,\"problem\":\"nine\"}\n");
+        assert!(done.expect_err("a row failed").to_string().starts_with("1 of 1 rows failed"));
+    }
+
+    #[test]
+    fn labels_stand_first_and_the_id_of_the_caller_is_the_id() {
+        let label = |id: &str| Label { id: RawValue::from_string(id.to_owned()).ok(), ..Label::default() };
+        let outcome = |json: &str| Ok(Outcome { json: json.to_owned(), problem: None });
+        let row = label("[7]").row(&outcome(r#"{"id":"a\"b","x":1}"#));
+        assert_eq!(row, r#"{"id":[7],"message_id":"a\"b","x":1}"#);
+        assert_eq!(label("7").row(&outcome(r#"{"id":null}"#)), r#"{"id":7,"message_id":null}"#);
+        assert_eq!(label("7").row(&outcome("{}")), r#"{"id":7}"#);
+        assert_eq!(Label::default().row(&outcome(r#"{"id":1,"x":1}"#)), r#"{"id":1,"x":1}"#);
+        let file = Label { file: Some("f"), ..Label::default() };
+        assert_eq!(file.row(&outcome(r#"{"id":1,"x":1}"#)), r#"{"file":"f","id":1,"x":1}"#);
+        assert_eq!(file.row(&Err(anyhow!("no").into())), r#"{"file":"f","error":"no"}"#);
     }
 }

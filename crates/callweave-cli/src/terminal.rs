@@ -8,12 +8,13 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use callweave::accumulator::Accumulator;
-use callweave::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, Sink};
+use callweave::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Sink};
 use callweave::json::repair::{Verdict, repair};
 use callweave::message::{Message, ToolCall};
 
 use crate::pretty::{Pretty, visible};
 use crate::render::Render;
+use crate::tell::excerpt;
 
 const DIM: Style = Style::new().dimmed();
 const THOUGHT: Style = Style::new().dimmed().italic();
@@ -27,6 +28,10 @@ const BAD: Style = AnsiColor::Red.on_default();
 const MARGIN: usize = 2;
 /// Characters of a value of unknown size that are shown.
 const EXCERPT: usize = 160;
+/// Characters of an error that are shown.
+const ERROR: usize = 1000;
+/// Notices that are shown.
+const NOTICES: usize = 10;
 
 /// The view of an answer. See the [module](self).
 #[derive(Default)]
@@ -72,11 +77,11 @@ impl<'e> Sink<Event<'e>> for View {
             Body::BlockEnd { block, completion } => self.end(block, completion),
             Body::ToolResult { value, .. } => {
                 self.header();
-                self.page.line(DIM, "  result", &excerpt(&value));
+                self.page.line(DIM, "  result", &excerpt(value.as_str(), EXCERPT));
             }
             Body::Error(ref error) => {
                 self.header();
-                self.page.line(BAD, "upstream error", &error.message);
+                self.page.line(BAD, "upstream error", &excerpt(&error.message, ERROR));
             }
             Body::Annotation { .. } => self.annotations += 1,
             Body::Start { .. } | Body::Usage { .. } | Body::Finish { .. } | Body::Notice(_) => {
@@ -195,9 +200,15 @@ impl View {
             }
             self.page.styled(DIM, &facts.join(" · "));
         }
-        for notice in &message.notices {
-            let detail = format!("{} (at byte {})", notice.detail, notice.offset);
+        for notice in message.notices.iter().take(NOTICES) {
+            let detail = match notice.offset {
+                0 => notice.detail.to_string(),
+                offset => format!("{} (at byte {offset})", notice.detail),
+            };
             self.page.line(WARNING, "notice", &detail);
+        }
+        if let more @ 1.. = message.notices.len().saturating_sub(NOTICES) {
+            self.page.line(DIM, &format!("{more} more notices; --as message has them"), "");
         }
         self.page.end_line();
     }
@@ -254,7 +265,7 @@ impl Block {
     }
 
     fn show_tail(mut self, page: &mut Page) {
-        self.pretty.finish(&mut page.out);
+        self.pretty.finish();
         if self.kind == BlockKind::Reasoning && !self.is_shown {
             page.line(DIM, "thinking", "(hidden)");
         }
@@ -266,7 +277,7 @@ impl Block {
             if !text.is_empty() {
                 self.show(&text, page);
             }
-            self.pretty.finish(&mut page.out);
+            self.pretty.finish();
             page.end_line();
         }
         if let Some(call) = self.into_call()
@@ -303,7 +314,7 @@ fn show_repaired(arguments: &str, page: &mut Page) {
     page.out.push_str(&" ".repeat(MARGIN));
     let mut pretty = Pretty::new(MARGIN);
     pretty.push(&repaired.text, &mut page.out);
-    pretty.finish(&mut page.out);
+    pretty.finish();
     (page.is_line_empty, page.is_gap) = (false, false);
     page.end_line();
 }
@@ -380,14 +391,6 @@ impl Page {
 
 fn printable(text: &str) -> String {
     text.chars().map(visible).collect()
-}
-
-fn excerpt(value: &Json<'_>) -> String {
-    let text = value.as_str();
-    match text.char_indices().nth(EXCERPT) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
 }
 
 fn reason_name(reason: FinishReason) -> &'static str {

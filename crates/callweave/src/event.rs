@@ -364,6 +364,8 @@ pub enum NoticeCode {
     MalformedCall,
     /// A tool call names a tool that was not declared.
     UnknownTool,
+    /// A tool call's arguments do not fit the schema of its tool.
+    SchemaMismatch,
     /// A markup marker without its partner, or syntax out of place.
     StrayMarkup,
     /// A registered matcher failed or answered nonsense; it was left out.

@@ -1,16 +1,13 @@
 //! `callweave decode`: the bytes of an answer → events, text or a message.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use callweave::accumulator::Accumulator;
-use callweave::dialect::{Options, Stage};
-use callweave::event::{Body, Event, EventSink, Sink};
-use callweave::framing::{Framer, Limits};
-use callweave::message::Message;
-use callweave::pipeline::Decoder;
+use callweave::dialect::{Options, Tools};
+use callweave::event::Event;
+use callweave::framing::Limits;
 use callweave::protocol::{Protocol, TABLE};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -18,11 +15,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::commands::extract::Reading;
+use crate::answer::Reading;
+use crate::calls::Treatment;
+use crate::commands::extract::Wording;
 use crate::declared::{Dialects, tools_of};
 use crate::input::Input;
-use crate::render::{Form, Printer};
-use crate::rows::{self, Failure, Request};
+use crate::render::{Form, Printer, print_heading};
+use crate::rows::{self, Failure, Label, Outcome, Request};
+use crate::size;
+use crate::tell::tell;
+use crate::wrapping::Expected;
 
 /// Decode an answer, streamed or whole, of any protocol
 #[derive(Args)]
@@ -33,28 +35,37 @@ Examples:
   callweave decode --as events answer.sse          every event as it happens
   callweave decode --as text - < answer.json       the text alone
   callweave decode --dialect auto answer.sse       with the calls that the model wrote into its text
+  callweave decode --repair answer.sse             with the arguments of its calls repaired
+  callweave decode recorded/*.sse.gz               many files: one message per line, with its file
   callweave decode --jsonl requests.jsonl          many answers: {\"data\": …} or {\"file\": …} per line
 
-What a damaged input still gave is printed before the error is reported.")]
+Input may be gzipped, and may begin with the headers that curl -i prints. What a damaged answer still gave
+is printed before the error is reported; the exit code is then 1, as it is if a call cannot be used.")]
 pub(crate) struct Decode {
     /// The protocol of the answer, or auto to find it out; see callweave protocols
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = protocol_parser())]
     #[arg(hide_possible_values = true, ignore_case = true)]
     protocol: Chosen,
     #[command(flatten)]
-    reading: Reading,
+    wording: Wording,
+    /// Repair the arguments of calls; each change is told in a notice
+    #[arg(long)]
+    repair: bool,
     /// What to print
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<Form>,
-    /// Read one JSON request per line ({"data" | "data_base64" | "file", "protocol"?, "dialect"?, "tools"?}), print one message per line
+    /// Read one JSON request per line ({"data" | "data_base64" | "file", "protocol"?, "dialect"?, "tools"?, "id"?}), print one message per line
     #[arg(long)]
     jsonl: bool,
-    /// The longest line or frame that is read
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().frame)]
+    /// Say which protocol, framing and dialect were found, on standard error
+    #[arg(long, short, conflicts_with = "jsonl")]
+    verbose: bool,
+    /// The longest line or frame that is read, as 1MB or 64KiB
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse)]
     max_frame: usize,
-    /// The file to read, or - for standard input
+    /// The files to read, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
-    file: PathBuf,
+    files: Vec<PathBuf>,
 }
 
 /// A protocol, or none: it is to be found out.
@@ -71,78 +82,70 @@ fn protocol_parser() -> impl TypedValueParser<Value = Chosen> {
 
 impl Decode {
     pub(crate) fn run(&self) -> Result<()> {
-        let dialects = self.reading.dialects()?;
-        let options = self.reading.options(&dialects)?;
+        let dialects = self.wording.dialects()?;
+        let options = self.wording.options(&dialects)?;
+        let tools = self.wording.tools()?;
+        let reading = self.reading(self.protocol, options.as_ref(), tools.as_ref());
         if self.jsonl {
-            return rows::run(&self.file, |row: Row| row.decode(self, &dialects, options.as_ref()));
+            return rows::run(&self.files, |row: Row| row.decode(self, &dialects, reading));
         }
-        let mut input = Input::open(&self.file)?;
-        let mut printer = Printer::new::<Accumulator>(self.form.unwrap_or_else(Form::suited));
-        let mut output = printer.sink();
-        let mut watch = Watch { next: &mut output, upstream: None };
-        let decoder = self.decoder(self.protocol);
-        let read = match &options {
-            None => pump(&mut input, decoder, &mut watch, &mut printer),
-            Some(options) => {
-                let mut stage = Stage::new(options, &mut watch);
-                let read = pump(&mut input, decoder, &mut stage, &mut printer);
-                stage.finish();
-                read
-            }
-        };
-        printer.finish()?;
-        read?;
-        match watch.upstream {
-            None => Ok(()),
-            Some(message) => bail!("the upstream answered with an error: {message}"),
-        }
+        let form = self.form.unwrap_or_else(Form::suited);
+        let mut is_first = true;
+        rows::each_file(&self.files, |path, name| {
+            let is_first = std::mem::replace(&mut is_first, false);
+            self.decode(path, name, form, is_first, reading)
+        })
     }
 
-    fn decoder(&self, Chosen(protocol): Chosen) -> Decoder {
+    fn reading<'o>(
+        &self,
+        Chosen(protocol): Chosen,
+        dialect: Option<&'o Options>,
+        tools: Option<&'o Tools>,
+    ) -> Reading<'o> {
         let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
-        Decoder::with(protocol, Framer::detect(limits))
+        let calls = Treatment { tools, is_repairing: self.repair };
+        Reading { protocol, limits, dialect, calls }
     }
-}
 
-/// Decodes the input to its end and prints as it goes. What was recovered before an error is in the sink.
-fn pump(
-    input: &mut Input,
-    mut decoder: Decoder,
-    sink: &mut EventSink<'_>,
-    printer: &mut Printer,
-) -> Result<()> {
-    let read = input.for_each(|bytes| {
-        let pushed = decoder.push(bytes, sink);
-        printer.flush()?;
-        pushed.map_err(explain)
-    });
-    let finished = decoder.finish(sink).map_err(explain);
-    read.and(finished)
-}
-
-/// Passes events on and keeps the first error that the upstream reports.
-struct Watch<'a> {
-    next: &'a mut EventSink<'a>,
-    upstream: Option<String>,
-}
-
-impl<'e> Sink<Event<'e>> for Watch<'_> {
-    fn put(&mut self, event: Event<'e>) {
-        if let Body::Error(error) = &event.body {
-            self.upstream.get_or_insert_with(|| error.message.to_string());
+    /// Decodes one file and prints it; under its name, if it has one here.
+    fn decode(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        form: Form,
+        is_first: bool,
+        reading: Reading<'_>,
+    ) -> Result<()> {
+        let answered = self.answer(path, name, form, is_first, reading);
+        if form == Form::Message {
+            let label = Label { file: name, ..Label::default() };
+            rows::print(&label, &answered)?;
         }
-        self.next.put(event);
+        rows::conclude(answered)
     }
-}
 
-/// Says what to do about an error of the library.
-fn explain(error: callweave::Error) -> anyhow::Error {
-    match error.kind() {
-        callweave::ErrorKind::Unknown if error.detail().contains("protocol") => {
-            anyhow!("{}; name it with --protocol (see callweave protocols)", error.detail())
+    fn answer(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        form: Form,
+        is_first: bool,
+        reading: Reading<'_>,
+    ) -> Result<Outcome, Failure> {
+        let mut input = Input::open(path, Expected::Answer)?;
+        if let (Form::Text | Form::View, Some(name)) = (form, name) {
+            print_heading(name, is_first)?;
         }
-        callweave::ErrorKind::Limit => anyhow!("{error}; allow more with --max-frame"),
-        _ => error.into(),
+        let mut printer = Printer::new(form, name);
+        let mut sink = printer.sink();
+        let answer = reading.read(&mut input, &mut sink, form == Form::Message, || printer.flush());
+        printer.finish()?;
+        if self.verbose {
+            let name = name.map_or(String::new(), |name| format!("{name}: "));
+            tell(&format!("{name}{}", answer.nature));
+        }
+        answer.outcome()
     }
 }
 
@@ -167,33 +170,21 @@ impl Row {
         self,
         command: &Decode,
         dialects: &Dialects,
-        options: Option<&Options>,
-    ) -> Result<Message, Failure> {
-        let decoder = command.decoder(self.protocol(command.protocol)?);
+        defaults: Reading<'_>,
+    ) -> Result<Outcome, Failure> {
+        let Chosen(protocol) = self.protocol(Chosen(defaults.protocol))?;
+        let tools = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
         let mut options = match &self.dialect {
-            Some(name) => Some(dialects.named(name)?),
-            None => options.cloned(),
+            Some(name) => Some(command.wording.with_tools(dialects.named(name)?)?),
+            None => defaults.dialect.cloned(),
         };
-        if let Some(tools) = &self.tools {
-            let tools = tools_of(tools, "the member tools")?;
-            options = options.map(|options| options.tools(tools));
+        if let Some(tools) = &tools {
+            options = options.map(|options| options.tools(tools.clone()));
         }
-        let mut accumulator = Accumulator::new();
-        let read = match &options {
-            None => self.pump(decoder, &mut accumulator),
-            Some(options) => {
-                let mut stage = Stage::new(options, &mut accumulator);
-                let read = self.pump(decoder, &mut stage);
-                stage.finish();
-                read
-            }
-        };
-        let message = accumulator.take();
-        match read {
-            Ok(()) => Ok(message),
-            Err(error) if message == Message::default() => Err(error.into()),
-            Err(error) => Err(Failure::with(error, &message)),
-        }
+        let calls = Treatment { tools: tools.as_ref().or(defaults.calls.tools), ..defaults.calls };
+        let reading = Reading { protocol, dialect: options.as_ref(), calls, ..defaults };
+        let mut nowhere = |_: Event<'_>| {};
+        reading.read(&mut self.input()?, &mut nowhere, true, || Ok(())).outcome()
     }
 
     fn protocol(&self, default: Chosen) -> Result<Chosen> {
@@ -207,26 +198,16 @@ impl Row {
         }
     }
 
-    fn pump(self, mut decoder: Decoder, sink: &mut EventSink<'_>) -> Result<()> {
-        let pushed = self.push(&mut decoder, sink);
-        pushed.and(decoder.finish(sink).map_err(explain))
-    }
-
-    fn push(self, decoder: &mut Decoder, sink: &mut EventSink<'_>) -> Result<()> {
-        match (self.data, self.data_base64, self.file) {
+    fn input(self) -> Result<Input> {
+        let bytes = match (self.data, self.data_base64, self.file) {
             (Some(data), None, None) if data.get().starts_with('"') => {
-                let text: String = serde_json::from_str(data.get()).context("data is not a text")?;
-                decoder.push(text.as_bytes(), sink)?;
+                serde_json::from_str::<String>(data.get()).context("data is not a text")?.into_bytes()
             }
-            (Some(body), None, None) => decoder.push(body.get().as_bytes(), sink)?,
-            (None, Some(data), None) => {
-                decoder.push(&STANDARD.decode(data).context("data_base64 is not base64")?, sink)?;
-            }
-            (None, None, Some(path)) => {
-                Input::file(&path)?.for_each(|bytes| decoder.push(bytes, sink).map_err(explain))?;
-            }
+            (Some(body), None, None) => body.get().as_bytes().to_vec(),
+            (None, Some(data), None) => STANDARD.decode(data).context("data_base64 is not base64")?,
+            (None, None, Some(path)) => return Input::file(&path, Expected::Answer),
             _ => bail!("a request needs exactly one of data, data_base64 and file"),
-        }
-        Ok(())
+        };
+        Ok(Input::bytes(bytes, Expected::Answer))
     }
 }

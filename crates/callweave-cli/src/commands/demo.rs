@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anstyle::Style;
 use anyhow::Result;
-use callweave::accumulator::Accumulator;
 use callweave::pipeline::Decoder;
 use clap::Args;
 
@@ -40,7 +39,7 @@ impl Demo {
             return Ok(io::stdout().write_all(SAMPLE)?);
         }
         let is_live = io::stdout().is_terminal() && !self.fast;
-        let mut printer = Printer::new::<Accumulator>(Form::View);
+        let mut printer = Printer::new(Form::View, None);
         let (mut decoder, mut sink) = (Decoder::detect(), printer.sink());
         for frame in SAMPLE.split_inclusive(|byte| *byte == b'\n') {
             decoder.push(frame, &mut sink)?;

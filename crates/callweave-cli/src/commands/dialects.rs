@@ -24,6 +24,9 @@ pub(crate) struct Dialects {
     /// Also list a dialect of your own, described in a TOML file
     #[arg(long, value_name = "FILE")]
     dialect_file: Option<PathBuf>,
+    /// Print one JSON object per line, on a terminal, too
+    #[arg(long)]
+    jsonl: bool,
 }
 
 impl Dialects {
@@ -38,7 +41,7 @@ impl Dialects {
             },
         };
         let mut out = String::new();
-        if !io::stdout().is_terminal() {
+        if self.jsonl || !io::stdout().is_terminal() {
             for row in rows {
                 let row = json!({
                     "name": row.name, "aliases": row.aliases, "models": row.models, "example": row.example,

@@ -1,18 +1,23 @@
 //! `callweave extract`: a model's text → the thoughts and tool calls written in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use callweave::dialect::{Extraction, Extractor, Options, Registry, Start};
+use callweave::dialect::{Extraction, Extractor, Options, Registry, Start, Tools};
+use callweave::event::{Event, EventSink, Sink};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::calls::{Calls, Treatment};
 use crate::declared::{Dialects, read_tools, tools_of};
 use crate::input::Input;
-use crate::render::{Form, Printer};
-use crate::rows::{self, Failure, Request};
+use crate::render::{Form, Printer, print_heading};
+use crate::rows::{self, Failure, Label, Outcome, Request};
+use crate::tell::tell;
+use crate::verdict;
+use crate::wrapping::Expected;
 
 /// Find the tool calls and thoughts that a model wrote into its text
 #[derive(Args)]
@@ -22,22 +27,27 @@ Examples:
   callweave extract --dialect hermes --tools tools.json -   with the tools that the model knew
   callweave extract --model Qwen/Qwen3-Coder-30B reply.txt  in the dialect of a model
   callweave extract --as events reply.txt                   every event, with its place in the text
-  callweave extract --jsonl replies.jsonl                   many texts: {\"text\": …, \"dialect\": …} per line")]
+  callweave extract --jsonl replies.jsonl                   many texts: {\"text\": …, \"dialect\": …} per line
+
+The exit code is 1 if a call was cut off, is damaged, or does not suit the tools.")]
 pub(crate) struct Extract {
     #[command(flatten)]
-    reading: Reading,
+    wording: Wording,
     /// What the text begins with: reasoning if the prompt has opened a thought
     #[arg(long, value_name = "WHERE", conflicts_with = "jsonl")]
     starting_in: Option<Beginning>,
     /// What to print
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<Form>,
-    /// Read one JSON request per line ({"text", "dialect"?, "tools"?, "chunks"?, "starting_in"?}), print one result per line
+    /// Read one JSON request per line ({"text", "dialect"?, "tools"?, "chunks"?, "starting_in"?, "id"?}), print one result per line
     #[arg(long)]
     jsonl: bool,
-    /// The file to read, or - for standard input
+    /// Say which dialect was found, on standard error
+    #[arg(long, short, conflicts_with = "jsonl")]
+    verbose: bool,
+    /// The files to read, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
-    file: PathBuf,
+    files: Vec<PathBuf>,
 }
 
 /// What a text begins with; without it, what the dialect says.
@@ -49,7 +59,7 @@ enum Beginning {
 
 /// How text is to be read: the dialect and the tools.
 #[derive(Args)]
-pub(crate) struct Reading {
+pub(crate) struct Wording {
     /// The dialect of the text, or auto to let the text decide; see callweave dialects
     #[arg(long, value_name = "NAME", value_parser = dialect_names(), hide_possible_values = true)]
     dialect: Option<String>,
@@ -59,7 +69,7 @@ pub(crate) struct Reading {
     /// Read the text in a dialect of your own, described in a TOML file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dialect", "model"])]
     dialect_file: Option<PathBuf>,
-    /// The tools that the model was told of: a JSON list, in the shape of OpenAI or of Anthropic
+    /// The tools that the model was told of: a JSON list, in the shape of OpenAI or of Anthropic; calls that do not suit them are marked
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
 }
@@ -73,7 +83,7 @@ fn dialect_names() -> PossibleValuesParser {
     PossibleValuesParser::new([auto].into_iter().chain(rows))
 }
 
-impl Reading {
+impl Wording {
     /// The dialects that can be asked for.
     pub(crate) fn dialects(&self) -> Result<Dialects> {
         Dialects::with_file(self.dialect_file.as_deref())
@@ -95,40 +105,113 @@ impl Reading {
         self.with_tools(options).map(Some)
     }
 
-    fn with_tools(&self, options: Options) -> Result<Options> {
-        match &self.tools {
-            Some(path) => Ok(options.tools(read_tools(path)?)),
-            None => Ok(options),
-        }
+    /// The options with the declared tools, if there are any.
+    pub(crate) fn with_tools(&self, options: Options) -> Result<Options> {
+        Ok(match self.tools()? {
+            Some(tools) => options.tools(tools),
+            None => options,
+        })
+    }
+
+    /// The declared tools.
+    pub(crate) fn tools(&self) -> Result<Option<Tools>> {
+        self.tools.as_deref().map(read_tools).transpose()
     }
 }
 
 impl Extract {
     pub(crate) fn run(&self) -> Result<()> {
-        let dialects = self.reading.dialects()?;
-        let options = match self.reading.options(&dialects)? {
+        let dialects = self.wording.dialects()?;
+        let options = match self.wording.options(&dialects)? {
             Some(options) => options,
-            None => self.reading.with_tools(dialects.named("auto")?)?,
+            None => self.wording.with_tools(dialects.named("auto")?)?,
         };
+        let tools = self.wording.tools()?;
         if self.jsonl {
-            return rows::run(&self.file, |row: Row| row.extract(&dialects, &options));
+            return rows::run(&self.files, |row: Row| row.extract(&dialects, &options, tools.as_ref()));
         }
         let options = match self.starting_in {
             None => options,
             Some(Beginning::Text) => options.starting_in(Start::Text),
             Some(Beginning::Reasoning) => options.starting_in(Start::Reasoning),
         };
-        let mut input = Input::open(&self.file)?;
-        let mut printer = Printer::new::<Extraction>(self.form.unwrap_or_else(Form::suited));
-        let (mut extractor, mut sink) = (Extractor::new(&options), printer.sink());
-        let read = input.for_each_text(|text| {
-            extractor.push(text, &mut sink);
-            printer.flush()
-        });
-        extractor.finish(&mut sink);
-        printer.finish()?;
-        read
+        let form = self.form.unwrap_or_else(Form::suited);
+        let mut is_first = true;
+        rows::each_file(&self.files, |path, name| {
+            let is_first = std::mem::replace(&mut is_first, false);
+            let extracted = self.extract(path, name, form, is_first, (&options, tools.as_ref()));
+            if form == Form::Message {
+                rows::print(&Label { file: name, ..Label::default() }, &extracted)?;
+            }
+            rows::conclude(extracted)
+        })
     }
+
+    fn extract(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        form: Form,
+        is_first: bool,
+        (options, tools): (&Options, Option<&Tools>),
+    ) -> Result<Outcome, Failure> {
+        let mut input = Input::open(path, Expected::Text)?;
+        if let (Form::Text | Form::View, Some(name)) = (form, name) {
+            print_heading(name, is_first)?;
+        }
+        let mut printer = Printer::new(form, name);
+        let mut sink = printer.sink();
+        let (found, dialect, read) = read(options, tools, &mut sink, |push| {
+            input.for_each_text(|piece| {
+                push(piece);
+                printer.flush()
+            })
+        });
+        printer.finish()?;
+        if self.verbose {
+            let name = name.map_or(String::new(), |name| format!("{name}: "));
+            tell(&format!("{name}dialect {}", found_dialect(dialect.as_deref(), options)));
+        }
+        match read {
+            Ok(()) => outcome(&found),
+            Err(error) => Err(Failure { error, recovered: Some(outcome(&found)?.json) }),
+        }
+    }
+}
+
+/// Reads the text that `text` gives, in any pieces. Says what was found in it, in which dialect, and whether
+/// the text could be had to its end.
+fn read(
+    options: &Options,
+    tools: Option<&Tools>,
+    live: &mut EventSink<'_>,
+    text: impl FnOnce(&mut dyn FnMut(&str)) -> Result<()>,
+) -> (Extraction, Option<String>, Result<()>) {
+    let mut extractor = Extractor::new(options);
+    let mut found = Extraction::default();
+    let mut both = |event: Event<'_>| {
+        found.put(event.clone());
+        live.put(event);
+    };
+    let mut calls = Calls::new(Treatment { tools, is_repairing: false }, &mut both);
+    let read = text(&mut |piece| extractor.push(piece, &mut calls));
+    extractor.finish(&mut calls);
+    (found, extractor.dialect().map(str::to_owned), read)
+}
+
+/// Which dialect a text was found to be in, in words.
+pub(crate) fn found_dialect(dialect: Option<&str>, options: &Options) -> String {
+    match dialect {
+        None => "found nowhere".to_owned(),
+        // Several write calls in the same way, and the text does not tell them apart.
+        Some(name) if options.dialects().len() > 1 => format!("{name} or one alike"),
+        Some(name) => name.to_owned(),
+    }
+}
+
+fn outcome(found: &Extraction) -> Result<Outcome, Failure> {
+    let json = serde_json::to_string(found).map_err(anyhow::Error::from)?;
+    Ok(Outcome { json, problem: verdict::of_extraction(found) })
 }
 
 /// A request to read one text. Members it does not know are the caller's own.
@@ -147,24 +230,37 @@ impl Request for Row {
 }
 
 impl Row {
-    fn extract(self, dialects: &Dialects, options: &Options) -> Result<Extraction, Failure> {
+    fn extract(
+        self,
+        dialects: &Dialects,
+        options: &Options,
+        tools: Option<&Tools>,
+    ) -> Result<Outcome, Failure> {
         let mut options = match &self.dialect {
             Some(name) => dialects.named(name)?,
             None => options.clone(),
         };
-        if let Some(tools) = &self.tools {
-            options = options.tools(tools_of(tools, "the member tools")?);
+        let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
+        let tools = own.as_ref().or(tools);
+        if let Some(tools) = tools {
+            options = options.tools(tools.clone());
         }
         if let Some(start) = self.starting_in {
             options = options.starting_in(start);
         }
-        match (&self.chunks, &self.text) {
-            (Some(chunks), Some(text)) if chunks.concat() != *text => {
-                Err(anyhow!("chunks and text differ; a request needs one of them").into())
+        let pieces = match (self.chunks, self.text) {
+            (Some(chunks), Some(text)) if chunks.concat() != text => {
+                return Err(anyhow!("chunks and text differ; a request needs one of them").into());
             }
-            (Some(chunks), _) => Ok(Extraction::of_deltas(chunks.iter().map(String::as_str), &options)),
-            (None, Some(text)) => Ok(Extraction::of(text, &options)),
-            (None, None) => Err(anyhow!("a request needs text or chunks").into()),
-        }
+            (Some(chunks), _) => chunks,
+            (None, Some(text)) => vec![text],
+            (None, None) => return Err(anyhow!("a request needs text or chunks").into()),
+        };
+        let mut nowhere = |_: Event<'_>| {};
+        let (found, ..) = read(&options, tools, &mut nowhere, |push| {
+            pieces.iter().for_each(|piece| push(piece));
+            Ok(())
+        });
+        outcome(&found)
     }
 }

@@ -5,11 +5,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use callweave::dialect::Dialect;
 use callweave::prompt::{Options, augment_system_prompt};
 use clap::Args;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::declared::{Dialects, has_name, list_of_tools};
+use crate::rows::{self, Failure, Outcome, Request};
 
 /// Write a system prompt that teaches a model to call tools in a dialect
 #[derive(Args)]
@@ -18,6 +21,7 @@ Examples:
   callweave prompt --tools tools.json                              ~~~tool_call fences, full schemas
   callweave prompt --dialect hermes --tools tools.json --compact   one line per tool
   callweave prompt --tools tools.json --system system.txt          behind your own prompt
+  callweave prompt --jsonl requests.jsonl                          many prompts: {\"tools\": …} per line
 
 What the model answers, callweave extract --dialect reads.")]
 pub(crate) struct Prompt {
@@ -28,36 +32,77 @@ pub(crate) struct Prompt {
     #[arg(long, value_name = "FILE", conflicts_with = "dialect")]
     dialect_file: Option<PathBuf>,
     /// The tools: a JSON list in the shape of OpenAI, of Anthropic, or bare; or a request that has one (- for standard input)
-    #[arg(long, value_name = "FILE")]
-    tools: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "jsonl", conflicts_with = "jsonl")]
+    tools: Option<PathBuf>,
     /// Say one line about each tool, for small models
     #[arg(long)]
     compact: bool,
     /// Your own system prompt, which goes before
     #[arg(long, value_name = "FILE")]
     system: Option<PathBuf>,
+    /// Read one JSON request per line ({"tools", "dialect"?, "system"?, "compact"?, "id"?}), print {"prompt"} for each
+    #[arg(long)]
+    jsonl: bool,
+    /// The files with requests, or - for standard input; only with --jsonl
+    #[arg(value_name = "FILE", default_value = "-", requires = "jsonl")]
+    files: Vec<PathBuf>,
 }
 
 impl Prompt {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = Dialects::with_file(self.dialect_file.as_deref())?;
-        let unknown = || anyhow!("no dialect is called {:?}; see callweave dialects", self.dialect);
-        let dialect =
-            dialects.own().or_else(|| dialects.registry().find(&self.dialect)).with_context(unknown)?;
-        let options =
-            Options::of(dialect).map_err(|error| anyhow!("{}; see callweave dialects", error.detail()))?;
-        let options = if self.compact { options.compact() } else { options };
-        let source = self.tools.display();
-        let request: Value =
-            serde_json::from_str(&read(&self.tools)?).with_context(|| format!("{source} is not JSON"))?;
-        let tools = list_of_tools(&request, &source.to_string())?;
-        if let Some(index) = tools.iter().position(|tool| !has_name(tool)) {
-            bail!("tool {} of {source} has no name", index + 1);
-        }
-        let tools = Value::from(tools);
         let system = self.system.as_deref().map(read).transpose()?;
-        let prompt = augment_system_prompt(system.as_deref(), &tools, &options);
+        let Some(path) = &self.tools else {
+            return rows::run(&self.files, |row: Row| row.prompt(self, &dialects, system.as_deref()));
+        };
+        let source = path.display();
+        let request: Value =
+            serde_json::from_str(&read(path)?).with_context(|| format!("{source} is not JSON"))?;
+        let options = options(dialects.own(), &dialects, &self.dialect, self.compact)?;
+        let prompt = prompt(&request, &source.to_string(), system.as_deref(), &options)?;
         Ok(writeln!(io::stdout(), "{prompt}")?)
+    }
+}
+
+/// How the tools are taught: in the dialect of the user's own, or in that of the name.
+fn options(own: Option<&Dialect>, dialects: &Dialects, name: &str, is_compact: bool) -> Result<Options> {
+    let unknown = || anyhow!("no dialect is called {name:?}; see callweave dialects");
+    let dialect = own.or_else(|| dialects.registry().find(name)).with_context(unknown)?;
+    let options =
+        Options::of(dialect).map_err(|error| anyhow!("{}; see callweave dialects", error.detail()))?;
+    Ok(if is_compact { options.compact() } else { options })
+}
+
+/// The prompt for the tools of a request. `source` names it in errors.
+fn prompt(request: &Value, source: &str, system: Option<&str>, options: &Options) -> Result<String> {
+    let tools = list_of_tools(request, source)?;
+    if let Some(index) = tools.iter().position(|tool| !has_name(tool)) {
+        bail!("tool {} of {source} has no name", index + 1);
+    }
+    Ok(augment_system_prompt(system, &Value::from(tools), options))
+}
+
+/// A request to write one prompt. Members it does not know are the caller's own.
+#[derive(Deserialize)]
+struct Row {
+    tools: Value,
+    dialect: Option<String>,
+    system: Option<String>,
+    compact: Option<bool>,
+}
+
+impl Request for Row {
+    const SHAPE: &'static str = "an object with \"tools\"";
+}
+
+impl Row {
+    fn prompt(self, command: &Prompt, dialects: &Dialects, system: Option<&str>) -> Result<Outcome, Failure> {
+        let own = dialects.own().filter(|_| self.dialect.is_none());
+        let name = self.dialect.as_deref().unwrap_or(&command.dialect);
+        let options = options(own, dialects, name, self.compact.unwrap_or(command.compact))?;
+        let system = self.system.as_deref().or(system);
+        let prompt = prompt(&self.tools, "the member tools", system, &options)?;
+        Ok(Outcome { json: json!({"prompt": prompt}).to_string(), problem: None })
     }
 }
 

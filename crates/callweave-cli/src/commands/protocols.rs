@@ -14,12 +14,16 @@ use serde_json::json;
 #[command(after_help = "\
 Examples:
   callweave protocols                  a table to read
-  callweave protocols | jq -r .name    one JSON object per line when piped")]
-pub(crate) struct Protocols {}
+  callweave protocols | jq -r .name    one JSON object per line when piped, or with --jsonl")]
+pub(crate) struct Protocols {
+    /// Print one JSON object per line, on a terminal, too
+    #[arg(long)]
+    jsonl: bool,
+}
 
 impl Protocols {
     pub(crate) fn run(&self) -> Result<()> {
-        if !io::stdout().is_terminal() {
+        if self.jsonl || !io::stdout().is_terminal() {
             let rows: String = TABLE
                 .iter()
                 .map(|row| {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use callweave::json::repair::{self, Repair as Repaired, Verdict};
 use callweave::json::schema::{self, Extent, Missing, Schema};
 use callweave::json::{compact_into, repair::Options};
@@ -15,8 +15,9 @@ use serde_json::value::RawValue;
 
 use crate::explain::explain;
 use crate::input::Input;
-use crate::render::shown;
-use crate::rows::{self, Failure, Request};
+use crate::render::{print_heading, shown};
+use crate::rows::{self, Failure, Label, Outcome, Request};
+use crate::wrapping::Expected;
 
 /// Repair JSON that a model wrote, and fit it to a schema
 #[derive(Args)]
@@ -45,18 +46,18 @@ pub(crate) struct Repair {
     /// Print the verdict, the value, the text and the changes as one JSON object
     #[arg(long, conflicts_with = "jsonl")]
     report: bool,
-    /// Read one JSON request per line ({"input", "schema"?, "partial"?, "missing"?}), print one report per line
+    /// Read one JSON request per line ({"input", "schema"?, "partial"?, "missing"?, "id"?}), print one report per line
     #[arg(long)]
     jsonl: bool,
-    /// The file to read, or - for standard input
+    /// The files to read, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
-    file: PathBuf,
+    files: Vec<PathBuf>,
 }
 
 /// What becomes of members that are not there.
 #[derive(Clone, Copy, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-enum Filling {
+pub(crate) enum Filling {
     /// They stay away; a required one is a problem
     Keep,
     /// They become null where that is allowed; a required array becomes empty
@@ -83,21 +84,47 @@ impl Repair {
         let schema = self.schema.as_deref().map(read_schema).transpose()?;
         let defaults = Wish { schema: schema.as_ref(), is_partial: self.partial, missing: self.missing };
         if self.jsonl {
-            return rows::run(&self.file, |row: Row| row.repair(&defaults));
+            return rows::run(&self.files, |row: Row| row.repair(&defaults));
         }
-        let mut bytes = Vec::new();
-        Input::open(&self.file)?.read_to_end(&mut bytes).context("cannot read the input")?;
-        let input = String::from_utf8_lossy(&bytes);
-        let report = defaults.repair(&input)?;
+        let mut is_first = true;
+        rows::each_file(&self.files, |path, name| {
+            let is_first = std::mem::replace(&mut is_first, false);
+            self.repair(path, name, is_first, &defaults)
+        })
+    }
+
+    fn repair(&self, path: &Path, name: Option<&str>, is_first: bool, wish: &Wish<'_>) -> Result<()> {
+        let repaired = read(path).and_then(|input| Ok((wish.repair(&input)?, input)));
+        let is_row = self.report || (name.is_some() && !self.explain && !io::stdout().is_terminal());
+        if is_row {
+            let result = match repaired {
+                Ok((report, _)) => report.outcome(),
+                Err(error) => Err(error.into()),
+            };
+            rows::print(&Label { file: name, ..Label::default() }, &result)?;
+            return rows::conclude(result);
+        }
+        let (report, input) = repaired?;
+        if let Some(name) = name {
+            print_heading(name, is_first)?;
+        }
         if self.explain {
             anstream::stdout().write_all(explain(&input, &report).as_bytes())?;
-        } else if self.report {
-            anstream::stdout().write_all(shown(serde_json::to_string(&report)?).as_bytes())?;
         } else {
             report.print()?;
         }
-        report.check()
+        match report.problem() {
+            None => Ok(()),
+            Some(problem) => Err(anyhow!(problem)),
+        }
     }
+}
+
+fn read(path: &Path) -> Result<String> {
+    let mut bytes = Vec::new();
+    Input::open(path, Expected::Text)?.read_to_end(&mut bytes).context("cannot read the input to its end")?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 fn read_schema(path: &Path) -> Result<Schema> {
@@ -107,10 +134,10 @@ fn read_schema(path: &Path) -> Result<Schema> {
 }
 
 /// How a text is to be repaired.
-struct Wish<'s> {
-    schema: Option<&'s Schema>,
-    is_partial: bool,
-    missing: Option<Filling>,
+pub(crate) struct Wish<'s> {
+    pub(crate) schema: Option<&'s Schema>,
+    pub(crate) is_partial: bool,
+    pub(crate) missing: Option<Filling>,
 }
 
 /// What became of a text.
@@ -121,7 +148,7 @@ pub(crate) struct Report {
     /// The value; of a text that was cut off what there is of it, of a hopeless one nothing.
     value: Option<Box<RawValue>>,
     /// The JSON text; empty if the text is hopeless, or was cut off and is not to be closed.
-    text: String,
+    pub(crate) text: String,
     pub(crate) changes: Vec<Change>,
     /// What does not fit the schema.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -147,7 +174,8 @@ pub(crate) struct Problem {
 }
 
 impl Wish<'_> {
-    fn repair(&self, input: &str) -> Result<Report> {
+    /// Repairs a text.
+    pub(crate) fn repair(&self, input: &str) -> Result<Report> {
         let options =
             if self.is_partial { Options::new().prefix().close_truncated() } else { Options::new() };
         let repaired = options.repair(input);
@@ -231,18 +259,21 @@ impl Report {
         Ok(write!(io::stdout(), "{}{end}", self.text)?)
     }
 
-    /// An error if the text is not whole and as it should be.
-    fn check(&self) -> Result<()> {
+    /// Why the text is not whole and as it should be, if it is not.
+    fn problem(&self) -> Option<String> {
         if let Some(why) = &self.why {
-            bail!("cannot be repaired: {why}");
+            return Some(format!("cannot be repaired: {why}"));
         }
         if self.verdict == "incomplete" && self.text.is_empty() {
-            bail!("the text was cut off; --partial closes what is there");
+            return Some("the text was cut off; --partial closes what is there".to_owned());
         }
-        match self.problems.first() {
-            None => Ok(()),
-            Some(Problem { path, detail }) => bail!("the value does not fit the schema: {path}: {detail}"),
-        }
+        let Problem { path, detail } = self.problems.first()?;
+        Some(format!("the value does not fit the schema: {path}: {detail}"))
+    }
+
+    fn outcome(&self) -> Result<Outcome, Failure> {
+        let json = serde_json::to_string(self).map_err(anyhow::Error::from)?;
+        Ok(Outcome { json, problem: self.problem() })
     }
 }
 
@@ -267,13 +298,13 @@ impl Request for Row {
 }
 
 impl Row {
-    fn repair(self, defaults: &Wish<'_>) -> Result<Report, Failure> {
+    fn repair(self, defaults: &Wish<'_>) -> Result<Outcome, Failure> {
         let schema = self.schema.as_ref().map(Schema::new);
         let wish = Wish {
             schema: schema.as_ref().or(defaults.schema),
             is_partial: self.partial.unwrap_or(defaults.is_partial),
             missing: self.missing.or(defaults.missing),
         };
-        Ok(wish.repair(&self.input)?)
+        wish.repair(&self.input)?.outcome()
     }
 }

@@ -1,12 +1,12 @@
 //! `callweave decode` on whole files.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::{file, path, run, sample};
+use crate::{clean, file, path, run, sample};
 
 #[test]
 fn a_pipe_gets_one_message() {
-    let message = run(&["decode"], sample()).good().json();
+    let message = run(&["decode"], sample()).bad("--repair").json();
     assert_eq!(message["model"], "aurora-1-mini");
     assert_eq!(message["finish_reason"], "tool_calls");
     assert_eq!(message["usage"]["total_tokens"], 343);
@@ -18,26 +18,26 @@ fn a_pipe_gets_one_message() {
 
 #[test]
 fn a_file_and_standard_input_give_the_same() {
-    let named = file("decode-same.sse", sample());
+    let named = file("decode-same.sse", clean());
     let from_file = run(&["decode", path(&named)], "").good();
-    let from_stdin = run(&["decode", "--as", "message", "-"], sample()).good();
+    let from_stdin = run(&["decode", "--as", "message", "-"], clean()).good();
     assert_eq!(from_file.stdout(), from_stdin.stdout());
     assert_eq!(from_file.stdout().lines().count(), 1);
 }
 
 #[test]
 fn events_are_json_lines() {
-    let events = run(&["decode", "--as", "events"], sample()).good().lines();
+    let events = run(&["decode", "--as", "events"], clean()).good().lines();
     let types: Vec<_> = events.iter().filter_map(|event| event["type"].as_str()).collect();
     assert_eq!(types.len(), events.len());
-    assert_eq!(types.iter().filter(|kind| **kind == "block_start").count(), 4);
-    assert_eq!(types.iter().filter(|kind| **kind == "block_end").count(), 4);
+    assert_eq!(types.iter().filter(|kind| **kind == "block_start").count(), 3);
+    assert_eq!(types.iter().filter(|kind| **kind == "block_end").count(), 3);
 }
 
 #[test]
 fn text_is_the_text_alone() {
-    let expected = run(&["decode"], sample()).json()["content"].as_str().expect("text").to_owned();
-    assert_eq!(run(&["decode", "--as", "text"], sample()).good().stdout(), expected + "\n");
+    let expected = run(&["decode"], clean()).json()["content"].as_str().expect("text").to_owned();
+    assert_eq!(run(&["decode", "--as", "text"], clean()).good().stdout(), expected + "\n");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn several_choices_do_not_mix_in_text() {
 #[test]
 fn a_named_protocol_is_used_under_any_of_its_names() {
     for name in ["openai-chat", "openai", "OpenAI-Chat", "auto"] {
-        let message = run(&["decode", "--protocol", name], sample()).good().json();
+        let message = run(&["decode", "--protocol", name], clean()).good().json();
         assert_eq!(message["model"], "aurora-1-mini", "{name}");
     }
 }
@@ -127,4 +127,161 @@ fn a_dialect_is_read_behind_any_protocol() {
     let row = json!({"data": body}).to_string();
     assert_eq!(plain, run(&["decode", "--jsonl"], &row).good().json());
     assert_eq!(read, run(&["decode", "--jsonl", "--dialect", "hermes"], row).good().json());
+}
+
+#[test]
+fn what_was_found_is_told_on_request() {
+    let text = "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>";
+    let body = json!({"object": "chat.completion", "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}]});
+    let ran = run(&["decode", "-v"], body.to_string()).fine();
+    assert!(ran.stderr().starts_with("protocol openai-chat"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("framing json-values, dialect not looked for"), "{}", ran.stderr());
+    let ran = run(&["decode", "-v", "--dialect", "auto"], body.to_string()).fine();
+    assert!(
+        ran.stderr().contains(", dialect ") && ran.stderr().ends_with(" or one alike\n"),
+        "{}",
+        ran.stderr()
+    );
+    let ran = run(&["decode", "-v", "--dialect", "hermes"], body.to_string()).fine();
+    assert!(ran.stderr().ends_with("dialect hermes\n"), "{}", ran.stderr());
+    let ran = run(&["decode", "--verbose", "--dialect", "auto"], clean()).fine();
+    assert!(ran.stderr().contains("framing sse, dialect found nowhere"), "{}", ran.stderr());
+    assert_eq!(run(&["extract", "-v", "--dialect", "hermes"], text).fine().stderr(), "dialect hermes\n");
+    assert_eq!(run(&["extract", "-v"], "no call").fine().stderr(), "dialect found nowhere\n");
+}
+
+#[test]
+fn arguments_are_repaired_on_request_and_each_change_is_told() {
+    let message = run(&["decode", "--repair"], sample()).good().json();
+    let call = &message["tool_calls"][1];
+    assert!(call.get("invalid").is_none(), "{call}");
+    let arguments: Value = serde_json::from_str(call["arguments"].as_str().expect("a text")).expect("JSON");
+    assert_eq!((&arguments["city"], &arguments["units"]), (&json!("Tromsø"), &json!("metric")));
+    let notices = message["notices"].as_array().expect("notices");
+    let told: Vec<_> = notices.iter().filter(|notice| notice["code"] == "repaired").collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    let detail = told[0]["detail"].as_str().expect("words");
+    assert!(detail.contains("quote at bytes 1, 5, ") && detail.contains("comment at byte 77"), "{detail}");
+    assert!(told[0]["text"].as_str().is_some_and(|text| text.starts_with("{city: '")), "{}", told[0]);
+    // What was valid is as the model wrote it.
+    assert_eq!(message["tool_calls"][0], run(&["decode"], sample()).json()["tool_calls"][0]);
+    let events = run(&["decode", "--repair", "--as", "events"], sample()).good().lines();
+    assert_eq!(events.iter().filter(|event| event["type"] == "correction").count(), 1);
+    assert!(events.iter().all(|event| event["completion"] != "cut"));
+}
+
+#[test]
+fn what_was_cut_off_is_not_repaired() {
+    let sample = sample();
+    let half = &sample[..sample.len() - 3000];
+    let ran = run(&["decode", "--repair"], half).bad("cut off");
+    let call = ran.json()["tool_calls"][1].clone();
+    assert!(call["invalid"].is_object(), "{call}");
+    assert!(call["arguments"].as_str().is_some_and(|text| text.starts_with("{city: '")), "{call}");
+}
+
+/// The body of an answer that calls `look` with these arguments.
+fn calling(name: &str, arguments: &str) -> String {
+    json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
+        "role": "assistant", "tool_calls": [{"id": "c", "type": "function",
+            "function": {"name": name, "arguments": arguments}}]}}]})
+    .to_string()
+}
+
+#[test]
+fn native_calls_are_checked_against_the_tools() {
+    let tools = json!([{"name": "look", "parameters": {"type": "object",
+        "properties": {"times": {"type": "integer"}}, "required": ["times"]}}]);
+    let named = file("native-tools.json", tools.to_string());
+    let decode = |name: &str, arguments: &str, more: &[&str]| {
+        let all = [&["decode", "--tools", path(&named)], more].concat();
+        run(&all, calling(name, arguments))
+    };
+    decode("look", "{\"times\": 1}", &[]).good();
+    let ran = decode("look", "{\"times\": \"1\"}", &[]).bad("do not fit its schema: $.times");
+    let invalid = ran.json()["tool_calls"][0]["invalid"].clone();
+    assert_eq!(invalid["reason"], "schema_mismatch");
+    assert!(invalid["detail"].as_str().is_some_and(|detail| detail.contains("$.times")), "{invalid}");
+    assert_eq!(ran.json()["notices"][0]["code"], "schema_mismatch");
+    let ran = decode("look", "", &[]).bad("do not fit its schema");
+    assert_eq!(ran.json()["tool_calls"][0]["invalid"]["reason"], "schema_mismatch");
+    let ran = decode("jump", "{}", &[]).bad("the tool \"jump\" was not declared");
+    assert_eq!(ran.json()["tool_calls"][0]["invalid"]["reason"], "unknown_tool");
+    decode("look", "{\"times\": ", &[]).bad("were cut off");
+    // A repair knows the tools, too.
+    let message = decode("look", "{times: '1'}", &["--repair"]).good().json();
+    assert_eq!(message["tool_calls"][0]["arguments"], "{\"times\":1}");
+    // Rows bring their own.
+    let row = json!({"data": calling("jump", "{}"), "tools": tools}).to_string();
+    let row = run(&["decode", "--jsonl"], row).bad("1 of 1 rows failed").json();
+    assert_eq!(row["tool_calls"][0]["invalid"]["reason"], "unknown_tool");
+    assert!(row["problem"].as_str().is_some_and(|problem| problem.contains("jump")), "{row}");
+}
+
+#[test]
+fn a_stranger_in_the_text_is_told_once() {
+    let text = "<tool_call>{\"name\": \"jump\", \"arguments\": {}}</tool_call>";
+    let body = json!({"object": "chat.completion", "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}]});
+    let named = file("strange-tools.json", r#"[{"name": "look"}]"#);
+    let arguments = ["decode", "--dialect", "hermes", "--tools", path(&named)];
+    let message = run(&arguments, body.to_string()).bad("not declared").json();
+    assert_eq!(message["notices"].as_array().map(Vec::len), Some(1), "{}", message["notices"]);
+    assert_eq!(message["tool_calls"][0]["invalid"]["reason"], "unknown_tool");
+    let found = run(&["extract", "--tools", path(&named)], text).bad("not declared").json();
+    assert_eq!(found["notices"].as_array().map(Vec::len), Some(1), "{found}");
+}
+
+#[test]
+fn sizes_have_units() {
+    let damaged = [&clean()[..], b"data: ", &[b'x'; 70_000], b"\n\n"].concat();
+    run(&["decode", "--max-frame", "64KiB"], &damaged).bad("--max-frame");
+    run(&["decode", "--max-frame", "1MB"], &damaged).bad("a frame is damaged");
+    for wrong in ["1XB", "0", "MB"] {
+        let ran = run(&["decode", "--max-frame", wrong], "");
+        assert_eq!(ran.code(), 2, "{wrong}");
+        assert!(ran.stderr().contains("a size"), "{}", ran.stderr());
+    }
+}
+
+/// What found no place is shortened, whatever it is, in every form.
+#[test]
+fn a_log_that_was_given_by_mistake_does_not_flood_the_output() {
+    let chunk =
+        json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "hi"}}]});
+    let line = "12:00 INFO worker[7]: handled request path=/v1/x \"quoted\" took=12ms\n";
+    let logs = [
+        line.repeat(22_000_000 / line.len()),
+        "lorem ipsum ".repeat(500_000),
+        format!("data: {chunk}\n\n{}", "data: junk \"x\"\n\n".repeat(200_000)),
+        "{\"level\": \"info\", \"took\": 12}\n".repeat(100_000),
+    ];
+    for log in logs {
+        let ran = run(&["decode"], &log);
+        assert_eq!(ran.code(), 1);
+        assert!(ran.stdout().len() < 100_000, "{} bytes", ran.stdout().len());
+        assert!(ran.stderr().len() < 2_000, "{}", ran.stderr());
+    }
+    for form in ["events", "view", "text"] {
+        let ran = run(&["decode", "--as", form], line.repeat(30_000));
+        assert_eq!(ran.code(), 1);
+        assert!(ran.stdout().len() < 20_000, "{form}: {} bytes", ran.stdout().len());
+        assert!(ran.stderr().contains("callweave extract") && ran.stderr().contains("--protocol"));
+    }
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let chunk =
+        json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "hi"}}]});
+    let damaged = format!("data: {chunk}\n\n{}", "data: junk\n\n".repeat(50_000));
+    let message = run(&["decode"], damaged).bad("a frame is damaged").json();
+    let notices = message["notices"].as_array().expect("notices");
+    let last = notices.last().and_then(|notice| notice["detail"].as_str()).expect("a notice");
+    let (count, words) = last.split_once(' ').expect("a count");
+    assert_eq!(words, "more notices and errors are not shown");
+    let shown = notices.iter().filter(|notice| notice["code"] == "malformed_frame").count();
+    let count: usize = count.parse().expect("a number");
+    assert!(count > 40_000 && count + shown >= 50_000, "{count} and {shown}");
 }

@@ -1,9 +1,11 @@
 //! Runs the real program and looks at what it prints.
 
+mod codes;
 mod decode;
 #[cfg(unix)]
 mod docs;
 mod extract;
+mod many;
 mod meta;
 mod prompt;
 mod repair;
@@ -11,6 +13,7 @@ mod rows;
 mod schemas;
 mod streaming;
 mod terminal;
+mod wrapping;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -78,6 +81,13 @@ impl Ran {
     #[track_caller]
     fn good(self) -> Self {
         assert_eq!((self.code(), self.stderr()), (0, ""));
+        self
+    }
+
+    /// Asserts that it went well, whatever it said beside.
+    #[track_caller]
+    fn fine(self) -> Self {
+        assert_eq!(self.code(), 0, "{}", self.stderr());
         self
     }
 
@@ -150,6 +160,13 @@ impl Running {
 /// The sample of `callweave demo`.
 fn sample() -> Vec<u8> {
     run(&["demo", "--raw"], "").good().0.stdout
+}
+
+/// The same without its second call, which is messy on purpose: an answer with which all is well.
+fn clean() -> Vec<u8> {
+    let sample = String::from_utf8(sample()).expect("the sample is UTF-8");
+    let is_clean = |frame: &&str| !frame.contains(r#""tool_calls":[{"index":1"#);
+    sample.split_inclusive("\n\n").filter(is_clean).collect::<String>().into_bytes()
 }
 
 /// A file of this test run with that content.

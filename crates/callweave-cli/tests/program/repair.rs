@@ -87,7 +87,7 @@ fn rows_bring_their_schema_and_are_reported_one_per_line() {
         json!({"text": "no input"}),
     ];
     let input: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    let reports = run(&["repair", "--jsonl"], input).bad("1 of 6 rows failed").lines();
+    let reports = run(&["repair", "--jsonl"], input).bad("3 of 6 rows failed").lines();
     let verdicts: Vec<_> = reports.iter().map(|report| report["verdict"].as_str()).collect();
     let expected = ["valid", "repaired", "incomplete", "incomplete", "hopeless"].map(Some);
     assert_eq!(verdicts[..5], expected);
@@ -96,5 +96,7 @@ fn rows_bring_their_schema_and_are_reported_one_per_line() {
     assert_eq!(reports[2]["text"], "{\"n\": [1]}");
     // Closed only on request.
     assert_eq!(reports[3]["text"], "");
+    let problems: Vec<_> = reports.iter().map(|report| report["problem"].is_string()).collect();
+    assert_eq!(problems, [false, false, false, true, true, false]);
     assert!(reports[5]["error"].as_str().is_some_and(|error| error.contains("input")));
 }

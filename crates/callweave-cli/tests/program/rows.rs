@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::{file, path, run, sample};
+use crate::{clean, file, path, run, sample};
 
 fn body(text: &str) -> Value {
     json!({"object": "chat.completion", "choices": [
@@ -17,7 +17,7 @@ fn requests(rows: &[Value]) -> String {
 
 #[test]
 fn decode_takes_data_in_every_form() {
-    let named = file("rows.sse", sample());
+    let named = file("rows.sse", clean());
     let text = body("text").to_string();
     let input = requests(&[
         json!({"data": text}),
@@ -75,4 +75,47 @@ fn many_rows_come_back_in_order() {
 #[test]
 fn forms_are_not_for_rows() {
     assert_eq!(run(&["decode", "--jsonl", "--as", "text"], "").code(), 2);
+}
+
+#[test]
+fn rows_echo_the_id_of_the_caller() {
+    let mut with_id = body("a");
+    with_id["id"] = json!("chatcmpl-1");
+    let rows = requests(&[
+        json!({"id": "first", "data": with_id}),
+        json!({"data": with_id}),
+        json!({"id": {"n": [2]}, "data": ""}),
+        json!({"id": 3}),
+    ]);
+    let rows = run(&["decode", "--jsonl"], rows).bad("2 of 4 rows failed").lines();
+    let ids: Vec<_> = rows.iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(ids, [json!("first"), json!("chatcmpl-1"), json!({"n": [2]}), json!(3)]);
+    assert_eq!((&rows[0]["message_id"], &rows[0]["content"]), (&json!("chatcmpl-1"), &json!("a")));
+    assert!(
+        rows[1].get("message_id").is_none() && rows[2]["error"].is_string() && rows[3]["error"].is_string()
+    );
+    let one = |command: &str, row: Value| run(&[command, "--jsonl"], row.to_string()).good().json();
+    assert_eq!(one("extract", json!({"id": 7, "text": "x"}))["id"], 7);
+    assert_eq!(one("repair", json!({"id": 7, "input": "1"}))["id"], 7);
+    let prompt =
+        one("prompt", json!({"id": 7, "tools": [{"name": "look"}], "compact": true, "system": "Be kind."}));
+    assert_eq!(prompt["id"], 7);
+    let text = prompt["prompt"].as_str().expect("a prompt");
+    assert!(text.starts_with("Be kind.") && text.ends_with("\n- look()"), "{text}");
+}
+
+#[test]
+fn a_row_tells_its_own_problem_and_keeps_its_shape() {
+    let cut = String::from_utf8(sample()[..9000].to_vec()).expect("UTF-8");
+    let rows = requests(&[
+        json!({"data": body("a")}),
+        json!({"data": cut}),
+        json!({"data": {"error": {"message": "slow down"}}, "protocol": "openai"}),
+    ]);
+    let rows = run(&["decode", "--jsonl"], rows).bad("2 of 3 rows failed").lines();
+    assert!(rows[0].get("problem").is_none());
+    assert_eq!(rows[1]["model"], "aurora-1-mini");
+    for (row, part) in rows[1..].iter().zip(["cut off", "slow down"]) {
+        assert!(row["problem"].as_str().is_some_and(|problem| problem.contains(part)), "{row} for {part}");
+    }
 }

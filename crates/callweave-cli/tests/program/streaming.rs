@@ -5,16 +5,16 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::{Running, program, run, sample};
+use crate::{Running, clean, program, run, sample};
 
 #[test]
 fn events_and_text_are_seen_before_the_input_ends() {
     for (form, awaited) in [("events", r#""type":"start""#), ("text", "I'll look up"), ("view", "thinking")] {
-        let whole = run(&["decode", "--as", form], sample()).good();
+        let whole = run(&["decode", "--as", form], clean()).good();
         let mut running = Running::start(&["decode", "--as", form]);
         // Into the middle of a frame, while a call grows.
-        let sample = sample();
-        let (first, second) = sample.split_at(sample.len() / 2);
+        let sample = clean();
+        let (first, second) = sample.split_at(sample.len() * 3 / 4);
         running.write(first);
         running.wait_for(awaited);
         running.write(second);
@@ -26,8 +26,7 @@ fn events_and_text_are_seen_before_the_input_ends() {
 fn a_row_is_answered_before_the_next_is_asked() {
     let mut running = Running::start(&["decode", "--jsonl"]);
     for text in ["a", "b", "c"] {
-        let body =
-            json!({"object": "chat.completion", "choices": [{"index": 0, "message": {"content": text}}]});
+        let body = json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message": {"content": text}}]});
         running.write(format!("{}\n", json!({"data": body})));
         running.wait_for(&format!("\"content\":\"{text}\""));
     }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::{file, path, program, run, sample};
+use crate::{clean, file, path, program, run};
 
 /// Runs the program on a terminal (by way of `script`), or nothing where there is none to be had.
 fn on_terminal(arguments: &str, environment: &[(&str, &str)]) -> Option<String> {
@@ -27,7 +27,7 @@ fn on_terminal(arguments: &str, environment: &[(&str, &str)]) -> Option<String> 
 
 #[test]
 fn a_terminal_gets_the_view_in_colour() {
-    let named = file("terminal.sse", sample());
+    let named = file("terminal.sse", clean());
     let Some(seen) = on_terminal(&format!("decode {}", path(&named)), &[]) else { return };
     assert!(seen.contains("\x1b["), "{seen}");
     let plain = run(&["decode", "--as", "view", path(&named)], "").good();
@@ -52,7 +52,7 @@ fn colour_can_be_forced_into_a_pipe() {
 
 #[test]
 fn a_terminal_gets_indented_json_on_demand() {
-    let named = file("terminal-json.sse", sample());
+    let named = file("terminal-json.sse", clean());
     let line = format!("decode --as message {}", path(&named));
     let Some(seen) = on_terminal(&line, &[("NO_COLOR", "1")]) else { return };
     assert!(seen.starts_with("{\n  \"id\": \"chatcmpl"), "{seen}");
@@ -68,7 +68,7 @@ fn protocols_are_a_table_on_a_terminal() {
 
 #[test]
 fn an_answer_cannot_steer_the_terminal() {
-    let body = json!({"object": "chat.completion", "choices": [{"index": 0, "message": {
+    let body = json!({"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message": {
         "content": "red \u{1b}[31m bell \u{7}", "tool_calls": [
             {"id": "\u{1b}c", "type": "function", "function": {"name": "\u{1b}[2J", "arguments": "{\"a\": \"\u{9b}\"}"}}]}}]});
     let named = file("steering.json", body.to_string());
@@ -100,10 +100,33 @@ fn the_demo_shows_thoughts_text_and_both_calls() {
 
 #[test]
 fn a_big_file_gets_a_progress_bar() {
-    let sample = sample();
-    let named = file("big.sse", sample.repeat((16 << 20) / sample.len() + 1));
+    let line = "data: {\"object\": \"chat.completion.chunk\", \"choices\": [{\"delta\": {\"content\": \"hi\"}}]}\n\n";
+    let end =
+        "data: {\"object\": \"chat.completion.chunk\", \"choices\": [{\"finish_reason\": \"stop\"}]}\n\n";
+    let named = file("big.sse", line.repeat((16 << 20) / line.len() + 1) + end);
     let line = format!("decode --as events {} > /dev/null", path(&named));
     let Some(seen) = on_terminal(&line, &[]) else { return };
     assert!(seen.contains('█') && seen.contains("MiB"), "{seen:?}");
     assert!(seen.ends_with("\r\x1b[2K"), "{seen:?}");
+}
+
+#[test]
+fn a_big_pipe_is_counted() {
+    let line = "data: {\"object\": \"chat.completion.chunk\", \"choices\": [{\"delta\": {\"content\": \"hi\"}}]}\n\n";
+    let end =
+        "data: {\"object\": \"chat.completion.chunk\", \"choices\": [{\"finish_reason\": \"stop\"}]}\n\n";
+    let named = file("piped.sse", line.repeat((17 << 20) / line.len()) + end);
+    let Some(seen) = on_terminal(&format!("decode --as text < {} > /dev/null", path(&named)), &[]) else {
+        return;
+    };
+    assert!(seen.contains(" MiB read"), "{seen:?}");
+    assert!(seen.ends_with("\r\x1b[2K"), "{seen:?}");
+}
+
+#[test]
+fn tables_are_json_on_demand() {
+    for table in ["protocols", "dialects"] {
+        let Some(seen) = on_terminal(&format!("{table} --jsonl"), &[]) else { return };
+        assert_eq!(seen, run(&[table], "").good().stdout());
+    }
 }

@@ -58,6 +58,8 @@ struct Choice {
     texts: usize,
     /// Calls of the protocol's own that may repeat one of the text.
     held: Vec<Held>,
+    /// The dialect of the text that was read.
+    dialect: Option<String>,
 }
 
 /// What the extractor found.
@@ -75,6 +77,8 @@ struct Found {
     told: Vec<Told>,
     calls: usize,
     has_cut_call: bool,
+    /// The dialect of the text that was read.
+    dialect: Option<String>,
 }
 
 #[derive(Debug)]
@@ -107,6 +111,14 @@ impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
                 held.events.into_iter().for_each(|event| self.pass(at, event));
             }
         }
+    }
+
+    /// The dialect in which something was found in the first choice that has any; see [`Extractor::dialect`].
+    pub fn dialect(&self) -> Option<&str> {
+        self.choices.iter().find_map(|choice| match &choice.extractor {
+            Some(extractor) => extractor.dialect(),
+            None => choice.dialect.as_deref(),
+        })
     }
 
     /// Holds what is said of a call that may repeat one of the text, until its end shows whether it does.
@@ -240,6 +252,7 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
                 found: Found::default(),
                 texts: 0,
                 held: Vec::new(),
+                dialect: None,
             });
             self.choices.len() - 1
         });
@@ -328,10 +341,11 @@ fn number(next_block: &mut u32) -> BlockId {
 /// Ends the text of a choice, and with it all that was found in it.
 fn end_text<S: for<'e> Sink<Event<'e>> + ?Sized>(choice: &mut Choice, next_block: &mut u32, next: &mut S) {
     if let Some(mut extractor) = choice.extractor.take() {
-        let Choice { found, number, .. } = choice;
+        let Choice { found, number, dialect, .. } = choice;
         let mut renumber = Renumber { found, choice: *number, next_block, next };
         extractor.finish(&mut renumber);
         renumber.end_emptied();
+        *dialect = extractor.dialect().map(str::to_owned);
     }
 }
 

@@ -31,7 +31,12 @@ impl<'v> Tool<'v> {
 
     pub(super) fn full(&self) -> String {
         let schema = self.schema.map_or_else(|| "{}".to_owned(), Value::to_string);
-        format!("- `{}` — {}\n  Schema: {schema}", self.name(), self.description)
+        let mut entry = format!("- `{}`", self.name());
+        if !self.description.trim().is_empty() {
+            entry.push_str(" — ");
+            entry.push_str(self.description);
+        }
+        entry + "\n  Schema: " + &schema
     }
 
     pub(super) fn compact(&self) -> String {

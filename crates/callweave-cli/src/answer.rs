@@ -1,0 +1,232 @@
+//! One answer: bytes → events → message, with everything that the options ask for on the way.
+
+use std::collections::HashSet;
+
+use anyhow::{Result, anyhow};
+use callweave::accumulator::Accumulator;
+use callweave::dialect::{Options, Stage};
+use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, Json, Sink};
+use callweave::framing::{Framer, Limits};
+use callweave::message::{Choice, Content, Message};
+use callweave::pipeline::Decoder;
+use callweave::protocol::Protocol;
+use serde_json::Value;
+
+use crate::brief::Brief;
+use crate::calls::{Calls, Invalid, Treatment};
+use crate::commands::extract::found_dialect;
+use crate::input::Input;
+use crate::rows::{Failure, Outcome};
+use crate::tell::line_of;
+use crate::verdict::{self, ADVICE};
+use crate::wrapping::Head;
+
+/// How an answer is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'o> {
+    /// The protocol, if it is known.
+    pub(crate) protocol: Option<&'static Protocol>,
+    pub(crate) limits: Limits,
+    /// The dialect of its text, if that is to be read.
+    pub(crate) dialect: Option<&'o Options>,
+    pub(crate) calls: Treatment<'o>,
+}
+
+/// An answer that was read.
+pub(crate) struct Answer {
+    message: Message,
+    protocol: Option<&'static Protocol>,
+    /// The calls that do not suit the declared tools.
+    invalid: Vec<(BlockId, Invalid)>,
+    /// What the head of the HTTP response says of it, if that refuses the request.
+    refusal: Option<String>,
+    /// Why it could not be read to its end.
+    failure: Option<anyhow::Error>,
+    /// What it was found to be, in words.
+    pub(crate) nature: String,
+}
+
+impl Reading<'_> {
+    /// Reads the input to its end. Events go to `live` as they happen, and `flush` is called after each piece
+    /// of input; the content of the answer is kept in its message if that `is_kept`.
+    pub(crate) fn read(
+        &self,
+        input: &mut Input,
+        live: &mut EventSink<'_>,
+        is_kept: bool,
+        mut flush: impl FnMut() -> Result<()>,
+    ) -> Answer {
+        let mut decoder = Decoder::with(self.protocol, Framer::detect(self.limits));
+        let (accumulator, calls) = (Accumulator::new(), HashSet::new());
+        let mut ledger = Ledger { accumulator, is_kept, calls, live };
+        let mut brief = Brief::new(&mut ledger);
+        let mut calls = Calls::new(self.calls, &mut brief);
+        let mut pump = |sink: &mut EventSink<'_>| {
+            let read = input.for_each(|bytes| {
+                let pushed = decoder.push(bytes, sink);
+                flush()?;
+                pushed.map_err(explain)
+            });
+            let finished = decoder.finish(sink).map_err(explain);
+            read.and(finished)
+        };
+        let (read, dialect) = match self.dialect {
+            None => (pump(&mut calls), None),
+            Some(options) => {
+                let mut stage = Stage::new(options, &mut calls);
+                let read = pump(&mut stage);
+                stage.finish();
+                (read, Some(found_dialect(stage.dialect(), options)))
+            }
+        };
+        let invalid = calls.into_invalid();
+        brief.finish();
+        let nature = nature(&decoder, dialect.as_deref(), input);
+        let refusal = input.head().and_then(refusal);
+        let mut failure = read.err();
+        if let (Some(words), Some(head)) = (&refusal, input.head())
+            && ledger.accumulator.message().errors.is_empty()
+        {
+            // A refusal needs no body.
+            failure = failure.filter(|_| *ledger.accumulator.message() != Message::default());
+            report(head, words, &mut ledger);
+        }
+        let (message, protocol) = (ledger.accumulator.take(), decoder.protocol());
+        Answer { message, protocol, invalid, refusal, failure, nature }
+    }
+}
+
+impl Answer {
+    /// What keeps it from being relied on, though it was read to its end.
+    fn problem(&self) -> Option<String> {
+        match (&self.refusal, self.message.errors.first()) {
+            (Some(words), Some(error)) if error.message != *words => {
+                Some(format!("{words}: {}", line_of(&error.message)))
+            }
+            (Some(words), _) => Some(words.clone()),
+            (None, _) => verdict::of_message(&self.message, self.protocol),
+        }
+    }
+
+    /// What became of it.
+    pub(crate) fn outcome(mut self) -> Result<Outcome, Failure> {
+        match self.failure.take() {
+            None => Ok(Outcome { json: self.json()?, problem: self.problem() }),
+            Some(error) if self.message == Message::default() => Err(error.into()),
+            Some(error) => Err(Failure { error, recovered: Some(self.json()?) }),
+        }
+    }
+
+    /// The message as JSON, with the calls marked that cannot be run.
+    fn json(&self) -> Result<String> {
+        if self.invalid.is_empty() {
+            return Ok(serde_json::to_string(&self.message)?);
+        }
+        let mut json = serde_json::to_value(&self.message)?;
+        if let Some(first) = self.message.first() {
+            self.mark(first, &mut json["tool_calls"])?;
+        }
+        if let Some(Value::Array(choices)) = json.get_mut("choices") {
+            for (choice, json) in self.message.choices.iter().zip(choices) {
+                self.mark(choice, &mut json["tool_calls"])?;
+            }
+        }
+        Ok(json.to_string())
+    }
+
+    fn mark(&self, choice: &Choice, calls: &mut Value) -> Result<()> {
+        let blocks = choice.blocks.iter().filter(|block| matches!(block.content, Content::ToolCall(_)));
+        for (block, call) in blocks.zip(calls.as_array_mut().into_iter().flatten()) {
+            if let Some((_, invalid)) = self.invalid.iter().find(|(id, _)| *id == block.id)
+                && call.get("invalid").is_none()
+            {
+                call["invalid"] = serde_json::to_value(invalid)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Passes events on and keeps what they amount to.
+struct Ledger<'a> {
+    accumulator: Accumulator,
+    /// Whether the content is kept, too, and not only calls and what is told of the answer.
+    is_kept: bool,
+    calls: HashSet<BlockId>,
+    live: &'a mut EventSink<'a>,
+}
+
+impl Ledger<'_> {
+    fn keeps(&mut self, body: &Body<'_>) -> bool {
+        match body {
+            _ if self.is_kept => true,
+            Body::BlockStart { block, kind: BlockKind::ToolCall { .. } } => self.calls.insert(*block),
+            Body::Delta { block, .. } | Body::Correction { block, .. } => self.calls.contains(block),
+            Body::Annotation { .. }
+            | Body::Logprobs { .. }
+            | Body::ReasoningDetail { .. }
+            | Body::ToolResult { .. }
+            | Body::Foreign { .. } => false,
+            _ => true,
+        }
+    }
+}
+
+impl<'e> Sink<Event<'e>> for Ledger<'_> {
+    fn put(&mut self, event: Event<'e>) {
+        if self.keeps(&event.body) {
+            self.accumulator.put(event.clone());
+        }
+        self.live.put(event);
+    }
+}
+
+/// What the head of an HTTP response says of a request that was refused.
+fn refusal(head: &Head) -> Option<String> {
+    if head.status < 400 {
+        return None;
+    }
+    let mut words = format!("the upstream answered with status {}", head.status);
+    if !head.reason.is_empty() {
+        words += &format!(" {}", head.reason);
+    }
+    if let Some(after) = &head.retry_after {
+        words += &format!(", retry after {after}");
+    }
+    Some(words)
+}
+
+/// Puts a refusal into the answer whose body does not tell of it.
+fn report(head: &Head, words: &str, sink: &mut EventSink<'_>) {
+    let raw = serde_json::json!({"status": head.status, "retry_after": head.retry_after});
+    let (message, raw) = (words.into(), Json::from_value(&raw));
+    sink.put(Event::new(0, Body::Error { message, raw }));
+}
+
+/// What the input was found to be, in words.
+fn nature(decoder: &Decoder, dialect: Option<&str>, input: &Input) -> String {
+    let protocol =
+        decoder.protocol().map_or("unknown".to_owned(), |it| format!("{} ({})", it.name, it.title));
+    let framing = decoder.framing().map_or("unknown", |framing| framing.name());
+    let mut words =
+        format!("protocol {protocol}, framing {framing}, dialect {}", dialect.unwrap_or("not looked for"));
+    if !input.layers().is_empty() {
+        words += &format!(", read through {}", input.layers().join(", "));
+    }
+    if let Some(head) = input.head() {
+        words += &format!(", status {}", head.status);
+    }
+    words
+}
+
+/// Says what to do about an error of the library.
+fn explain(error: callweave::Error) -> anyhow::Error {
+    match error.kind() {
+        callweave::ErrorKind::Unknown if error.detail().contains("protocol") => {
+            anyhow!("{}; {ADVICE} (see callweave protocols)", error.detail())
+        }
+        callweave::ErrorKind::Unknown => anyhow!("{}", error.detail()),
+        callweave::ErrorKind::Limit => anyhow!("{error}; allow more with --max-frame"),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,87 @@
+//! Keeps what found no place from flooding the output.
+//!
+//! Text that is no part of an answer is kept in notices and errors, so that nothing is lost. Of a log that
+//! was given by mistake that is everything, several times over. So there is a budget for it, far more than
+//! a damaged answer needs; what goes beyond it is shortened, then counted.
+
+use callweave::event::{Body, Event, EventSink, Json, Notice, NoticeCode, Sink};
+use serde_json::Value;
+
+/// Bytes of notices and errors in an answer.
+const BUDGET: usize = 64 << 10;
+/// Bytes of the message of an error; a longer one is a page.
+const MESSAGE: usize = 4 << 10;
+/// What a notice or an error costs beside its text.
+const OVERHEAD: usize = 64;
+
+/// Passes events on, and of notices and errors what the budget has room for.
+pub(crate) struct Brief<'a> {
+    next: &'a mut EventSink<'a>,
+    left: usize,
+    dropped: u64,
+}
+
+impl<'a> Brief<'a> {
+    /// A stage in front of `next`.
+    pub(crate) fn new(next: &'a mut EventSink<'a>) -> Self {
+        Self { next, left: BUDGET, dropped: 0 }
+    }
+
+    /// Says that no event will come any more.
+    pub(crate) fn finish(&mut self) {
+        if self.dropped > 0 {
+            let detail = format!("{} more notices and errors are not shown", self.dropped);
+            self.next.put(Event::new(0, Body::Notice(Notice::new(NoticeCode::Other, 0, detail))));
+        }
+    }
+
+    /// Takes bytes from the budget; the rest of it if there are fewer.
+    fn spend(&mut self, bytes: usize) -> usize {
+        let spent = bytes.min(self.left);
+        self.left -= spent;
+        spent
+    }
+
+    fn notice(&mut self, notice: &mut Notice<'_>) {
+        self.spend(OVERHEAD + notice.detail.len());
+        if let Some(text) = &mut notice.text {
+            let most = self.spend(text.len());
+            shorten(text, most);
+        }
+    }
+
+    fn error(&mut self, message: &mut std::borrow::Cow<'_, str>, raw: &mut Json<'_>) {
+        shorten(message, MESSAGE);
+        self.spend(OVERHEAD + message.len());
+        let length = raw.as_str().len();
+        if self.spend(length) < length {
+            let text = raw.to_value();
+            let mut text = text.as_str().unwrap_or(raw.as_str()).to_owned().into();
+            shorten(&mut text, MESSAGE);
+            *raw = Json::from_value(&Value::from(text.into_owned()));
+        }
+    }
+}
+
+impl<'e> Sink<Event<'e>> for Brief<'_> {
+    fn put(&mut self, mut event: Event<'e>) {
+        if matches!(event.body, Body::Notice(_) | Body::Error { .. }) && self.left == 0 {
+            self.dropped += 1;
+            return;
+        }
+        match &mut event.body {
+            Body::Notice(notice) => self.notice(notice),
+            Body::Error { message, raw, .. } => self.error(message, raw),
+            _ => {}
+        }
+        self.next.put(event);
+    }
+}
+
+/// Cuts a text after so many bytes, and says so.
+fn shorten(text: &mut std::borrow::Cow<'_, str>, most: usize) {
+    if text.len() > most {
+        let end = text.floor_char_boundary(most);
+        *text = format!("{}… ({} bytes in all)", &text[..end], text.len()).into();
+    }
+}

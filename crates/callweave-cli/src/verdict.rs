@@ -1,0 +1,83 @@
+//! Whether an answer is what it should be: the one place that decides about exit codes.
+
+use callweave::dialect::Extraction;
+use callweave::event::{CallKind, Notice, NoticeCode};
+use callweave::json::repair::{Verdict, repair};
+use callweave::message::{Choice, Message, UpstreamError};
+use callweave::protocol::Protocol;
+
+use crate::tell::line_of;
+
+/// What to try with what cannot be told.
+pub(crate) const ADVICE: &str =
+    "if it is a model's text, try callweave extract; if it is an answer, name its protocol with --protocol";
+
+/// What keeps an answer from being relied on as it is: an error of the upstream, the end missing, damage, a call
+/// that cannot be run. In words, the gravest first; nothing if all is well.
+pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Option<String> {
+    let errors = message.errors.iter().map(|error| of_error(error, protocol));
+    let notices = of_notices(&message.notices);
+    let calls = message.choices.iter().flat_map(Choice::tool_calls);
+    // What the provider ran itself is no longer ours to run.
+    let calls = calls.filter(|call| call.kind != CallKind::Builtin).filter_map(|call| {
+        let advice = match repair(call.arguments()).verdict {
+            Verdict::Repaired => "; --repair mends it",
+            _ => "",
+        };
+        Some(format!("a call cannot be used: {}{advice}", call.invalid()?.detail))
+    });
+    told(errors.chain(notices).chain(calls))
+}
+
+/// The same of what was found in a text.
+pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
+    let calls = found.calls.iter().filter_map(|call| match (call.incomplete, call.invalid) {
+        (true, _) => Some(format!("the call of {} was cut off", call.name)),
+        (_, true) => {
+            Some(format!("a call cannot be used: the arguments of {} are not a JSON object", call.name))
+        }
+        (false, false) => None,
+    });
+    told(calls.chain(of_notices(&found.notices)))
+}
+
+fn of_error(error: &UpstreamError, protocol: Option<&Protocol>) -> String {
+    let text = line_of(&error.message);
+    // Words that stand there instead of an answer may be anything.
+    if protocol.is_none() && error.raw.is_string() {
+        return format!("this is no answer in a known protocol, perhaps an error in words: {text}; {ADVICE}");
+    }
+    format!("the upstream answered with an error: {text}")
+}
+
+/// What is lost or damaged, each kind once.
+fn of_notices(notices: &[Notice<'_>]) -> impl Iterator<Item = String> {
+    let kinds = [
+        (NoticeCode::Truncated, "the answer was cut off"),
+        (NoticeCode::MalformedFrame, "a frame is damaged"),
+        (NoticeCode::InvalidUtf8, "the input is damaged"),
+        (NoticeCode::LateFragment, "a piece of a call came too late"),
+        (NoticeCode::MalformedCall, "a call in the text is damaged"),
+        (NoticeCode::UnknownTool, "a call cannot be used"),
+        (NoticeCode::SchemaMismatch, "a call cannot be used"),
+    ];
+    kinds.into_iter().filter_map(|(code, words)| {
+        let mut found = notices.iter().filter(|notice| notice.code == code);
+        let first = found.next()?;
+        let more = match found.count() {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        Some(format!("{words}: {}{more}", line_of(&first.detail)))
+    })
+}
+
+/// The gravest problem, and how many there are beside it.
+fn told(mut problems: impl Iterator<Item = String>) -> Option<String> {
+    let first = problems.next()?;
+    Some(match problems.count() {
+        0 => first,
+        1 => format!("{first} (and 1 problem more)"),
+        more => format!("{first} (and {more} problems more)"),
+    })
+}

@@ -1,0 +1,125 @@
+//! The exit codes: what docs/cli.md says, for every command.
+
+use serde_json::json;
+
+use crate::{clean, file, path, run, sample};
+
+#[track_caller]
+fn code(arguments: &[&str], input: impl AsRef<[u8]>, expected: i32) {
+    let ran = run(arguments, input);
+    assert_eq!(ran.code(), expected, "{arguments:?}: {}", ran.stderr());
+    // Whatever fails says why, and nothing else does.
+    assert_eq!(ran.stderr().is_empty(), expected == 0, "{arguments:?}: {}", ran.stderr());
+}
+
+/// Inputs of `decode` that are not as they should be.
+fn bad_answers() -> Vec<(&'static str, Vec<u8>)> {
+    let (clean, sample) = (clean(), sample());
+    let at = clean.windows(2).position(|two| two == b"\n\n").expect("a frame") + 2;
+    let chunk =
+        json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "a"}}]});
+    vec![
+        ("cut off", clean[..clean.len() / 2].to_vec()),
+        ("a damaged frame", [&clean[..at], b"data: {\"choices\": [{\n\n", &clean[at..]].concat()),
+        (
+            "bytes that are no text",
+            [&clean[..at], b"data: {\"object\": \"\xff\xfe\"}\n\n", &clean[at..]].concat(),
+        ),
+        ("a call that cannot be used", sample),
+        ("an unknown protocol", b"{\"hello\": 1}".to_vec()),
+        ("plain words", b"Hello!".to_vec()),
+        ("nothing", Vec::new()),
+        ("an error of the upstream", b"{\"error\": {\"message\": \"no\"}}".to_vec()),
+        (
+            "an error in mid-stream",
+            format!("data: {chunk}\n\ndata: {{\"error\": {{\"message\": \"no\"}}}}\n\n").into(),
+        ),
+        ("a status", b"HTTP/1.1 503 Service Unavailable\r\n\r\n".to_vec()),
+    ]
+}
+
+#[test]
+fn decode_fails_if_the_answer_is_not_to_be_relied_on() {
+    for form in ["message", "events", "text", "view"] {
+        code(&["decode", "--as", form], clean(), 0);
+        for (what, input) in bad_answers() {
+            let ran = run(&["decode", "--as", form], input);
+            assert_eq!(ran.code(), 1, "{what} as {form}: {}", ran.stderr());
+            assert!(ran.stderr().starts_with("error: "), "{what} as {form}: {}", ran.stderr());
+        }
+    }
+    code(&["decode", "no-such-file"], "", 1);
+    code(&["decode", "--protocol", "no-such"], clean(), 2);
+    code(&["decode", "--no-such-option"], clean(), 2);
+}
+
+/// The worst of the rows is the code of the run, and each row tells its own.
+#[test]
+fn rows_fail_as_files_do() {
+    for (what, input) in bad_answers() {
+        let named = file("code.input", input);
+        let rows =
+            format!("{}\n{}\n", json!({"data": String::from_utf8_lossy(&clean())}), json!({"file": named}));
+        let ran = run(&["decode", "--jsonl"], rows).bad("1 of 2 rows failed");
+        let rows = ran.lines();
+        assert!(rows[0].get("error").or(rows[0].get("problem")).is_none(), "{what}");
+        assert!(rows[1].get("error").or(rows[1].get("problem")).is_some(), "{what}: {}", rows[1]);
+    }
+}
+
+#[test]
+fn extract_fails_if_a_call_cannot_be_used() {
+    let whole = "<tool_call>{\"name\": \"look\", \"arguments\": {\"at\": 1}}</tool_call>";
+    let tools = file(
+        "code-tools.json",
+        r#"[{"name": "look", "parameters": {"properties": {"at": {"type": "string"}}}}]"#,
+    );
+    let others = file("code-others.json", r#"[{"name": "jump"}]"#);
+    code(&["extract"], whole, 0);
+    code(&["extract"], "no call at all", 0);
+    code(&["extract"], "<tool_call>{\"name\": \"look\", \"arguments\": {\"at", 1);
+    code(
+        &["extract", "--dialect", "hermes"],
+        "<tool_call>{\"name\": \"look\", \"arguments\": [1]}</tool_call>",
+        1,
+    );
+    code(&["extract", "--tools", path(&others)], whole, 1);
+    code(&["extract", "--tools", path(&tools)], whole, 1);
+    code(&["extract", "no-such-file"], "", 1);
+    code(&["extract", "--dialect", "no-such"], whole, 2);
+    let row = json!({"text": "<tool_call>{\"name\": \"look\", \"arguments\": {\"at"}).to_string();
+    assert!(run(&["extract", "--jsonl"], row).bad("1 of 1").json()["problem"].is_string());
+}
+
+#[test]
+fn repair_fails_if_the_text_is_not_whole_or_does_not_fit() {
+    let schema = file("code-schema.json", r#"{"type": "object"}"#);
+    code(&["repair"], "{a: 1,}", 0);
+    code(&["repair"], "{\"a\": [1", 1);
+    code(&["repair", "--partial"], "{\"a\": [1", 0);
+    code(&["repair"], "", 1);
+    code(&["repair", "--schema", path(&schema)], "[1]", 1);
+    code(&["repair", "--missing", "keep"], "1", 2);
+    for input in ["{\"a\": [1", ""] {
+        assert!(
+            run(&["repair", "--jsonl"], json!({"input": input}).to_string()).bad("1 of 1").json()["problem"]
+                .is_string()
+        );
+    }
+}
+
+#[test]
+fn the_other_commands_fail_if_they_cannot_do_it() {
+    code(&["prompt", "--tools", "-"], r#"[{"name": "look"}]"#, 0);
+    code(&["prompt", "--tools", "-"], "[]x", 1);
+    code(&["prompt"], "", 2);
+    code(&["prompt", "--jsonl"], "{\"tools\": 1}", 1);
+    code(&["demo"], "", 0);
+    code(&["protocols"], "", 0);
+    code(&["dialects"], "", 0);
+    code(&["dialects", "no-such"], "", 1);
+    code(&["man"], "", 0);
+    code(&["man", "no-such"], "", 1);
+    code(&["completions", "bash"], "", 0);
+    code(&["completions", "no-such"], "", 2);
+}
