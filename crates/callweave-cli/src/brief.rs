@@ -81,7 +81,7 @@ impl<'e> Sink<Event<'e>> for Brief<'_> {
 /// Cuts a text after so many bytes, and says so.
 fn shorten(text: &mut std::borrow::Cow<'_, str>, most: usize) {
     if text.len() > most {
-        let end = text.floor_char_boundary(most);
+        let end = (0..=most).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         *text = format!("{}… ({} bytes in all)", &text[..end], text.len()).into();
     }
 }

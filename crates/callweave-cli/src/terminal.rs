@@ -29,7 +29,7 @@ const MARGIN: usize = 2;
 /// Characters of a value of unknown size that are shown.
 const EXCERPT: usize = 160;
 /// Characters of an error that are shown.
-const ERROR: usize = 1000;
+const ERROR: usize = 400;
 /// Notices that are shown.
 const NOTICES: usize = 10;
 

@@ -39,8 +39,9 @@ Examples:
   callweave decode recorded/*.sse.gz               many files: one message per line, with its file
   callweave decode --jsonl requests.jsonl          many answers: {\"data\": …} or {\"file\": …} per line
 
-Input may be gzipped, and may begin with the headers that curl -i prints. What a damaged answer still gave
-is printed before the error is reported; the exit code is then 1, as it is if a call cannot be used.")]
+Input may be gzipped, and may begin with the headers that curl -i prints. What a damaged answer
+still gave is printed before the error is told; the exit code is then 1, as it is if a call cannot
+be used.")]
 pub(crate) struct Decode {
     /// The protocol of the answer, or auto to find it out; see callweave protocols
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = protocol_parser())]

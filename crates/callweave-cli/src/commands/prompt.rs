@@ -18,7 +18,7 @@ use crate::rows::{self, Failure, Outcome, Request};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  callweave prompt --tools tools.json                              ~~~tool_call fences, full schemas
+  callweave prompt tools.json                                      ~~~tool_call fences, full schemas
   callweave prompt --dialect hermes --tools tools.json --compact   one line per tool
   callweave prompt --tools tools.json --system system.txt          behind your own prompt
   callweave prompt --jsonl requests.jsonl                          many prompts: {\"tools\": …} per line
@@ -32,7 +32,7 @@ pub(crate) struct Prompt {
     #[arg(long, value_name = "FILE", conflicts_with = "dialect")]
     dialect_file: Option<PathBuf>,
     /// The tools: a JSON list in the shape of OpenAI, of Anthropic, or bare; or a request that has one (- for standard input)
-    #[arg(long, value_name = "FILE", required_unless_present = "jsonl", conflicts_with = "jsonl")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["jsonl", "files"])]
     tools: Option<PathBuf>,
     /// Say one line about each tool, for small models
     #[arg(long)]
@@ -43,8 +43,8 @@ pub(crate) struct Prompt {
     /// Read one JSON request per line ({"tools", "dialect"?, "system"?, "compact"?, "id"?}), print {"prompt"} for each
     #[arg(long)]
     jsonl: bool,
-    /// The files with requests, or - for standard input; only with --jsonl
-    #[arg(value_name = "FILE", default_value = "-", requires = "jsonl")]
+    /// The file with the tools, as with --tools; with --jsonl the files with the requests, or standard input
+    #[arg(value_name = "FILE", required_unless_present_any = ["tools", "jsonl"])]
     files: Vec<PathBuf>,
 }
 
@@ -52,8 +52,14 @@ impl Prompt {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = Dialects::with_file(self.dialect_file.as_deref())?;
         let system = self.system.as_deref().map(read).transpose()?;
-        let Some(path) = &self.tools else {
-            return rows::run(&self.files, |row: Row| row.prompt(self, &dialects, system.as_deref()));
+        if self.jsonl {
+            let stdin = vec![PathBuf::from("-")];
+            let files = if self.files.is_empty() { &stdin } else { &self.files };
+            return rows::run(files, |row: Row| row.prompt(self, &dialects, system.as_deref()));
+        }
+        let path = match (&self.tools, &*self.files) {
+            (Some(path), _) | (None, [path]) => path,
+            (None, _) => bail!("there is one prompt for one file of tools; for many, see --jsonl"),
         };
         let source = path.display();
         let request: Value =

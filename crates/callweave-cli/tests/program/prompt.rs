@@ -30,6 +30,15 @@ fn a_tool_without_a_description_has_no_dangling_dash() {
 }
 
 #[test]
+fn the_tools_may_be_named_like_any_file() {
+    let named = file("prompt-tools.json", TOOLS);
+    let expected = run(&["prompt", "--tools", "-"], TOOLS).good();
+    assert_eq!(run(&["prompt", path(&named)], "").good().stdout(), expected.stdout());
+    assert_eq!(run(&["prompt", "-"], TOOLS).good().stdout(), expected.stdout());
+    run(&["prompt", path(&named), path(&named)], "").bad("--jsonl");
+}
+
+#[test]
 fn what_cannot_be_taught_is_said() {
     run(&["prompt", "--tools", "-", "--dialect", "klingon"], TOOLS).bad("no dialect is called \"klingon\"");
     run(&["prompt", "--tools", "-", "--dialect", "harmony"], TOOLS).bad("cannot be written into a text");

@@ -77,8 +77,6 @@ struct Found {
     told: Vec<Told>,
     calls: usize,
     has_cut_call: bool,
-    /// The dialect of the text that was read.
-    dialect: Option<String>,
 }
 
 #[derive(Debug)]
