@@ -13,6 +13,7 @@ use callweave::event::{BlockId, BlockKind, Body, Event, Sink};
 use clap::ValueEnum;
 
 use crate::pretty::{Pretty, visible};
+use crate::rows::Turn;
 use crate::terminal::View;
 
 /// In which form an answer is printed.
@@ -52,7 +53,15 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// A printer to standard output of what happens in the input of that name, which is told if there is one.
+    /// A printer to standard output of what happens in a file, under its name if there are several.
+    pub(crate) fn of_file(form: Form, turn: Turn<'_>) -> Result<Self> {
+        if matches!(form, Form::Text | Form::View) {
+            print_heading(turn)?;
+        }
+        Ok(Self::new(form, turn.name))
+    }
+
+    /// A printer to standard output; events are told with the name of their file, if it has one.
     pub(crate) fn new(form: Form, file: Option<&str>) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let render: Rc<RefCell<dyn Render>> = match form {
@@ -201,10 +210,11 @@ pub(crate) fn print_whole(json: String) -> Result<()> {
 }
 
 /// Says whose result follows, where there are several.
-pub(crate) fn print_heading(file: &str, is_first: bool) -> Result<()> {
-    let (style, file) = (Style::new().bold(), file.chars().map(visible).collect::<String>());
-    let gap = if is_first { "" } else { "\n" };
-    Ok(writeln!(anstream::stdout(), "{gap}{style}==> {file} <=={style:#}")?)
+pub(crate) fn print_heading(turn: Turn<'_>) -> Result<()> {
+    let Some(name) = turn.name else { return Ok(()) };
+    let (style, name) = (Style::new().bold(), name.chars().map(visible).collect::<String>());
+    let gap = if turn.is_first { "" } else { "\n" };
+    Ok(writeln!(anstream::stdout(), "{gap}{style}==> {name} <=={style:#}")?)
 }
 
 /// A line of JSON; on a terminal several, indented and coloured.

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::input::{CHUNK, Input};
 use crate::render::print_whole;
-use crate::tell::tell_error;
+use crate::tell::{tell, tell_error};
 use crate::wrapping::Expected;
 
 /// The longest line that is read.
@@ -41,16 +41,16 @@ impl From<anyhow::Error> for Failure {
 
 /// What a result is told apart by.
 #[derive(Default)]
-pub(crate) struct Label<'l> {
-    pub(crate) file: Option<&'l str>,
-    pub(crate) line: Option<u64>,
+struct Label<'l> {
+    file: Option<&'l str>,
+    line: Option<u64>,
     /// What the caller calls it.
-    pub(crate) id: Option<Box<RawValue>>,
+    id: Option<Box<RawValue>>,
 }
 
 impl Label<'_> {
     /// The result as one line of JSON. Where the caller gave an `id`, that of the answer is its `message_id`.
-    pub(crate) fn row(&self, result: &Result<Outcome, Failure>) -> String {
+    fn row(&self, result: &Result<Outcome, Failure>) -> String {
         let mut row = Members(String::from("{"));
         if let Some(id) = &self.id {
             row.put("id", id);
@@ -114,15 +114,6 @@ fn split_id(json: &str) -> (Option<&RawValue>, &str) {
     (own, rest.strip_prefix(',').unwrap_or(rest))
 }
 
-/// Prints what became of a file: a row if it has a name here, else the result alone.
-pub(crate) fn print(label: &Label<'_>, result: &Result<Outcome, Failure>) -> Result<()> {
-    match result {
-        _ if label.file.is_some() => print_whole(label.row(result)),
-        Ok(Outcome { json, .. }) | Err(Failure { recovered: Some(json), .. }) => print_whole(json.clone()),
-        Err(Failure { recovered: None, .. }) => Ok(()),
-    }
-}
-
 /// Whether all is well.
 pub(crate) fn conclude(result: Result<Outcome, Failure>) -> Result<()> {
     match result {
@@ -143,26 +134,54 @@ pub(crate) fn run<Q: Request>(
     files: &[PathBuf],
     mut answer: impl FnMut(Q) -> Result<Outcome, Failure>,
 ) -> Result<()> {
-    each_file(files, |path, name| {
-        let input = BufReader::with_capacity(CHUNK, Input::open(path, Expected::Text)?);
+    each_file(files, |turn| {
+        let input = BufReader::with_capacity(CHUNK, Input::open(turn.path, Expected::Text)?);
         let output = BufWriter::with_capacity(CHUNK, io::stdout().lock());
-        run_over(input, output, name, &mut answer)
+        run_over(input, output, turn.name, &mut answer)
     })
 }
 
-/// Does the same with every file; where there are several, with its name. A file that fails does not keep the
-/// next from its turn.
-pub(crate) fn each_file(
-    files: &[PathBuf],
-    mut work: impl FnMut(&Path, Option<&str>) -> Result<()>,
-) -> Result<()> {
-    if let [file] = files {
-        return work(file, None);
+/// A file whose turn it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<'f> {
+    pub(crate) path: &'f Path,
+    /// Its name, where there are several.
+    pub(crate) name: Option<&'f str>,
+    pub(crate) is_first: bool,
+}
+
+impl Turn<'_> {
+    /// Prints what became of the file: a row if it has a name here, else the result alone.
+    pub(crate) fn print(&self, result: &Result<Outcome, Failure>) -> Result<()> {
+        match result {
+            _ if self.name.is_some() => {
+                print_whole(Label { file: self.name, ..Label::default() }.row(result))
+            }
+            Ok(Outcome { json, .. }) | Err(Failure { recovered: Some(json), .. }) => {
+                print_whole(json.clone())
+            }
+            Err(Failure { recovered: None, .. }) => Ok(()),
+        }
+    }
+
+    /// Says something about the file.
+    pub(crate) fn tell(&self, text: &str) {
+        match self.name {
+            Some(name) => tell(&format!("{name}: {text}")),
+            None => tell(text),
+        }
+    }
+}
+
+/// Does the same with every file. A file that fails does not keep the next from its turn.
+pub(crate) fn each_file(files: &[PathBuf], mut work: impl FnMut(Turn<'_>) -> Result<()>) -> Result<()> {
+    if let [path] = files {
+        return work(Turn { path, name: None, is_first: true });
     }
     let mut failed = 0;
-    for file in files {
-        let name = file.display().to_string();
-        match work(file, Some(&name)) {
+    for (at, path) in files.iter().enumerate() {
+        let name = path.display().to_string();
+        match work(Turn { path, name: Some(&name), is_first: at == 0 }) {
             Ok(()) => {}
             Err(error) if crate::is_broken_pipe(&error) => return Err(error),
             Err(error) => {

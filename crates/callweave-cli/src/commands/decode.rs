@@ -1,6 +1,6 @@
 //! `callweave decode`: the bytes of an answer → events, text or a message.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
@@ -20,10 +20,9 @@ use crate::calls::Treatment;
 use crate::commands::extract::Wording;
 use crate::declared::{Dialects, tools_of};
 use crate::input::Input;
-use crate::render::{Form, Printer, print_heading};
-use crate::rows::{self, Failure, Label, Outcome, Request};
+use crate::render::{Form, Printer};
+use crate::rows::{self, Failure, Outcome, Request, Turn};
 use crate::size;
-use crate::tell::tell;
 use crate::wrapping::Expected;
 
 /// Decode an answer, streamed or whole, of any protocol
@@ -88,13 +87,15 @@ impl Decode {
         let tools = self.wording.tools()?;
         let reading = self.reading(self.protocol, options.as_ref(), tools.as_ref());
         if self.jsonl {
-            return rows::run(&self.files, |row: Row| row.decode(self, &dialects, reading));
+            return rows::run(&self.files, |row: Row| row.decode(&dialects, reading));
         }
         let form = self.form.unwrap_or_else(Form::suited);
-        let mut is_first = true;
-        rows::each_file(&self.files, |path, name| {
-            let is_first = std::mem::replace(&mut is_first, false);
-            self.decode(path, name, form, is_first, reading)
+        rows::each_file(&self.files, |turn| {
+            let answered = self.decode(turn, form, reading);
+            if form == Form::Message {
+                turn.print(&answered)?;
+            }
+            rows::conclude(answered)
         })
     }
 
@@ -109,42 +110,15 @@ impl Decode {
         Reading { protocol, limits, dialect, calls }
     }
 
-    /// Decodes one file and prints it; under its name, if it has one here.
-    fn decode(
-        &self,
-        path: &Path,
-        name: Option<&str>,
-        form: Form,
-        is_first: bool,
-        reading: Reading<'_>,
-    ) -> Result<()> {
-        let answered = self.answer(path, name, form, is_first, reading);
-        if form == Form::Message {
-            let label = Label { file: name, ..Label::default() };
-            rows::print(&label, &answered)?;
-        }
-        rows::conclude(answered)
-    }
-
-    fn answer(
-        &self,
-        path: &Path,
-        name: Option<&str>,
-        form: Form,
-        is_first: bool,
-        reading: Reading<'_>,
-    ) -> Result<Outcome, Failure> {
-        let mut input = Input::open(path, Expected::Answer)?;
-        if let (Form::Text | Form::View, Some(name)) = (form, name) {
-            print_heading(name, is_first)?;
-        }
-        let mut printer = Printer::new(form, name);
+    /// Decodes one file, and prints what can be printed before its end.
+    fn decode(&self, turn: Turn<'_>, form: Form, reading: Reading<'_>) -> Result<Outcome, Failure> {
+        let mut input = Input::open(turn.path, Expected::Answer)?;
+        let mut printer = Printer::of_file(form, turn)?;
         let mut sink = printer.sink();
         let answer = reading.read(&mut input, &mut sink, form == Form::Message, || printer.flush());
         printer.finish()?;
         if self.verbose {
-            let name = name.map_or(String::new(), |name| format!("{name}: "));
-            tell(&format!("{name}{}", answer.nature));
+            turn.tell(&answer.nature);
         }
         answer.outcome()
     }
@@ -167,22 +141,18 @@ impl Request for Row {
 }
 
 impl Row {
-    fn decode(
-        self,
-        command: &Decode,
-        dialects: &Dialects,
-        defaults: Reading<'_>,
-    ) -> Result<Outcome, Failure> {
+    fn decode(self, dialects: &Dialects, defaults: Reading<'_>) -> Result<Outcome, Failure> {
         let Chosen(protocol) = self.protocol(Chosen(defaults.protocol))?;
-        let tools = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
+        let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
+        let tools = own.as_ref().or(defaults.calls.tools);
         let mut options = match &self.dialect {
-            Some(name) => Some(command.wording.with_tools(dialects.named(name)?)?),
+            Some(name) => Some(dialects.named(name)?),
             None => defaults.dialect.cloned(),
         };
-        if let Some(tools) = &tools {
+        if let Some(tools) = tools {
             options = options.map(|options| options.tools(tools.clone()));
         }
-        let calls = Treatment { tools: tools.as_ref().or(defaults.calls.tools), ..defaults.calls };
+        let calls = Treatment { tools, ..defaults.calls };
         let reading = Reading { protocol, dialect: options.as_ref(), calls, ..defaults };
         let mut nowhere = |_: Event<'_>| {};
         reading.read(&mut self.input()?, &mut nowhere, true, || Ok(())).outcome()

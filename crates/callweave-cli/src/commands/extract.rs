@@ -1,6 +1,6 @@
 //! `callweave extract`: a model's text → the thoughts and tool calls written in it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use callweave::dialect::{Extraction, Extractor, Options, Registry, Start, Tools};
@@ -13,9 +13,8 @@ use serde_json::Value;
 use crate::calls::{Calls, Treatment};
 use crate::declared::{Dialects, read_tools, tools_of};
 use crate::input::Input;
-use crate::render::{Form, Printer, print_heading};
-use crate::rows::{self, Failure, Label, Outcome, Request};
-use crate::tell::tell;
+use crate::render::{Form, Printer};
+use crate::rows::{self, Failure, Outcome, Request, Turn};
 use crate::verdict;
 use crate::wrapping::Expected;
 
@@ -106,7 +105,7 @@ impl Wording {
     }
 
     /// The options with the declared tools, if there are any.
-    pub(crate) fn with_tools(&self, options: Options) -> Result<Options> {
+    fn with_tools(&self, options: Options) -> Result<Options> {
         Ok(match self.tools()? {
             Some(tools) => options.tools(tools),
             None => options,
@@ -136,12 +135,10 @@ impl Extract {
             Some(Beginning::Reasoning) => options.starting_in(Start::Reasoning),
         };
         let form = self.form.unwrap_or_else(Form::suited);
-        let mut is_first = true;
-        rows::each_file(&self.files, |path, name| {
-            let is_first = std::mem::replace(&mut is_first, false);
-            let extracted = self.extract(path, name, form, is_first, (&options, tools.as_ref()));
+        rows::each_file(&self.files, |turn| {
+            let extracted = self.extract(turn, form, &options, tools.as_ref());
             if form == Form::Message {
-                rows::print(&Label { file: name, ..Label::default() }, &extracted)?;
+                turn.print(&extracted)?;
             }
             rows::conclude(extracted)
         })
@@ -149,17 +146,13 @@ impl Extract {
 
     fn extract(
         &self,
-        path: &Path,
-        name: Option<&str>,
+        turn: Turn<'_>,
         form: Form,
-        is_first: bool,
-        (options, tools): (&Options, Option<&Tools>),
+        options: &Options,
+        tools: Option<&Tools>,
     ) -> Result<Outcome, Failure> {
-        let mut input = Input::open(path, Expected::Text)?;
-        if let (Form::Text | Form::View, Some(name)) = (form, name) {
-            print_heading(name, is_first)?;
-        }
-        let mut printer = Printer::new(form, name);
+        let mut input = Input::open(turn.path, Expected::Text)?;
+        let mut printer = Printer::of_file(form, turn)?;
         let mut sink = printer.sink();
         let (found, dialect, read) = read(options, tools, &mut sink, |push| {
             input.for_each_text(|piece| {
@@ -169,8 +162,7 @@ impl Extract {
         });
         printer.finish()?;
         if self.verbose {
-            let name = name.map_or(String::new(), |name| format!("{name}: "));
-            tell(&format!("{name}dialect {}", found_dialect(dialect.as_deref(), options)));
+            turn.tell(&format!("dialect {}", found_dialect(dialect.as_deref(), options)));
         }
         match read {
             Ok(()) => outcome(&found),

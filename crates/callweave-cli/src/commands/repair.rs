@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::explain::explain;
 use crate::input::Input;
 use crate::render::{print_heading, shown};
-use crate::rows::{self, Failure, Label, Outcome, Request};
+use crate::rows::{self, Failure, Outcome, Request, Turn};
 use crate::wrapping::Expected;
 
 /// Repair JSON that a model wrote, and fit it to a schema
@@ -86,28 +86,22 @@ impl Repair {
         if self.jsonl {
             return rows::run(&self.files, |row: Row| row.repair(&defaults));
         }
-        let mut is_first = true;
-        rows::each_file(&self.files, |path, name| {
-            let is_first = std::mem::replace(&mut is_first, false);
-            self.repair(path, name, is_first, &defaults)
-        })
+        rows::each_file(&self.files, |turn| self.repair(turn, &defaults))
     }
 
-    fn repair(&self, path: &Path, name: Option<&str>, is_first: bool, wish: &Wish<'_>) -> Result<()> {
-        let repaired = read(path).and_then(|input| Ok((wish.repair(&input)?, input)));
-        let is_row = self.report || (name.is_some() && !self.explain && !io::stdout().is_terminal());
+    fn repair(&self, turn: Turn<'_>, wish: &Wish<'_>) -> Result<()> {
+        let repaired = read(turn.path).and_then(|input| Ok((wish.repair(&input)?, input)));
+        let is_row = self.report || (turn.name.is_some() && !self.explain && !io::stdout().is_terminal());
         if is_row {
             let result = match repaired {
                 Ok((report, _)) => report.outcome(),
                 Err(error) => Err(error.into()),
             };
-            rows::print(&Label { file: name, ..Label::default() }, &result)?;
+            turn.print(&result)?;
             return rows::conclude(result);
         }
         let (report, input) = repaired?;
-        if let Some(name) = name {
-            print_heading(name, is_first)?;
-        }
+        print_heading(turn)?;
         if self.explain {
             anstream::stdout().write_all(explain(&input, &report).as_bytes())?;
         } else {
