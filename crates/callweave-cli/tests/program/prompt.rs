@@ -23,7 +23,7 @@ fn tools_are_listed_behind_an_explanation_of_the_dialect() {
 fn a_tool_without_a_description_has_no_dangling_dash() {
     for tools in [r#"[{"name": "look"}]"#, r#"[{"name": "look", "description": " "}]"#] {
         let full = run(&["prompt", "--tools", "-"], tools).good();
-        assert!(full.stdout().ends_with("\n- `look`\n  Schema: {}\n"), "{}", full.stdout());
+        assert!(full.stdout().ends_with("\n- `look` — no description\n  Schema: {}\n"), "{}", full.stdout());
         let compact = run(&["prompt", "--tools", "-", "--compact"], tools).good();
         assert!(compact.stdout().ends_with("\n- look()\n"), "{}", compact.stdout());
     }

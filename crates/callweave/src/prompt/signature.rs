@@ -31,12 +31,11 @@ impl<'v> Tool<'v> {
 
     pub(super) fn full(&self) -> String {
         let schema = self.schema.map_or_else(|| "{}".to_owned(), Value::to_string);
-        let mut entry = format!("- `{}`", self.name());
-        if !self.description.trim().is_empty() {
-            entry.push_str(" — ");
-            entry.push_str(self.description);
-        }
-        entry + "\n  Schema: " + &schema
+        let description = match self.description.trim() {
+            "" => "no description",
+            _ => self.description,
+        };
+        format!("- `{}` — {description}\n  Schema: {schema}", self.name())
     }
 
     pub(super) fn compact(&self) -> String {
