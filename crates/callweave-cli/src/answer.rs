@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use callweave::accumulator::Accumulator;
 use callweave::dialect::{Options, Stage};
-use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, Json, Sink};
+use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, FinishReason, Sink};
 use callweave::framing::{Framer, Limits};
 use callweave::message::{Choice, Content, Message};
 use callweave::pipeline::Decoder;
-use callweave::protocol::Protocol;
+use callweave::protocol::{Protocol, read_error};
 use serde_json::Value;
 
 use crate::brief::Brief;
@@ -17,9 +17,7 @@ use crate::calls::{Calls, Invalid, Treatment};
 use crate::commands::extract::found_dialect;
 use crate::input::Input;
 use crate::rows::{Failure, Outcome};
-use crate::tell::line_of;
 use crate::verdict::{self, ADVICE};
-use crate::wrapping::Head;
 
 /// How an answer is read.
 #[derive(Clone, Copy)]
@@ -38,8 +36,6 @@ pub(crate) struct Answer {
     protocol: Option<&'static Protocol>,
     /// The calls that do not suit the declared tools.
     invalid: Vec<(BlockId, Invalid)>,
-    /// What the head of the HTTP response says of it, if that refuses the request.
-    refusal: Option<String>,
     /// Why it could not be read to its end.
     failure: Option<anyhow::Error>,
     /// What it was found to be, in words.
@@ -62,6 +58,10 @@ impl Reading<'_> {
         let mut brief = Brief::new(&mut ledger);
         let mut calls = Calls::new(self.calls, &mut brief);
         let mut pump = |sink: &mut EventSink<'_>| {
+            input.look().context("cannot read the input")?;
+            if let Some(status) = input.head().map(|head| head.status).filter(|status| *status >= 400) {
+                return refuse(status, input, sink);
+            }
             let read = input.for_each(|bytes| {
                 let pushed = decoder.push(bytes, sink);
                 flush()?;
@@ -82,30 +82,15 @@ impl Reading<'_> {
         let invalid = calls.into_invalid();
         brief.finish();
         let nature = nature(&decoder, dialect.as_deref(), input);
-        let refusal = input.head().and_then(refusal);
-        let mut failure = read.err();
-        if let (Some(words), Some(head)) = (&refusal, input.head())
-            && ledger.accumulator.message().errors.is_empty()
-        {
-            // A refusal needs no body.
-            failure = failure.filter(|_| *ledger.accumulator.message() != Message::default());
-            report(head, words, &mut ledger);
-        }
         let (message, protocol) = (ledger.accumulator.take(), decoder.protocol());
-        Answer { message, protocol, invalid, refusal, failure, nature }
+        Answer { message, protocol, invalid, failure: read.err(), nature }
     }
 }
 
 impl Answer {
     /// What keeps it from being relied on, though it was read to its end.
     fn problem(&self) -> Option<String> {
-        match (&self.refusal, self.message.errors.first()) {
-            (Some(words), Some(error)) if error.message != *words => {
-                Some(format!("{words}: {}", line_of(&error.message)))
-            }
-            (Some(words), _) => Some(words.clone()),
-            (None, _) => verdict::of_message(&self.message, self.protocol),
-        }
+        verdict::of_message(&self.message, self.protocol)
     }
 
     /// What became of it.
@@ -181,27 +166,21 @@ impl<'e> Sink<Event<'e>> for Ledger<'_> {
     }
 }
 
-/// What the head of an HTTP response says of a request that was refused.
-fn refusal(head: &Head) -> Option<String> {
-    if head.status < 400 {
-        return None;
-    }
-    let mut words = format!("the upstream answered with status {}", head.status);
-    if !head.reason.is_empty() {
-        words += &format!(" {}", head.reason);
-    }
-    if let Some(after) = &head.retry_after {
-        words += &format!(", retry after {after}");
-    }
-    Some(words)
+/// Reads the body of a request that was refused with a status.
+fn refuse(status: u16, input: &mut Input, sink: &mut EventSink<'_>) -> Result<()> {
+    let mut body = Vec::new();
+    let read = input.for_each(|bytes| {
+        body.extend_from_slice(&bytes[..bytes.len().min(MAX_REFUSAL - body.len())]);
+        Ok(())
+    });
+    let headers = input.head().map(|head| head.headers.clone()).unwrap_or_default();
+    sink.put(Event::new(0, Body::Error(read_error(Some(status), headers, &body))));
+    sink.put(Event::new(0, Body::Finish { reason: FinishReason::Error, raw: None }));
+    read
 }
 
-/// Puts a refusal into the answer whose body does not tell of it.
-fn report(head: &Head, words: &str, sink: &mut EventSink<'_>) {
-    let raw = serde_json::json!({"status": head.status, "retry_after": head.retry_after});
-    let (message, raw) = (words.into(), Json::from_value(&raw));
-    sink.put(Event::new(0, Body::Error { message, raw }));
-}
+/// Bytes of the body of a refusal that are looked at; it has something to say in far fewer.
+const MAX_REFUSAL: usize = 1 << 20;
 
 /// What the input was found to be, in words.
 fn nature(decoder: &Decoder, dialect: Option<&str>, input: &Input) -> String {

@@ -4,7 +4,10 @@
 //! was given by mistake that is everything, several times over. So there is a budget for it, far more than
 //! a damaged answer needs; what goes beyond it is shortened, then counted.
 
+use std::borrow::Cow;
+
 use callweave::event::{Body, Event, EventSink, Json, Notice, NoticeCode, Sink};
+use callweave::upstream::UpstreamError;
 use serde_json::Value;
 
 /// Bytes of notices and errors in an answer.
@@ -50,28 +53,28 @@ impl<'a> Brief<'a> {
         }
     }
 
-    fn error(&mut self, message: &mut std::borrow::Cow<'_, str>, raw: &mut Json<'_>) {
-        shorten(message, MESSAGE);
-        self.spend(OVERHEAD + message.len());
-        let length = raw.as_str().len();
+    fn error(&mut self, error: &mut UpstreamError<'_>) {
+        shorten(&mut error.message, MESSAGE);
+        self.spend(OVERHEAD + error.message.len());
+        let length = error.raw.as_str().len();
         if self.spend(length) < length {
-            let text = raw.to_value();
-            let mut text = text.as_str().unwrap_or(raw.as_str()).to_owned().into();
+            let text = error.raw.to_value();
+            let mut text = text.as_str().unwrap_or(error.raw.as_str()).to_owned().into();
             shorten(&mut text, MESSAGE);
-            *raw = Json::from_value(&Value::from(text.into_owned()));
+            error.raw = Json::from_value(&Value::from(text.into_owned()));
         }
     }
 }
 
 impl<'e> Sink<Event<'e>> for Brief<'_> {
     fn put(&mut self, mut event: Event<'e>) {
-        if matches!(event.body, Body::Notice(_) | Body::Error { .. }) && self.left == 0 {
+        if matches!(event.body, Body::Notice(_) | Body::Error(_)) && self.left == 0 {
             self.dropped += 1;
             return;
         }
         match &mut event.body {
             Body::Notice(notice) => self.notice(notice),
-            Body::Error { message, raw, .. } => self.error(message, raw),
+            Body::Error(error) => self.error(error),
             _ => {}
         }
         self.next.put(event);
@@ -79,7 +82,7 @@ impl<'e> Sink<Event<'e>> for Brief<'_> {
 }
 
 /// Cuts a text after so many bytes, and says so.
-fn shorten(text: &mut std::borrow::Cow<'_, str>, most: usize) {
+fn shorten(text: &mut Cow<'_, str>, most: usize) {
     if text.len() > most {
         let end = (0..=most).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         *text = format!("{}… ({} bytes in all)", &text[..end], text.len()).into();

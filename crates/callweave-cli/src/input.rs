@@ -56,6 +56,16 @@ impl Input {
         Self { reader: Box::new(reader), expected: Some(expected), head: None, layers: Vec::new() }
     }
 
+    /// Looks at what it is wrapped in, which may have to wait for its first bytes.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        if let Some(expected) = self.expected.take() {
+            let wrapped = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+            let found = unwrap(wrapped, expected)?;
+            (self.reader, self.head, self.layers) = (found.reader, found.head, found.layers);
+        }
+        Ok(())
+    }
+
     /// The head of the HTTP response that it is, once something was read.
     pub(crate) fn head(&self) -> Option<&Head> {
         self.head.as_ref()
@@ -129,11 +139,7 @@ impl Text {
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(expected) = self.expected.take() {
-            let wrapped = std::mem::replace(&mut self.reader, Box::new(io::empty()));
-            let found = unwrap(wrapped, expected)?;
-            (self.reader, self.head, self.layers) = (found.reader, found.head, found.layers);
-        }
+        self.look()?;
         self.reader.read(buffer)
     }
 }

@@ -1,10 +1,11 @@
 //! Whether an answer is what it should be: the one place that decides about exit codes.
 
 use callweave::dialect::Extraction;
-use callweave::event::{CallKind, Notice, NoticeCode};
+use callweave::event::{CallKind, FinishReason, Notice, NoticeCode};
 use callweave::json::repair::{Verdict, repair};
-use callweave::message::{Choice, Message, UpstreamError};
+use callweave::message::{Choice, Message};
 use callweave::protocol::Protocol;
+use callweave::upstream::{ErrorClass, UpstreamError};
 
 use crate::tell::line_of;
 
@@ -26,7 +27,7 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
         };
         Some(format!("a call cannot be used: {}{advice}", call.invalid()?.detail))
     });
-    told(errors.chain(notices).chain(calls))
+    told(errors.chain(of_finish(message)).chain(notices).chain(calls))
 }
 
 /// The same of what was found in a text.
@@ -41,13 +42,33 @@ pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
     told(calls.chain(of_notices(&found.notices)))
 }
 
-fn of_error(error: &UpstreamError, protocol: Option<&Protocol>) -> String {
+fn of_error(error: &UpstreamError<'_>, protocol: Option<&Protocol>) -> String {
     let text = line_of(&error.message);
-    // Words that stand there instead of an answer may be anything.
-    if protocol.is_none() && error.raw.is_string() {
+    // Words that stand there instead of an answer may be anything, unless a status says what they are.
+    if protocol.is_none() && error.status.is_none() && error.raw.as_str().starts_with('"') {
         return format!("this is no answer in a known protocol, perhaps an error in words: {text}; {ADVICE}");
     }
-    format!("the upstream answered with an error: {text}")
+    let class = (error.class != ErrorClass::Other).then(|| error.class.to_string());
+    let wait = error.retry_after.map(|wait| format!("retry after {wait:?}"));
+    let facts: Vec<_> = class.into_iter().chain(wait).collect();
+    let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+    match error.status {
+        Some(status) => format!("the upstream answered with status {status}{facts}: {text}"),
+        None => format!("the upstream answered with an error{facts}: {text}"),
+    }
+}
+
+/// An answer that says itself that it failed, or that a limit ended it.
+fn of_finish(message: &Message) -> Option<String> {
+    match message.finish_reason() {
+        Some(FinishReason::Error) if message.error().is_none() => {
+            message.clone().into_result().err().map(|error| error.to_string())
+        }
+        Some(FinishReason::Length) => {
+            Some("the answer was cut off: a limit on its length ended it".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// What is lost or damaged, each kind once.

@@ -22,9 +22,7 @@ pub(crate) struct Unwrapped {
 #[derive(Default)]
 pub(crate) struct Head {
     pub(crate) status: u16,
-    /// The words after the status; HTTP/2 has none.
-    pub(crate) reason: String,
-    pub(crate) retry_after: Option<String>,
+    pub(crate) headers: Vec<(String, String)>,
     may_be_chunked: bool,
     may_be_deflated: bool,
 }
@@ -199,17 +197,16 @@ impl Head {
         if !version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
             return None;
         }
-        let reason = words.next().unwrap_or_default().trim().to_owned();
-        let mut head = Self { status, reason, ..Self::default() };
+        let mut head = Self { status, ..Self::default() };
         for (name, value) in lines.filter_map(|line| line.split_once(':')) {
             let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
             let names = |word: &str| value.split(',').any(|item| item.trim().eq_ignore_ascii_case(word));
             match &*name {
-                "retry-after" => head.retry_after = Some(value.to_owned()),
                 "transfer-encoding" => head.may_be_chunked |= names("chunked"),
                 "content-encoding" => head.may_be_deflated |= names("deflate"),
                 _ => {}
             }
+            head.headers.push((name, value.to_owned()));
         }
         Some(head)
     }
@@ -370,10 +367,8 @@ mod tests {
         let head = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\n";
         let found = unwrap(Box::new(&head[..]), Expected::Answer).expect("it can be read");
         let head = found.head.expect("a head");
-        assert_eq!(
-            (head.status, &*head.reason, head.retry_after.as_deref()),
-            (429, "Too Many Requests", Some("7"))
-        );
+        let retry_after = ("retry-after".to_owned(), "7".to_owned());
+        assert_eq!((head.status, head.headers), (429, vec![retry_after]));
     }
 
     #[test]

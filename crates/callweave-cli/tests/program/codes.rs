@@ -19,7 +19,10 @@ fn bad_answers() -> Vec<(&'static str, Vec<u8>)> {
     let with = |frame: &[u8]| [&clean[..at], frame, b"\n\n", &clean[at..]].concat();
     let chunk =
         json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "a"}}]});
-    let failing = format!("data: {chunk}\n\ndata: {{\"error\": {{\"message\": \"slow down\"}}}}\n\n");
+    let failing = format!("data: {chunk}\n\ndata: {{\"error\": {{\"message\": \"not now\"}}}}\n\n");
+    let limited = json!({"object": "chat.completion", "choices": [
+        {"index": 0, "finish_reason": "length", "message": {"content": "a"}}]})
+    .to_string();
     vec![
         ("the answer was cut off", format!("data: {chunk}\n\n").into()),
         ("a frame is damaged", with(b"data: {\"choices\": [{")),
@@ -29,7 +32,8 @@ fn bad_answers() -> Vec<(&'static str, Vec<u8>)> {
         ("no answer in a known protocol", b"Hello!".to_vec()),
         ("the input is empty", Vec::new()),
         ("answered with an error: no", b"{\"error\": {\"message\": \"no\"}}".to_vec()),
-        ("answered with an error: slow down", failing.into()),
+        ("answered with an error: not now", failing.into()),
+        ("a limit on its length", limited.into()),
         ("status 503", b"HTTP/1.1 503 Service Unavailable\r\n\r\n".to_vec()),
     ]
 }

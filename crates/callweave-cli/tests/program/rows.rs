@@ -110,12 +110,12 @@ fn a_row_tells_its_own_problem_and_keeps_its_shape() {
     let rows = requests(&[
         json!({"data": body("a")}),
         json!({"data": cut}),
-        json!({"data": {"error": {"message": "slow down"}}, "protocol": "openai"}),
+        json!({"data": {"error": {"message": "not now"}}, "protocol": "openai"}),
     ]);
     let rows = run(&["decode", "--jsonl"], rows).bad("2 of 3 rows failed").lines();
     assert!(rows[0].get("problem").is_none());
     assert_eq!(rows[1]["model"], "aurora-1-mini");
-    for (row, part) in rows[1..].iter().zip(["cut off", "slow down"]) {
+    for (row, part) in rows[1..].iter().zip(["cut off", "not now"]) {
         assert!(row["problem"].as_str().is_some_and(|problem| problem.contains(part)), "{row} for {part}");
     }
 }
