@@ -8,7 +8,7 @@ use callweave::event::{
     BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, Notice, NoticeCode, Sink,
 };
 use serde::Serialize;
-use serde_json::Value;
+use callweave::json::Value;
 
 use crate::commands::repair::{Change, Report, Wish};
 use crate::tell::excerpt;
@@ -100,7 +100,7 @@ impl<'a> Calls<'a> {
             return Some((NoticeCode::UnknownTool, format!("the tool {name:?} was not declared")));
         }
         let arguments = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
-        let value = serde_json::from_str(arguments).ok().filter(Value::is_object)?;
+        let value = arguments.parse().ok().filter(Value::is_object)?;
         // A schema that cannot be used says nothing about the call.
         let problems = tools.schema(name)?.validate(&value).ok()?;
         let (first, more) = problems.split_first()?;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use callweave::dialect::{Dialect, Options, Registry, Tools};
-use serde_json::Value;
+use callweave::json::Value;
 
 /// The dialects that can be asked for: the built-in ones, and one of the user's own.
 pub(crate) struct Dialects {
@@ -43,7 +43,7 @@ impl Dialects {
 
 /// The list of tools in a value that is one, or a request that has one. `source` names it in errors.
 pub(crate) fn list_of_tools<'v>(value: &'v Value, source: &str) -> Result<&'v [Value]> {
-    let list = value.get("tools").unwrap_or(value).as_array().map(Vec::as_slice);
+    let list = value.get("tools").unwrap_or(value).as_array().map(|list| list.as_slice());
     match list {
         Some(list) if list.is_empty() || list.iter().any(has_name) => Ok(list),
         _ => bail!("{source} has no tools; it should be a list of objects with a name"),
@@ -59,13 +59,12 @@ pub(crate) fn has_name(tool: &Value) -> bool {
 /// The tools of a value, see [`list_of_tools`].
 pub(crate) fn tools_of(value: &Value, source: &str) -> Result<Tools> {
     let list = list_of_tools(value, source)?;
-    Ok(Tools::from_json(&Value::from(list)))
+    Ok(Tools::from_json(&list.iter().cloned().collect::<Value>()))
 }
 
 /// The tools of a file.
 pub(crate) fn read_tools(path: &Path) -> Result<Tools> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let value: Value =
-        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    let value: Value = text.parse().with_context(|| format!("{} is not JSON", path.display()))?;
     tools_of(&value, &path.display().to_string())
 }

@@ -204,8 +204,8 @@ mod tests {
             r#""text""#,
             r#"[true, -1.5, [[1]]]"#,
         ] {
-            let value: serde_json::Value = serde_json::from_str(json).expect("valid");
-            let expected = serde_json::to_string_pretty(&value).expect("serialises");
+            let value: callweave::json::Value = json.parse().expect("valid");
+            let expected = format!("{value:#}");
             assert_eq!(plain(json), expected);
             assert_eq!(plain(&value.to_string()), expected);
         }

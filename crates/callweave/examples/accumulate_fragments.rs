@@ -5,12 +5,13 @@
 use std::error::Error;
 
 use callweave::accumulator::Accumulator;
+use callweave::json::Value;
 use callweave::loose::Loose;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut loose, mut answer) = (Loose::new(), Accumulator::new());
     for line in std::io::stdin().lines() {
-        let fragment = serde_json::from_str(&line?)?;
+        let fragment: Value = line?.parse()?;
         if loose.push(&fragment, &mut answer).is_none() {
             eprintln!("ignored: {fragment}");
         }

@@ -5,9 +5,10 @@
 use std::error::Error;
 
 use callweave::extract::{Capabilities, extract};
+use callweave::json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let reply = serde_json::from_reader(std::io::stdin())?;
+    let reply: Value = std::io::read_to_string(std::io::stdin())?.parse()?;
     for found in extract(&reply, &Capabilities::default())? {
         match found.call.error_result() {
             None => println!("{}: {}({})", found.call.id, found.call.name, found.call.arguments()),

@@ -16,9 +16,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
-
 use crate::event::{BlockId, BlockKind, Body, Completion, DetailKind, Event, Sink};
+use crate::json::Value;
 use crate::message::{
     Annotation, Block, Choice, Content, Finish, Message, ReasoningDetail, ToolCall, ToolResult, Usage,
 };
@@ -243,7 +242,7 @@ impl<'e> Sink<Event<'e>> for Accumulator {
                 match foreign.get_mut(path.as_ref()) {
                     Some(Value::Array(list)) if path.ends_with("[]") => list.push(value),
                     _ if path.ends_with("[]") => {
-                        foreign.insert(path.into_owned(), Value::Array(vec![value]));
+                        foreign.insert(path.into_owned(), [value].into_iter().collect::<Value>());
                     }
                     _ => {
                         foreign.insert(path.into_owned(), value);

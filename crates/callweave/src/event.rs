@@ -18,7 +18,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::json::escape_into;
+use crate::json::{AsValue, Value, escape_into};
 use crate::upstream::UpstreamError;
 
 /// Where the items of a stage go. Sinks are infallible.
@@ -411,7 +411,7 @@ impl<'a> Json<'a> {
     }
 
     /// Serialises a value.
-    pub fn from_value(value: &serde_json::Value) -> Json<'static> {
+    pub fn from_value(value: &impl AsValue) -> Json<'static> {
         Json(Cow::Owned(value.to_string()))
     }
 
@@ -422,8 +422,8 @@ impl<'a> Json<'a> {
 
     /// The value it stands for. Half a surrogate pair becomes U+FFFD, and what is nested too deeply for
     /// programs that recurse is a string of its JSON text; [`Json::as_str`] has both as they were written.
-    pub fn to_value(&self) -> serde_json::Value {
-        crate::json::to_value(&self.0)
+    pub fn to_value(&self) -> Value {
+        Value::of_text(&self.0)
     }
 
     /// Detaches it from what it borrows.
@@ -440,8 +440,7 @@ impl fmt::Debug for Json<'_> {
 
 impl Serialize for Json<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A flattened parent buffers its fields, which a raw value does not survive; so this goes
-        // through the value. Order and big numbers survive that.
+        // The whole as raw text would be something else in a format that is not JSON.
         self.to_value().serialize(serializer)
     }
 }

@@ -38,11 +38,11 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::dialect::{Body, Dialect, ExtractedCall, Extraction, Form, Json, Options, Tools};
 use crate::event::{CallKind, Completion};
 use crate::json::repair::{self, Class, Verdict};
+use crate::json::{AsValue, Value};
 use crate::message::ToolCall;
 use crate::{Error, ErrorKind, Result};
 
@@ -93,8 +93,9 @@ pub struct Extracted {
 ///
 /// Only a reply of an impossible shape is an error: one that is no object, or whose text or calls are
 /// neither missing nor what they should be.
-pub fn extract(reply: &Value, capabilities: &Capabilities) -> Result<Vec<Extracted>> {
-    let reply = Reply::read(reply)?;
+pub fn extract(reply: &impl AsValue, capabilities: &Capabilities) -> Result<Vec<Extracted>> {
+    let reply = reply.as_value();
+    let reply = Reply::read(&reply)?;
     if capabilities.self_contained_tools {
         return Ok(Vec::new());
     }
@@ -123,8 +124,8 @@ pub fn extract(reply: &Value, capabilities: &Capabilities) -> Result<Vec<Extract
 /// assert_eq!(found.iter().map(|found| found.call.invalid().is_none()).collect::<Vec<_>>(), [true, true, false]);
 /// assert_eq!(found[2].call.id, "tool_0_2");
 /// ```
-pub fn native<'v>(calls: impl IntoIterator<Item = &'v Value>) -> Vec<Extracted> {
-    settle(calls.into_iter().map(structured).collect())
+pub fn native<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Vec<Extracted> {
+    settle(calls.into_iter().map(|call| structured(&call.as_value())).collect())
 }
 
 /// Calls in `~~~tool_call` fences.

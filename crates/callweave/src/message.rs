@@ -9,11 +9,11 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
 
 use crate::event::{
     BlockId, CallKind, Completion, Counters, Detail, FinishReason, Json, Notice, NoticeCode, Span,
 };
+use crate::json::{Object, Value};
 use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
 
@@ -178,7 +178,7 @@ pub struct Usage {
 }
 
 /// Values that only the protocol knows, by path.
-pub type Foreign = Map<String, Value>;
+pub type Foreign = Object;
 
 impl Message {
     /// The choice of that number.
@@ -350,7 +350,7 @@ impl ToolCall {
     }
 
     /// The arguments as a JSON object.
-    pub fn object(&self) -> Result<Map<String, Value>> {
+    pub fn object(&self) -> Result<Object> {
         if let Some(invalid) = self.invalid() {
             return Err(Error::new(ErrorKind::Invalid, invalid.detail));
         }

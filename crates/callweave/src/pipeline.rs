@@ -22,7 +22,7 @@ use crate::accumulator::Accumulator;
 use crate::event::{Body, Event, EventSink, Notice, NoticeCode};
 use crate::fragment::{Fragment, FragmentSink, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
-use crate::json::{Str, Tape, repair};
+use crate::json::{AsValue, Str, Tape, repair};
 use crate::message::Message;
 use crate::protocol::{Context, Input, Protocol, TABLE, report_body, report_text};
 use crate::weave::Weave;
@@ -206,7 +206,7 @@ impl FrameDecoder {
     }
 
     /// Takes the next frame as decoded JSON.
-    pub fn push_value(&mut self, value: &serde_json::Value, sink: &mut EventSink<'_>) {
+    pub fn push_value(&mut self, value: &impl AsValue, sink: &mut EventSink<'_>) {
         let data = value.to_string();
         let offset = self.frames;
         self.push(

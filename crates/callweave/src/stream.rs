@@ -16,10 +16,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use serde_json::Value;
 
 use crate::accumulator::Accumulator;
 use crate::event::{Event, EventSink, Sink};
+use crate::json::AsValue;
 use crate::message::Message;
 use crate::pipeline::{Decoder, FrameDecoder};
 use crate::{Error, ErrorKind, Result};
@@ -42,8 +42,8 @@ impl<B: AsRef<[u8]>> Decode<B> for Decoder {
     }
 }
 
-impl Decode<Value> for FrameDecoder {
-    fn take(&mut self, value: Value, sink: &mut EventSink<'_>) -> Result<()> {
+impl<V: AsValue> Decode<V> for FrameDecoder {
+    fn take(&mut self, value: V, sink: &mut EventSink<'_>) -> Result<()> {
         self.push_value(&value, sink);
         Ok(())
     }

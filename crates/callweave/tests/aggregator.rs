@@ -80,15 +80,15 @@ fn criterion_3_single_and_multi_forms() {
     let ingested = aggregator.ingest_delta(&legacy, None);
     let tool_calls = json!([{"index": 0, "id": "tool_0_0", "type": "function", "function": {"name": "look", "arguments": "{"}}]);
     assert_eq!(ingested.to_tool_calls(), tool_calls);
-    assert_eq!(ingested.to_function_call(), Some(json!({"name": "look", "arguments": "{"})));
+    assert_eq!(ingested.to_function_call(), Some(json!({"name": "look", "arguments": "{"}).into()));
 
     let more = json!({"choices": [{"index": 0, "delta": {"function_call": {"arguments": "}"}}}]});
     let ingested = aggregator.ingest_delta(&more, None);
     assert_eq!(ingested.to_tool_calls(), json!([{"index": 0, "function": {"arguments": "}"}}]));
-    assert_eq!(ingested.to_function_call(), Some(json!({"arguments": "}"})));
+    assert_eq!(ingested.to_function_call(), Some(json!({"arguments": "}"}).into()));
 
     let whole = json!({"name": "look", "arguments": "{}"});
-    assert_eq!(aggregator.function_call(None), Some(whole.clone()));
+    assert_eq!(aggregator.function_call(None), Some(whole.clone().into()));
     assert_eq!(
         aggregator.tool_calls(None),
         json!([{"id": "tool_0_0", "type": "function", "function": whole}])

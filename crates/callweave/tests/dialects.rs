@@ -39,7 +39,8 @@ fn options(dialect: &str, case: &Path) -> Options {
     let tools = fs::read_to_string(case.join("tools.json")).ok();
     let tools =
         tools.unwrap_or_else(|| fs::read_to_string(data().join("tools.json")).expect("default tools"));
-    options = options.tools(Tools::from_json(&serde_json::from_str(&tools).expect("tools are JSON")));
+    options =
+        options.tools(Tools::from_json(&serde_json::from_str::<Value>(&tools).expect("tools are JSON")));
     if let Ok(start) = fs::read_to_string(case.join("starting_in.txt")) {
         options =
             options.starting_in(if start.trim() == "reasoning" { Start::Reasoning } else { Start::Text });

@@ -12,8 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use callweave::framing::{Frame, FrameKind, Framer, Framing, Limits};
+use callweave::json::Value;
 use callweave::{Error, ErrorKind};
-use serde_json::{Value, json};
 
 /// Everything that came out, and how the stream ended.
 #[derive(Debug, Default, PartialEq)]
@@ -49,20 +49,20 @@ impl From<Frame<'_>> for Owned {
 
 impl Owned {
     fn to_json(&self) -> Value {
-        let mut value = json!({ "offset": self.offset });
+        let mut value = Value::object([("offset", self.offset.into())]);
         if let Some(event) = &self.event {
-            value["event"] = json!(event);
+            value["event"] = event.as_str().into();
         }
         if let Some(id) = &self.id {
-            value["id"] = json!(id);
+            value["id"] = id.as_str().into();
         }
         if self.kind == FrameKind::Error {
-            value["kind"] = json!("error");
+            value["kind"] = "error".into();
         }
         if self.is_lossy {
-            value["is_lossy"] = json!(true);
+            value["is_lossy"] = true.into();
         }
-        value["data"] = json!(self.data);
+        value["data"] = self.data.as_str().into();
         value
     }
 }
@@ -166,7 +166,11 @@ fn check_case(framing: Framing, folder: &Path) -> Option<String> {
     let mut actual: String = outcome.frames.iter().map(|frame| format!("{}\n", frame.to_json())).collect();
     if let Some(error) = &outcome.error {
         let kind = format!("{:?}", error.kind()).to_lowercase();
-        let row = json!({ "error": kind, "offset": error.offset(), "detail": error.detail() });
+        let row = Value::object([
+            ("error", kind.into()),
+            ("offset", error.offset().into()),
+            ("detail", error.detail().into()),
+        ]);
         actual += &format!("{row}\n");
     }
     let path = folder.join("frames.jsonl");
@@ -192,7 +196,7 @@ fn read_limits(path: &Path) -> Limits {
     let value: Value = serde_json::from_slice(&text).expect("limits are JSON");
     for (name, limit) in value.as_object().expect("limits are an object") {
         let limit = limit.as_u64().expect("a limit is a number");
-        match &**name {
+        match name {
             "line" => limits.line = limit as usize,
             "frame" => limits.frame = limit as usize,
             "total" => limits.total = limit,

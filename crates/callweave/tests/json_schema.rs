@@ -13,15 +13,24 @@ use proptest::prelude::*;
 use schema_vectors::Row;
 use serde_json::{Value, json};
 
-fn shown(fit: &Fit) -> Value {
-    let change = |change: &callweave::json::schema::Change| json!({"path": change.path, "kind": change.kind.label(), "from": change.from, "to": change.to});
+fn shown(fit: &Fit) -> callweave::json::Value {
+    use callweave::json::Value;
+
+    let change = |change: &callweave::json::schema::Change| {
+        Value::object([
+            ("path", change.path.as_str().into()),
+            ("kind", change.kind.label().into()),
+            ("from", change.from.clone()),
+            ("to", change.to.clone()),
+        ])
+    };
     let problem =
         |problem: &callweave::json::schema::Problem| format!("{}: {}", problem.path, problem.detail);
-    json!({
-        "value": fit.value,
-        "changes": fit.changes.iter().map(change).collect::<Vec<_>>(),
-        "problems": fit.problems.iter().map(problem).collect::<Vec<_>>(),
-    })
+    Value::object([
+        ("value", fit.value.clone()),
+        ("changes", fit.changes.iter().map(change).collect()),
+        ("problems", fit.problems.iter().map(problem).collect()),
+    ])
 }
 
 #[test]
@@ -32,7 +41,7 @@ fn cases() {
         let case = entry.expect("a readable folder").path();
         let json = |name: &str| {
             let text = std::fs::read_to_string(case.join(name)).ok()?;
-            Some(serde_json::from_str::<Value>(&text).expect("the file is JSON"))
+            Some(text.parse::<callweave::json::Value>().expect("the file is JSON"))
         };
         let schema = Schema::new(&json("schema.json").expect("a case has a schema"));
         let fit = match json("input.json") {

@@ -660,7 +660,7 @@ mod recorded {
         if path.extension().is_none_or(|extension| extension != "json") {
             return;
         }
-        let Ok(response) = serde_json::from_slice(&bytes) else { return };
+        let Ok(response) = serde_json::from_slice::<Value>(&bytes) else { return };
         match (process(&agent, &response), message.errors.first()) {
             (Ok(processed), None) => {
                 let (text, calls) = held(&message);

@@ -2,11 +2,12 @@
 
 use callweave::dialect::{Body, Dialect, Extraction, Options as Reading, Registry, Start, Tools};
 use callweave::event::{CallKind, Completion};
+use callweave::json::{AsValue, Value};
 use callweave::message::ToolCall;
 use callweave::prompt::{Options, Writer, augment_system_prompt};
-use serde_json::{Value, json};
+use serde_json::json;
 
-fn call(name: &str, arguments: &Value) -> ToolCall {
+fn call(name: &str, arguments: &impl AsValue) -> ToolCall {
     ToolCall {
         id: "call_1".to_owned(),
         has_made_id: false,
@@ -24,8 +25,8 @@ fn writable() -> impl Iterator<Item = (&'static Dialect, Writer)> {
 
 /// Arguments that are easy to get wrong. All fit the schema of `tool`.
 fn nasty() -> Vec<Value> {
-    let big: Value = serde_json::from_str("123456789012345678901234567890").expect("a number");
-    vec![
+    let spelled = r#"{"count": 3, "big": 123456789012345678901234567890, "ratio": -0.250e-7, "flag": false}"#;
+    let nasty = [
         json!({}),
         json!({"text": "Oslo"}),
         json!({"text": ""}),
@@ -39,11 +40,11 @@ fn nasty() -> Vec<Value> {
         json!({"text": "null", "flag": true, "nothing": null}),
         json!({"text": "{\"looks\": \"like JSON\"}"}),
         json!({"text": "\"quoted\""}),
-        json!({"count": 3, "big": big, "ratio": -0.25e-7, "flag": false}),
         json!({"list": [1, "two", null, [true], {"k": "v"}], "object": {"a": {"b": ["c", "d, e"]}, "x y": 1}}),
         json!({"list": [], "object": {}}),
         json!({"text": "for x in range(3):\n    print(f\"{x}\", '''long''')\n"}),
-    ]
+    ];
+    nasty.map(Value::from).into_iter().chain([spelled.parse().expect("an object")]).collect()
 }
 
 fn tools() -> Tools {
@@ -61,7 +62,7 @@ fn tools() -> Tools {
 fn read(text: &str, dialect: &Dialect, tools: Tools) -> Vec<(String, Value)> {
     let options = Reading::with_dialects(vec![dialect.clone()]).tools(tools).starting_in(Start::Text);
     let calls = Extraction::of(text, &options).calls.into_iter();
-    calls.map(|call| (call.name, serde_json::from_str(&call.arguments).unwrap_or(Value::Null))).collect()
+    calls.map(|call| (call.name, call.arguments.parse().unwrap_or(Value::Null))).collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Paths into JSON, as the list writes them: `.a.b[].c`.
 
-use serde_json::Value;
+use callweave::json::Value;
 
 /// A path, step by step.
 pub(crate) struct Path<'p>(Vec<Step<'p>>);
@@ -35,7 +35,7 @@ impl<'p> Path<'p> {
             found
                 .into_iter()
                 .flat_map(|value| match step {
-                    Step::Member(name) => value.get(name).into_iter().collect(),
+                    Step::Member(name) => value.get(*name).into_iter().collect(),
                     Step::Each => value.as_array().into_iter().flatten().collect::<Vec<_>>(),
                 })
                 .collect()
@@ -48,7 +48,7 @@ impl<'p> Path<'p> {
             found
                 .into_iter()
                 .flat_map(|value| match step {
-                    Step::Member(name) => value.get_mut(name).into_iter().collect(),
+                    Step::Member(name) => value.get_mut(*name).into_iter().collect(),
                     Step::Each => value.as_array_mut().into_iter().flatten().collect::<Vec<_>>(),
                 })
                 .collect()
@@ -63,7 +63,7 @@ impl<'p> Path<'p> {
         let mut at = root;
         for (depth, step) in self.0.iter().enumerate() {
             let next = match step {
-                Step::Member(name) => at.get(name),
+                Step::Member(name) => at.get(*name),
                 Step::Each => at.get(0),
             };
             match next {
@@ -87,7 +87,7 @@ impl<'p> Path<'p> {
                 }
                 Step::Each => {
                     if at.get(0).is_none() {
-                        *at = Value::Array(vec![Value::Null]);
+                        *at = Value::Array(vec![Value::Null].into());
                     }
                     &mut at[0]
                 }

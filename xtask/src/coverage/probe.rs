@@ -1,7 +1,7 @@
 //! Changes what stands at a path and looks at what becomes of the answer.
 
 use callweave::event::{Body, Event};
-use serde_json::Value;
+use callweave::json::Value;
 
 use super::path::Path;
 use super::recorded::{Content, RecordedFrame, Recording, Recordings, decode};
@@ -200,14 +200,14 @@ fn others(value: &Value) -> Vec<Value> {
                 Value::Array(elements)
             };
             let leaves = others(&elements[first]).into_iter().map(with);
-            [Value::Array(Vec::new())].into_iter().chain(leaves).collect()
+            [Value::Array(Default::default())].into_iter().chain(leaves).collect()
         }
         Value::Object(members) => {
             let mut all = vec![Value::Object(Default::default())];
             for (key, value) in members.iter().filter(|(_, value)| says_something(value)) {
                 if let Some(other) = others(value).into_iter().next() {
                     let mut members = members.clone();
-                    members.insert(key.clone(), other);
+                    members.insert(key, other);
                     all.push(Value::Object(members));
                 }
             }

@@ -7,9 +7,9 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use callweave::event::Event;
 use callweave::framing::{Frame, FrameKind, Framer, Limits};
+use callweave::json::Value;
 use callweave::pipeline::FrameDecoder;
 use callweave::protocol::Protocol;
-use serde_json::Value;
 
 use super::rows::{Row, What, kind_of};
 
@@ -195,7 +195,7 @@ impl Content {
         match self {
             Self::Json(json) => json.to_string(),
             Self::Wrapped(json) => {
-                serde_json::json!({"bytes": BASE64_STANDARD.encode(json.to_string())}).to_string()
+                Value::object([("bytes", BASE64_STANDARD.encode(json.to_string()).into())]).to_string()
             }
             Self::Text(text) => text.clone(),
         }

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use callweave::json::Value;
 use callweave::protocol::Protocol;
-use serde_json::Value;
 
 /// One line of the list.
 pub(crate) struct Row {
@@ -107,7 +107,7 @@ impl What {
                 "num" => 7.into(),
                 "bool" => true.into(),
                 "list" => vec!["sample"].into(),
-                _ => serde_json::json!({"sample": "sample"}),
+                _ => Value::object([("sample", "sample".into())]),
             },
             Self::Frame(_) | Self::Text(_) | Self::Nothing => Value::Null,
         }

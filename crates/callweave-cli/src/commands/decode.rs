@@ -8,11 +8,11 @@ use base64::engine::general_purpose::STANDARD;
 use callweave::dialect::{Options, Tools};
 use callweave::event::Event;
 use callweave::framing::Limits;
+use callweave::json::Value;
 use callweave::protocol::{Protocol, TABLE};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::answer::Reading;

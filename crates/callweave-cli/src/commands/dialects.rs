@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
+use callweave::json::Value;
 use clap::Args;
-use serde_json::json;
 
 use crate::declared;
 
@@ -43,9 +43,12 @@ impl Dialects {
         let mut out = String::new();
         if self.jsonl || !io::stdout().is_terminal() {
             for row in rows {
-                let row = json!({
-                    "name": row.name, "aliases": row.aliases, "models": row.models, "example": row.example,
-                });
+                let row = Value::object([
+                    ("name", row.name.as_str().into()),
+                    ("aliases", row.aliases.clone().into()),
+                    ("models", row.models.clone().into()),
+                    ("example", row.example.as_str().into()),
+                ]);
                 writeln!(out, "{row}")?;
             }
             return Ok(io::stdout().write_all(out.as_bytes())?);

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use callweave::dialect::{Extraction, Extractor, Options, Registry, Start, Tools};
 use callweave::event::{Event, EventSink, Sink};
+use callweave::json::Value;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::calls::{Calls, Treatment};
 use crate::declared::{Dialects, read_tools, tools_of};

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use callweave::dialect::Dialect;
+use callweave::json::Value;
 use callweave::prompt::{Options, augment_system_prompt};
 use clap::Args;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::declared::{Dialects, has_name, list_of_tools};
 use crate::rows::{self, Failure, Outcome, Request};
@@ -85,7 +86,7 @@ fn prompt(request: &Value, source: &str, system: Option<&str>, options: &Options
     if let Some(index) = tools.iter().position(|tool| !has_name(tool)) {
         bail!("tool {} of {source} has no name", index + 1);
     }
-    Ok(augment_system_prompt(system, &Value::from(tools), options))
+    Ok(augment_system_prompt(system, &tools.iter().cloned().collect::<Value>(), options))
 }
 
 /// A request to write one prompt. Members it does not know are the caller's own.

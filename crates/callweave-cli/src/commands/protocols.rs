@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Result;
+use callweave::json::Value;
 use callweave::protocol::TABLE;
 use clap::Args;
-use serde_json::json;
 
 /// List the protocols that answers are read in
 #[derive(Args)]
@@ -27,7 +27,9 @@ impl Protocols {
             let rows: String = TABLE
                 .iter()
                 .map(|row| {
-                    format!("{}\n", json!({"name": row.name, "aliases": row.aliases, "title": row.title}))
+                    let aliases = row.aliases.iter().copied().collect();
+                    let row = [("name", row.name.into()), ("aliases", aliases), ("title", row.title.into())];
+                    format!("{}\n", Value::object(row))
                 })
                 .collect();
             return Ok(io::stdout().write_all(rows.as_bytes())?);

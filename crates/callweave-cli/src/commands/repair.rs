@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use callweave::json::repair::{self, Repair as Repaired, Verdict};
 use callweave::json::schema::{self, Extent, Missing, Schema};
-use callweave::json::{compact_into, repair::Options};
+use callweave::json::{Value, compact_into, repair::Options};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::explain::explain;
@@ -123,7 +122,7 @@ fn read(path: &Path) -> Result<String> {
 
 fn read_schema(path: &Path) -> Result<Schema> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let schema = serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    let schema: Value = text.parse().with_context(|| format!("{} is not JSON", path.display()))?;
     Ok(Schema::new(&schema))
 }
 

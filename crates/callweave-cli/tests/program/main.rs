@@ -49,6 +49,13 @@ fn run(arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
 
 struct Ran(Output);
 
+/// What the program printed. A provider may send numbers that `serde_json` cannot hold; these are texts here.
+#[track_caller]
+fn value(text: &str) -> Value {
+    let value: callweave::json::Value = text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
+    value.into()
+}
+
 impl Ran {
     #[track_caller]
     fn stdout(&self) -> &str {
@@ -62,14 +69,13 @@ impl Ran {
 
     #[track_caller]
     fn json(&self) -> Value {
-        serde_json::from_str(self.stdout()).unwrap_or_else(|error| panic!("{error}: {}", self.stdout()))
+        value(self.stdout())
     }
 
     /// One value per line.
     #[track_caller]
     fn lines(&self) -> Vec<Value> {
-        let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        self.stdout().lines().map(parse).collect()
+        self.stdout().lines().map(value).collect()
     }
 
     #[track_caller]

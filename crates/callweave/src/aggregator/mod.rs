@@ -34,8 +34,6 @@ mod text;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use self::payload::{Mode, Reader};
 use self::record::News;
 pub use self::record::{Ingested, ToolCallDelta, ToolCallRecord};
@@ -43,7 +41,7 @@ use self::text::Patterns;
 pub use self::text::{ParsedTextBlock, TextBlocks, extract_use_tool_blocks, use_tool_blocks};
 use crate::accumulator::Accumulator;
 use crate::event::{BlockId, BlockKind, Body, Event, Sink};
-use crate::json::Tape;
+use crate::json::{AsValue, Tape, Value};
 use crate::message::{Content, ToolCall};
 use crate::weave::{PendingCall, Weave};
 
@@ -126,7 +124,8 @@ impl Aggregator {
     /// assert_eq!(aggregator.ingest_delta(&payload, 2).deltas[0].call.id, "tool_2_0");
     /// assert!(!aggregator.ingest_delta(&json!({"content": "hello"}), 2).updated);
     /// ```
-    pub fn ingest_delta(&mut self, payload: &Value, choice: impl Into<Option<u32>>) -> Ingested<'_> {
+    pub fn ingest_delta(&mut self, payload: &impl AsValue, choice: impl Into<Option<u32>>) -> Ingested<'_> {
+        let payload = &*payload.as_value();
         let turn = &mut self.turn;
         let choice = choice.into().unwrap_or(0);
         let found = turn.read(|reader| reader.read(payload, choice, Mode::Delta));
@@ -150,10 +149,11 @@ impl Aggregator {
     /// ```
     pub fn ingest_message(
         &mut self,
-        payload: &Value,
+        payload: &impl AsValue,
         choice: impl Into<Option<u32>>,
         options: IngestMessageOptions,
     ) -> Ingested<'_> {
+        let payload = &*payload.as_value();
         let turn = &mut self.turn;
         let choice = choice.into().unwrap_or(0);
         let found = turn.read(|reader| reader.read(payload, choice, Mode::Message));

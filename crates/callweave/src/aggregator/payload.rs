@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde_json::{Map, Value};
-
 use super::text::ParsedTextBlock;
 use crate::event::{CallKind, EventSink, Sink};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Str, Tape};
+use crate::json::{Object, Str, Tape, Value};
 use crate::protocol::{Input, Protocol};
 use crate::weave::Weave;
 
@@ -71,7 +69,7 @@ impl Reader<'_, '_> {
     fn read_node<'v>(
         &mut self,
         node: Node<'v>,
-        members: &'v Map<String, Value>,
+        members: &'v Object,
         mode: Mode,
         queue: &mut VecDeque<Node<'v>>,
     ) {
@@ -92,7 +90,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads the calls that an object lists by itself. Whether it lists any.
-    fn read_calls(&mut self, choice: u32, kind: &str, members: &Map<String, Value>, mode: Mode) -> bool {
+    fn read_calls(&mut self, choice: u32, kind: &str, members: &Object, mode: Mode) -> bool {
         let mut is_read = false;
         if kind == "function_call" && members.contains_key("name") {
             self.read_call(choice, None, members, Mode::Message);
@@ -116,10 +114,10 @@ impl Reader<'_, '_> {
         is_read
     }
 
-    fn read_call(&mut self, choice: u32, place: Option<Place>, call: &Map<String, Value>, mode: Mode) {
+    fn read_call(&mut self, choice: u32, place: Option<Place>, call: &Object, mode: Mode) {
         // Some write both, and one of them empty.
         let inner = |key: &str| call.get(key).and_then(Value::as_object);
-        let is_told = |inner: &&Map<String, Value>| inner.keys().any(|key| node_value(inner, key).is_some());
+        let is_told = |inner: &&Object| inner.keys().any(|key| node_value(inner, key).is_some());
         let custom = inner("custom").filter(|custom| is_told(custom) || inner("function").is_none());
         let is_custom = custom.is_some() || node_text(call, "type") == Some("custom");
         let inner = custom.or(inner("function"));
@@ -185,7 +183,7 @@ impl Reader<'_, '_> {
         has_calls
     }
 
-    fn read_text(&mut self, choice: u32, node: &Map<String, Value>) {
+    fn read_text(&mut self, choice: u32, node: &Object) {
         let mut add = |text: &str| self.texts.entry(choice).or_default().push_str(text);
         match node.get("content") {
             Some(Value::String(text)) => add(text),
@@ -267,11 +265,11 @@ impl<'f> Sink<Fragment<'f>> for Calls<'_, '_> {
 }
 
 /// A member that says something: not null and not `""`.
-fn node_value<'v>(object: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
+fn node_value<'v>(object: &'v Object, key: &str) -> Option<&'v Value> {
     object.get(key).filter(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
-fn node_text<'v>(object: &'v Map<String, Value>, key: &str) -> Option<&'v str> {
+fn node_text<'v>(object: &'v Object, key: &str) -> Option<&'v str> {
     node_value(object, key)?.as_str()
 }
 

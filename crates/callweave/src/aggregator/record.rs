@@ -1,8 +1,8 @@
 //! What handlers stream and answer: records, deltas, and their renderings.
 
+use crate::json::{Object, Value};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value, json};
 
 use crate::event::CallKind;
 use crate::json::{Scanner, Status};
@@ -96,9 +96,14 @@ impl ToolCallRecord<'_> {
     pub fn to_tool_call(&self) -> Value {
         match self.kind {
             CallKind::Custom => {
-                json!({"id": self.id, "type": "custom", "custom": {"name": self.name, "input": self.arguments}})
+                let custom = [("name", self.name.into()), ("input", self.arguments.into())];
+                let custom = ("custom", Value::object(custom));
+                Value::object([("id", self.id.into()), ("type", "custom".into()), custom])
             }
-            _ => json!({"id": self.id, "type": "function", "function": self.to_function_call()}),
+            _ => {
+                let function = ("function", self.to_function_call());
+                Value::object([("id", self.id.into()), ("type", "function".into()), function])
+            }
         }
     }
 
@@ -112,31 +117,31 @@ impl ToolCallRecord<'_> {
     /// assert_eq!(aggregator.snapshot(None)[0].to_function_call(), json!({"name": "f", "arguments": "{}"}));
     /// ```
     pub fn to_function_call(&self) -> Value {
-        json!({"name": self.name, "arguments": self.arguments})
+        Value::object([("name", self.name.into()), ("arguments", self.arguments.into())])
     }
 }
 
 impl ToolCallDelta<'_> {
     /// The name and the text so far, each only if it is news.
-    fn function(&self, arguments: Option<&str>) -> Map<String, Value> {
-        let mut function = Map::new();
+    fn function(&self, arguments: Option<&str>) -> Object {
+        let mut function = Object::new();
         if self.news.name {
-            function.insert("name".to_owned(), json!(self.call.name));
+            function.insert("name", self.call.name);
         }
         if let Some(text) = arguments {
-            function.insert("arguments".to_owned(), json!(text));
+            function.insert("arguments", text);
         }
         function
     }
 
-    fn element(&self, function: Map<String, Value>) -> Value {
-        let mut element = Map::new();
-        element.insert("index".to_owned(), json!(self.call.ordinal));
+    fn element(&self, function: Object) -> Value {
+        let mut element = Object::new();
+        element.insert("index", self.call.ordinal);
         if self.news.identity {
-            element.insert("id".to_owned(), json!(self.call.id));
-            element.insert("type".to_owned(), json!(type_of(self.call.kind)));
+            element.insert("id", self.call.id);
+            element.insert("type", type_of(self.call.kind));
         }
-        element.insert("function".to_owned(), Value::Object(function));
+        element.insert("function", function);
         Value::Object(element)
     }
 
@@ -198,7 +203,7 @@ impl Ingested<'_> {
     /// let mut aggregator = Aggregator::new();
     /// let payload = json!({"function_call": {"name": "f", "arguments": "{"}});
     /// let delta = aggregator.ingest_delta(&payload, None).to_function_call();
-    /// assert_eq!(delta, Some(json!({"name": "f", "arguments": "{"})));
+    /// assert_eq!(delta, Some(json!({"name": "f", "arguments": "{"}).into()));
     /// ```
     pub fn to_function_call(&self) -> Option<Value> {
         let first = self.deltas.iter().find(|delta| delta.call.ordinal == 0)?;

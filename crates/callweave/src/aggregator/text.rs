@@ -9,9 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
-use crate::json::escape_into;
+use crate::json::{Object, Value, escape_into};
 
 /// A call found in a text. Positions count bytes, so `&buffer[block.start..block.end]` is the block;
 /// [`ParsedTextBlock::utf16`] gives them in UTF-16 units.
@@ -150,7 +149,7 @@ fn read_block(inside: &str) -> ParsedTextBlock {
         }
     }
     if block.fields.is_empty() {
-        if let Ok(members) = serde_json::from_str::<Map<String, Value>>(body) {
+        if let Ok(members) = body.parse::<Object>() {
             read_members(members, &mut block);
             block.arguments = body.trim().to_owned();
         }
@@ -165,7 +164,7 @@ fn read_block(inside: &str) -> ParsedTextBlock {
 }
 
 /// A body that is a JSON object: all of it is the arguments.
-fn read_members(members: Map<String, Value>, block: &mut ParsedTextBlock) {
+fn read_members(members: Object, block: &mut ParsedTextBlock) {
     for (key, value) in members {
         match value {
             Value::String(name) if key == "name" && block.name.is_empty() => block.name = name,
@@ -234,7 +233,7 @@ fn join_fields(fields: &[(String, String)]) -> String {
         json.push('"');
         escape_into(key, &mut json);
         json.push_str("\": ");
-        let is_structure = value.starts_with(['{', '[']) && serde_json::from_str::<Value>(value).is_ok();
+        let is_structure = value.starts_with(['{', '[']) && value.parse::<Value>().is_ok();
         if is_structure {
             json.push_str(value);
         } else {

@@ -1,8 +1,7 @@
 //! The tools that were declared to the model.
 
-use serde_json::Value;
-
 use crate::json::schema::Schema;
+use crate::json::{AsValue, Value};
 
 /// Declared tools: their names, and the schemas of their arguments.
 ///
@@ -23,27 +22,29 @@ pub struct Tools {
 impl Tools {
     /// Reads a list of tools, each in the shape of OpenAI (`function.parameters`), of Anthropic
     /// (`input_schema`) or bare (`name`, `parameters`). What is none of these is left out.
-    pub fn from_json(list: &Value) -> Self {
+    pub fn from_json(list: &impl AsValue) -> Self {
         let mut tools = Self::default();
-        for tool in list.as_array().into_iter().flatten() {
+        for tool in list.as_value().as_array().into_iter().flatten() {
             let function = tool.get("function").filter(|function| function.is_object()).unwrap_or(tool);
             let Some(name) = function.get("name").and_then(Value::as_str) else { continue };
             let schema = ["parameters", "input_schema", "inputSchema", "schema"]
                 .iter()
                 .find_map(|&key| function.get(key));
-            tools.declare(name, schema);
+            tools.declare(name, schema.map(|schema| schema as &dyn AsValue));
         }
         tools
     }
 
     /// Declares one tool, with the JSON Schema of its arguments where there is one.
-    pub fn declare(&mut self, name: &str, schema: Option<&Value>) {
+    pub fn declare(&mut self, name: &str, schema: Option<&dyn AsValue>) {
+        let schema = schema.map(AsValue::as_value);
         let keys = schema
+            .as_deref()
             .and_then(|schema| schema.get("properties"))
             .and_then(Value::as_object)
-            .map(|properties| properties.keys().cloned().collect())
+            .map(|properties| properties.keys().map(str::to_owned).collect())
             .unwrap_or_default();
-        self.tools.push((name.to_owned(), schema.map(Schema::new), keys));
+        self.tools.push((name.to_owned(), schema.as_deref().map(Schema::new), keys));
     }
 
     /// Whether none was declared.

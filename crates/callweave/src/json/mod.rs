@@ -3,6 +3,7 @@
 //! - [`Scanner`]: is this growing text a complete value yet? Resumable at any cut.
 //! - [`partial`]: the best value so far of a growing text.
 //! - [`schema`]: fitting values to the JSON Schema of a tool.
+//! - [`Value`]: a value in memory that keeps what was written.
 //! - [`Tape`]: a whole JSON text, checked once and then read without further errors.
 //! - [`Str`]: a string as it stands in JSON, decoded only when needed.
 
@@ -19,5 +20,5 @@ mod word;
 pub use compact::compact_into;
 pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
 pub use str::{Str, Surrogate, escape_into};
-pub use tape::{Elements, Kind, Members, Tape, Value};
-pub(crate) use value::to_value;
+pub use tape::{Elements, Kind, Members, Node, Tape};
+pub use value::{Array, AsValue, Number, Object, Value};

@@ -9,11 +9,11 @@
 //!
 //! let mut partial = Partial::new(Growing::Strings);
 //! partial.push(r#"{"city": "Os"#);
-//! assert_eq!(partial.value(), Some(&serde_json::json!({"city": "Os"})));
+//! assert_eq!(partial.value().map(|value| &value["city"]), Some(&"Os".into()));
 //! partial.push(r#"lo", "days": 1"#);
-//! assert_eq!(partial.value(), Some(&serde_json::json!({"city": "Oslo"})));
+//! assert_eq!(partial.value().map(ToString::to_string).as_deref(), Some(r#"{"city":"Oslo"}"#));
 //! partial.push("4}");
-//! assert_eq!(partial.value(), Some(&serde_json::json!({"city": "Oslo", "days": 14})));
+//! assert_eq!(partial.value().map(ToString::to_string).as_deref(), Some(r#"{"city":"Oslo","days":14}"#));
 //! ```
 //!
 //! [`Partial::push_to`] also tells a sink what happens where, so that a user interface can show
@@ -38,10 +38,8 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
 use super::str::{Surrogate, push_unit};
-use super::{Container, Kind, Literal, Scanner, Status, Token, Visit};
+use super::{Array, Container, Kind, Literal, Number, Object, Scanner, Status, Token, Value, Visit};
 use crate::event::Sink;
 
 /// A value that grows with its text. See the [module](self).
@@ -103,7 +101,7 @@ pub type ProgressSink<'s> = dyn for<'p> Sink<Progress<'p>> + 's;
 
 impl Partial {
     /// How many containers deep a value is kept; what is nested deeper is read but left out.
-    pub const MAX_DEPTH: usize = 128;
+    pub const MAX_DEPTH: usize = Value::MAX_DEPTH;
 
     /// A value of which nothing has come.
     pub fn new(growing: Growing) -> Self {
@@ -354,8 +352,8 @@ impl Visit for Builder<'_, '_> {
         }
         self.tree.begin_value();
         let (kind, value) = match container {
-            Container::Object => (Kind::Object, Value::Object(serde_json::Map::new())),
-            Container::Array => (Kind::Array, Value::Array(Vec::new())),
+            Container::Object => (Kind::Object, Value::Object(Object::new())),
+            Container::Array => (Kind::Array, Value::Array(Array::new())),
         };
         self.tree.insert(value);
         self.tell(Change::Started(kind));
@@ -439,9 +437,8 @@ impl Visit for Builder<'_, '_> {
                 }
                 (!self.tree.is_shown).then(|| Value::String(std::mem::take(&mut self.tree.text)))
             }
-            Token::Number => {
-                Some(Value::Number(self.tree.text.parse().expect("the scanner lets only numbers end")))
-            }
+            // The scanner lets only numbers end.
+            Token::Number => Some(Value::Number(Number::trusted(&self.tree.text))),
             Token::Literal(Literal::Null) => Some(Value::Null),
             Token::Literal(literal) => Some(Value::Bool(literal == Literal::True)),
         };
@@ -485,7 +482,7 @@ mod tests {
 
     #[test]
     fn the_whole_value_is_serde_jsons_at_any_cut() {
-        let expected: Value = serde_json::from_str(TEXT).expect("the text is JSON");
+        let expected: Value = TEXT.parse().expect("the text is JSON");
         for growing in [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers] {
             for cut in 0..=TEXT.len() {
                 let mut partial = Partial::new(growing);
@@ -533,7 +530,7 @@ mod tests {
             [Growing::Hidden, Growing::Strings, Growing::StringsAndNumbers].map(|growing| {
                 let mut partial = Partial::new(growing);
                 partial.push(text);
-                partial.into_value().unwrap_or(json!("nothing"))
+                partial.into_value().unwrap_or("nothing".into())
             })
         };
         assert_eq!(shown(r#"["a", "b"#), [json!(["a"]), json!(["a", "b"]), json!(["a", "b"])]);
@@ -552,14 +549,14 @@ mod tests {
         let mut partial = Partial::default();
         assert_eq!(partial.push(&text), text.len());
         assert_eq!(partial.status(), Status::Complete);
-        assert_eq!(partial.value().and_then(|value| value.get(1)), Some(&json!(2)));
+        assert_eq!(partial.value().and_then(|value| value.get(1)), Some(&2.into()));
     }
 
     #[test]
     fn a_lone_half_becomes_a_replacement_character() {
         let mut partial = Partial::default();
         partial.push(r#"["\ud83d x", "\ude00", "\ud83d"]"#);
-        assert_eq!(partial.value(), Some(&json!(["\u{fffd} x", "\u{fffd}", "\u{fffd}"])));
+        assert_eq!(partial.into_value(), Some(json!(["\u{fffd} x", "\u{fffd}", "\u{fffd}"]).into()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A whole JSON text, checked once and then read without further errors.
 //!
 //! [`Tape::parse`] walks the text one time, strictly, without recursion, and notes where each value
-//! begins and ends. [`Value`]s are cheap copies that look at the notes; reading them cannot fail,
+//! begins and ends. [`Node`]s are cheap copies that look at the notes; reading them cannot fail,
 //! skipping a value costs nothing, and its text as written is at hand. The tape's memory is reused
 //! from text to text, so parsing a stream of frames does not allocate.
 //!
@@ -16,6 +16,7 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
+use super::value::{Builder, Number, Value};
 use super::word::{digits_end, plain_end};
 use super::{Str, escape_into};
 use crate::error::{Error, ErrorKind, Result};
@@ -57,13 +58,13 @@ struct Note {
 
 /// A value on a [`Tape`].
 #[derive(Clone, Copy)]
-pub struct Value<'t> {
+pub struct Node<'t> {
     text: &'t str,
     notes: &'t [Note],
     at: u32,
 }
 
-impl std::fmt::Debug for Value<'_> {
+impl std::fmt::Debug for Node<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.raw())
     }
@@ -76,14 +77,14 @@ impl Tape {
     }
 
     /// Checks `text`, which must be one JSON value with nothing but white space around it.
-    pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<Value<'t>> {
+    pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<Node<'t>> {
         self.notes.clear();
         self.open.clear();
         if u32::try_from(text.len()).is_err() {
             return Err(Error::new(ErrorKind::Limit, "a JSON text is limited to 4 GiB"));
         }
         self.walk(text).map_err(|(at, what)| Error::new(ErrorKind::Json, what).at(at as u64))?;
-        Ok(Value { text, notes: &self.notes, at: 0 })
+        Ok(Node { text, notes: &self.notes, at: 0 })
     }
 
     fn walk(&mut self, text: &str) -> Walked<()> {
@@ -228,6 +229,11 @@ fn is_hex(digits: Option<&[u8]>) -> bool {
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
+/// Whether the text is a number and nothing else.
+pub(super) fn is_number(text: &str) -> bool {
+    matches!(text.as_bytes(), [b'-' | b'0'..=b'9', ..] if number(text.as_bytes()) == Some(text.len()))
+}
+
 /// The length of the number at the start of `bytes`.
 fn number(bytes: &[u8]) -> Option<usize> {
     let digits = |from: usize| digits_end(bytes, from) - from;
@@ -255,7 +261,7 @@ fn number(bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-impl<'t> Value<'t> {
+impl<'t> Node<'t> {
     fn note(self) -> Note {
         self.notes[self.at as usize]
     }
@@ -347,6 +353,67 @@ impl<'t> Value<'t> {
         Elements { inner: self, at: self.at + 1, end }
     }
 
+    /// Whether it nests more containers than [`Value::MAX_DEPTH`].
+    pub(super) fn is_too_deep(self) -> bool {
+        let mut open: Vec<u32> = Vec::new();
+        let notes = &self.notes[..self.note().next as usize];
+        notes.iter().enumerate().skip(self.at as usize).any(|(at, note)| {
+            while open.pop_if(|end| *end as usize == at).is_some() {}
+            if let Kind::Object | Kind::Array = note.kind {
+                open.push(note.next);
+            }
+            open.len() > Value::MAX_DEPTH
+        })
+    }
+
+    /// The value in memory, made in one pass over the notes. What a value should not hold is not lost: half
+    /// a surrogate pair becomes U+FFFD, and what is nested more deeply than [`Value::TOLD_DEPTH`] is a string
+    /// of its JSON text.
+    pub fn to_value(self) -> Value {
+        self.to_value_within(Value::TOLD_DEPTH)
+    }
+
+    /// The value in memory; what is nested more deeply than `depth` is a string of its JSON text.
+    pub(super) fn to_value_within(self, depth: usize) -> Value {
+        let mut builder = Builder::default();
+        // For every open container the note after it, and whether it has keys.
+        let mut open: Vec<(u32, bool)> = Vec::new();
+        let mut node = self;
+        loop {
+            match node.kind() {
+                Kind::Object | Kind::Array if open.len() == depth => {
+                    builder.put(node.raw().into());
+                    // On to the last note inside it.
+                    node.at = node.note().next - 1;
+                }
+                Kind::Object => {
+                    builder.begin_object();
+                    open.push((node.note().next, true));
+                }
+                Kind::Array => {
+                    builder.begin_array();
+                    open.push((node.note().next, false));
+                }
+                Kind::String => builder.put(node.str().map(Str::to_cow).unwrap_or_default().into()),
+                Kind::Number => builder.put(Number::trusted(node.raw()).into()),
+                Kind::Bool => builder.put((node.raw() == "true").into()),
+                Kind::Null => builder.put(Value::Null),
+            }
+            node.at += 1;
+            while open.pop_if(|(end, _)| *end == node.at).is_some() {
+                builder.end();
+            }
+            match open.last() {
+                None => return builder.finish(),
+                Some((_, false)) => {}
+                Some((_, true)) => {
+                    builder.key(node.str().map(Str::to_cow).unwrap_or_default().into_owned());
+                    node.at += 1;
+                }
+            }
+        }
+    }
+
     /// The text of this outermost value with its keys written without needless escapes; none if they
     /// already are.
     pub(crate) fn with_plain_keys(self) -> Option<String> {
@@ -369,7 +436,7 @@ impl<'t> Value<'t> {
     }
 
     /// The last member of that name, if it is an object that has one.
-    pub fn get(self, key: &str) -> Option<Value<'t>> {
+    pub fn get(self, key: &str) -> Option<Node<'t>> {
         self.members().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
     }
 }
@@ -377,20 +444,20 @@ impl<'t> Value<'t> {
 /// The members of an object, in order. A key with escapes comes as written.
 #[derive(Clone)]
 pub struct Members<'t> {
-    inner: Value<'t>,
+    inner: Node<'t>,
     at: u32,
     end: u32,
 }
 
 impl<'t> Iterator for Members<'t> {
-    type Item = (&'t str, Value<'t>);
+    type Item = (&'t str, Node<'t>);
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.at >= self.end {
             return None;
         }
-        let key = Value { at: self.at, ..self.inner };
-        let value = Value { at: self.at + 1, ..self.inner };
+        let key = Node { at: self.at, ..self.inner };
+        let value = Node { at: self.at + 1, ..self.inner };
         self.at = value.note().next;
         Some((key.str()?.written(), value))
     }
@@ -399,19 +466,19 @@ impl<'t> Iterator for Members<'t> {
 /// The elements of an array, in order.
 #[derive(Clone)]
 pub struct Elements<'t> {
-    inner: Value<'t>,
+    inner: Node<'t>,
     at: u32,
     end: u32,
 }
 
 impl<'t> Iterator for Elements<'t> {
-    type Item = Value<'t>;
+    type Item = Node<'t>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.at >= self.end {
             return None;
         }
-        let value = Value { at: self.at, ..self.inner };
+        let value = Node { at: self.at, ..self.inner };
         self.at = value.note().next;
         Some(value)
     }
@@ -460,7 +527,7 @@ mod tests {
         let value = tape.parse(r#"{"a":{"x":[1,{"y":2}]},"b":[true,"\n"],"a":3}"#).expect("valid");
         let keys: Vec<_> = value.members().map(|(key, value)| (key, value.raw())).collect();
         assert_eq!(keys, [("a", r#"{"x":[1,{"y":2}]}"#), ("b", r#"[true,"\n"]"#), ("a", "3")]);
-        assert_eq!(value.get("a").and_then(Value::count), Some(3));
+        assert_eq!(value.get("a").and_then(Node::count), Some(3));
         assert_eq!(value.elements().count(), 0);
     }
 
@@ -469,10 +536,27 @@ mod tests {
         let mut tape = Tape::new();
         let value =
             tape.parse("[0, 1.0, -3, 1.5, 1e300, 99999999999999999999, \"2\", null, 1e0]").expect("valid");
-        let places: Vec<_> = value.elements().map(Value::index).collect();
+        let places: Vec<_> = value.elements().map(Node::index).collect();
         assert_eq!(places[..3], [Some(0), Some(1), Some(-3)]);
         assert!(places[3].is_some() && places[4].is_some() && places[5].is_some());
         assert_eq!(places[6..], [Some(2), None, Some(1)]);
+    }
+
+    #[test]
+    fn nothing_is_lost_on_the_way_into_memory() {
+        let mut tape = Tape::new();
+        let text =
+            r#"{"a\ud800": ["\udc00", 123456789012345678901234567890, {"b": {}, "c": [[], 1e5]}], "": null}"#;
+        let value = tape.parse(text).expect("valid").to_value();
+        let expected = "{\"a\u{fffd}\":[\"\u{fffd}\",123456789012345678901234567890,{\"b\":{},\"c\":[[],1e5]}],\"\":null}";
+        assert_eq!(value.to_string(), expected);
+        let inner = tape.parse(text).expect("valid").members().next().map(|(_, inner)| inner.to_value());
+        assert_eq!(inner, value.get("a\u{fffd}").cloned());
+        let deep = |depth| format!("{}7, 8{}", "[[], ".repeat(depth), "]".repeat(depth));
+        let value = Value::of_text(&deep(100_000));
+        assert!(value.to_string().ends_with(&format!(" 7, 8{}\"{}", "]".repeat(99_900), "]".repeat(100))));
+        assert!(deep(126).parse::<Value>().is_ok_and(|value| value.to_string().ends_with(&"]".repeat(126))));
+        assert!(deep(127).parse::<Value>().is_err());
     }
 
     #[test]

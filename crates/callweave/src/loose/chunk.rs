@@ -1,11 +1,9 @@
 //! Chunks: `{"type": …}` with text, a call, or metadata about the answer.
 
-use serde_json::{Map, Value};
-
 use super::{CHUNKS, foreign, number, text};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::Str;
+use crate::json::{Object, Str, Value};
 
 /// Members of a call's metadata that say how to read the chunk.
 const ADDRESS: &[&str] = &["id", "index", "name", "builtin?"];
@@ -35,8 +33,8 @@ pub(super) fn is_control(key: &str) -> bool {
     ADDRESS.contains(&key) || EXPECTS_PIECES.contains(&key) || key == CLOCK
 }
 
-pub(super) fn read(chunk: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
-    let nothing = Map::new();
+pub(super) fn read(chunk: &Object, sink: &mut FragmentSink<'_>) {
+    let nothing = Object::new();
     let metadata = chunk.get("metadata").and_then(Value::as_object).unwrap_or(&nothing);
     match text(chunk, "type") {
         Some("content") => read_text(Channel::Text, chunk, metadata, sink),
@@ -46,12 +44,7 @@ pub(super) fn read(chunk: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn read_text(
-    channel: Channel,
-    chunk: &Map<String, Value>,
-    metadata: &Map<String, Value>,
-    sink: &mut FragmentSink<'_>,
-) {
+fn read_text(channel: Channel, chunk: &Object, metadata: &Object, sink: &mut FragmentSink<'_>) {
     if let Some(text) = text(chunk, "text") {
         sink.put(Fragment::new(Part::Text { channel, text: Str::Plain(text) }));
         foreign("metadata.", metadata, |_| true, sink);
@@ -59,9 +52,9 @@ fn read_text(
 }
 
 /// Every such chunk announces a call of its own; one without a name announces nothing.
-fn read_call(chunk: &Map<String, Value>, metadata: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
+fn read_call(chunk: &Object, metadata: &Object, sink: &mut FragmentSink<'_>) {
     let Some(name) = text(chunk, "name").or_else(|| text(metadata, "name")) else { return };
-    let is_marked = |key: &&str| metadata.get(*key) == Some(&Value::Bool(true));
+    let is_marked = |key: &&str| metadata.get(key) == Some(&Value::Bool(true));
     let given = chunk.get("arguments").filter(|value| !value.is_null());
     let json = given.map(argument_text);
     let place = place(metadata);
@@ -90,7 +83,7 @@ fn read_call(chunk: &Map<String, Value>, metadata: &Map<String, Value>, sink: &m
     }
 }
 
-fn place(metadata: &Map<String, Value>) -> Place {
+fn place(metadata: &Object) -> Place {
     Place::at(number(metadata, "index").unwrap_or(0)).in_space(CHUNKS)
 }
 
@@ -108,14 +101,14 @@ pub(super) fn argument_text(value: &Value) -> String {
     }
 }
 
-fn read_meta(metadata: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
+fn read_meta(metadata: &Object, sink: &mut FragmentSink<'_>) {
     if let Some(arguments) = metadata.get("tool_call_args").and_then(Value::as_object)
         && let Some(Value::String(piece)) = arguments.get("fragment")
     {
         put_piece(place(arguments), piece, sink);
     }
     for (key, value) in metadata {
-        match (key.as_str(), value) {
+        match (key, value) {
             (_, Value::Null) | ("tool_call_args", _) => {}
             ("reasoning_details", Value::Array(details)) => {
                 details.iter().for_each(|detail| read_detail(detail, sink));
@@ -162,7 +155,7 @@ fn read_detail(detail: &Value, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment::new(Part::Detail { kind, index: None, data: Str::Plain(data), extra }));
 }
 
-fn counters(usage: &Map<String, Value>) -> Counters {
+fn counters(usage: &Object) -> Counters {
     let count = |keys: &[&str]| keys.iter().find_map(|&key| usage.get(key).and_then(Value::as_u64));
     Counters {
         input_tokens: count(&["input_tokens", "prompt_tokens", "input"]),

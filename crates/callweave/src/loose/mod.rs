@@ -35,11 +35,9 @@ mod chunk;
 pub mod nous;
 pub mod reqllm;
 
-use serde_json::{Map, Value};
-
 use crate::event::{CallKind, EventSink};
 use crate::fragment::{Arguments, Fragment, FragmentSink, Part, Place};
-use crate::json::Str;
+use crate::json::{AsValue, Object, Str, Value};
 use crate::weave::Weave;
 
 /// Fragments of one answer → events. See the [module](self).
@@ -77,7 +75,11 @@ impl Shape {
     /// assert_eq!(Shape::of(&json!({"name": "f", "arguments": {}})), Some(Shape::Complete));
     /// assert_eq!(Shape::of(&json!("anything else")), None);
     /// ```
-    pub fn of(fragment: &Value) -> Option<Self> {
+    pub fn of(fragment: &impl AsValue) -> Option<Self> {
+        Self::of_value(&fragment.as_value())
+    }
+
+    fn of_value(fragment: &Value) -> Option<Self> {
         let object = match fragment {
             Value::Array(_) => return Some(Self::Partials),
             Value::Object(object) => object,
@@ -117,7 +119,8 @@ impl Loose {
     /// assert_eq!(loose.push(&json!({"weather": "fair"}), &mut events), None);
     /// assert_eq!(events.len(), 1);
     /// ```
-    pub fn push(&mut self, fragment: &Value, sink: &mut EventSink<'_>) -> Option<Shape> {
+    pub fn push(&mut self, fragment: &impl AsValue, sink: &mut EventSink<'_>) -> Option<Shape> {
+        let fragment = &*fragment.as_value();
         let offset = self.fragments;
         self.fragments += 1;
         let shape = Shape::of(fragment)?;
@@ -147,7 +150,7 @@ fn read(shape: Shape, fragment: &Value, sink: &mut FragmentSink<'_>) {
 
 /// A piece of a call. Without an index it opens a call if it has a name, and continues the last one if
 /// it has none: it never merges two calls.
-fn read_partial(partial: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
+fn read_partial(partial: &Object, sink: &mut FragmentSink<'_>) {
     let function = partial.get("function").and_then(Value::as_object);
     let place = number(partial, "index").map(|index| Place::at(index).in_space(PARTIALS));
     let value = function.and_then(|function| function.get("arguments"));
@@ -172,14 +175,14 @@ fn read_partial(partial: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
     foreign("", partial, |key| !matches!(key, "index" | "id" | "type" | "function"), sink);
 }
 
-fn read_phase(phase: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
+fn read_phase(phase: &Object, sink: &mut FragmentSink<'_>) {
     let Some(index) = number(phase, "_index") else { return };
     let place = Place::at(index).in_space(PHASES);
     let mut put = |part| sink.put(Fragment::new(part).at(place));
     match text(phase, "_phase") {
         Some("start") => {
             let input = phase.get("input").and_then(Value::as_object).filter(|input| !input.is_empty());
-            let input = input.map(|input| Value::Object(input.clone()).to_string());
+            let input = input.map(Object::to_string);
             put(Part::Call {
                 id: text(phase, "id").map(Str::Plain),
                 name: text(phase, "name").map(Str::Plain),
@@ -200,7 +203,7 @@ fn read_phase(phase: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn read_complete(call: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
+fn read_complete(call: &Object, sink: &mut FragmentSink<'_>) {
     let given =
         ["arguments", "input"].iter().find_map(|&key| call.get(key).filter(|value| value.is_object()));
     let json = given.map(Value::to_string);
@@ -220,7 +223,7 @@ fn read_complete(call: &Map<String, Value>, sink: &mut FragmentSink<'_>) {
 /// Passes on members of `object` as what only the sender knows of the block told last. A null says nothing.
 fn foreign(
     scope: &'static str,
-    object: &Map<String, Value>,
+    object: &Object,
     is_wanted: impl Fn(&str) -> bool,
     sink: &mut FragmentSink<'_>,
 ) {
@@ -233,11 +236,11 @@ fn foreign(
 }
 
 /// The text of a member; `""` is none.
-fn text<'v>(object: &'v Map<String, Value>, key: &str) -> Option<&'v str> {
+fn text<'v>(object: &'v Object, key: &str) -> Option<&'v str> {
     object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-fn number(object: &Map<String, Value>, key: &str) -> Option<i64> {
+fn number(object: &Object, key: &str) -> Option<i64> {
     object.get(key).and_then(Value::as_i64)
 }
 
@@ -250,7 +253,7 @@ mod tests {
     use crate::grammar::Validator;
     use crate::message::Message;
 
-    fn collect(fragments: &[Value]) -> Message {
+    fn collect(fragments: &[serde_json::Value]) -> Message {
         let (mut loose, mut answer) = (Loose::new(), Accumulator::new());
         for fragment in fragments {
             loose.push(fragment, &mut answer);
@@ -259,7 +262,7 @@ mod tests {
         answer.take()
     }
 
-    fn calls(fragments: &[Value]) -> Vec<(String, String)> {
+    fn calls(fragments: &[serde_json::Value]) -> Vec<(String, String)> {
         let message = collect(fragments);
         message.tool_calls().map(|call| (call.name.clone(), call.arguments().to_owned())).collect()
     }

@@ -14,10 +14,10 @@
 //! ```
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::{Loose, Shape};
 use crate::accumulator::Accumulator;
+use crate::json::{AsValue, Object, Value};
 use crate::message::{Block, Content, Message, ToolCall};
 
 /// Fragments of any [`Shape`] → the calls of an answer.
@@ -43,7 +43,7 @@ pub struct Call {
     /// The tool's name; none where it never came.
     pub name: Option<String>,
     /// The decoded arguments; empty if there were none, or none that can be used.
-    pub arguments: Map<String, Value>,
+    pub arguments: Object,
     /// The argument text, where it is not a JSON object: do not run the call.
     #[serde(rename = "_invalid_arguments", skip_serializing_if = "Option::is_none")]
     pub invalid_arguments: Option<String>,
@@ -70,7 +70,8 @@ impl ToolCallAccumulator {
     ///     .feed(&json!("of no shape"));
     /// assert_eq!(accumulator.finalize()[0].arguments["day"], 1);
     /// ```
-    pub fn feed(&mut self, fragment: &Value) -> &mut Self {
+    pub fn feed(&mut self, fragment: &impl AsValue) -> &mut Self {
+        let fragment = &*fragment.as_value();
         let lane = match Shape::of(fragment) {
             Some(Shape::Partials) => &mut self.partials,
             Some(Shape::Phase) => &mut self.phases,
@@ -131,8 +132,8 @@ fn project(block: &Block) -> Option<Call> {
     let Content::ToolCall(call) = &block.content else { return None };
     let ToolCall { id, has_made_id, name, raw_arguments, .. } = call;
     let decoded = match raw_arguments.as_str() {
-        "" => Some(Map::new()),
-        text => serde_json::from_str(text).ok(),
+        "" => Some(Object::new()),
+        text => text.parse().ok(),
     };
     Some(Call {
         id: (!has_made_id).then(|| id.clone()),

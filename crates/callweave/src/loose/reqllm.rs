@@ -22,12 +22,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
 use super::Loose;
 use super::chunk::{argument_text, is_control};
 use crate::accumulator::Accumulator;
 use crate::event::{BlockId, Body, CallKind, Completion, Counters, Event, Sink};
+use crate::json::{AsValue, Object, Value};
 use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
 
 /// Chunks → what they amount to. Taking one costs O(1) amortised.
@@ -51,8 +51,8 @@ pub struct ResponseCall {
     #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
     pub is_builtin: bool,
     /// What the announcement carried besides; with `error` if the arguments were lost.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    pub metadata: Object,
     /// Why the arguments were lost, if they were.
     #[serde(skip)]
     pub lost: Option<LostReason>,
@@ -66,6 +66,15 @@ pub enum LostReason {
     MissingFragments,
     /// The fragments are not JSON.
     JsonDecodeError,
+}
+
+impl LostReason {
+    fn label(self) -> &'static str {
+        match self {
+            Self::MissingFragments => "missing_fragments",
+            Self::JsonDecodeError => "json_decode_error",
+        }
+    }
 }
 
 /// A report of lost arguments, without the arguments.
@@ -124,8 +133,8 @@ pub struct MessageFunction {
     #[serde(rename = "builtin?", skip_serializing_if = "std::ops::Not::not")]
     pub is_builtin: bool,
     /// What the announcement carried besides.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    pub metadata: Object,
 }
 
 /// Whether thoughts are listed.
@@ -152,7 +161,7 @@ impl ChunkAccumulator {
     /// accumulator.push(&json!({"type": "content", "text": "He"})).push(&json!({"type": "content", "text": "llo"}));
     /// assert_eq!(accumulator.finalize_text(), "Hello");
     /// ```
-    pub fn push(&mut self, chunk: &Value) -> &mut Self {
+    pub fn push(&mut self, chunk: &impl AsValue) -> &mut Self {
         let Self { loose, answer, usage } = self;
         loose.push(chunk, &mut |event: Event<'_>| {
             if let Body::Usage { counters, raw } = &event.body {
@@ -172,7 +181,7 @@ impl ChunkAccumulator {
     /// accumulator.reduce(&[json!({"type": "content", "text": "a"}), json!({"type": "content", "text": "b"})]);
     /// assert_eq!(accumulator.finalize_text(), "ab");
     /// ```
-    pub fn reduce<'c>(&mut self, chunks: impl IntoIterator<Item = &'c Value>) -> &mut Self {
+    pub fn reduce<'c, V: AsValue + 'c>(&mut self, chunks: impl IntoIterator<Item = &'c V>) -> &mut Self {
         for chunk in chunks {
             self.push(chunk);
         }
@@ -216,7 +225,7 @@ impl ChunkAccumulator {
         details
             .map(|known| match &known.detail.extra {
                 Some(whole) => whole.to_value(),
-                None => json!(known.detail.data),
+                None => known.detail.data.as_ref().into(),
             })
             .collect()
     }
@@ -275,9 +284,9 @@ impl ChunkAccumulator {
     /// accumulator.push(&json!({"type": "meta", "metadata": {"usage": {"input_tokens": 5, "output_tokens": 1}}}));
     /// accumulator.push(&json!({"type": "meta", "metadata": {"usage": {"input_tokens": 3, "output_tokens": 9}}}));
     /// let usage = accumulator.finalize_usage().expect("usage was seen");
-    /// assert_eq!((&usage["input"], &usage["output"], &usage["total_tokens"]), (&json!(5), &json!(9), &json!(14)));
+    /// assert!(usage["input"] == 5 && usage["output"] == 9 && usage["total_tokens"] == 14);
     /// ```
-    pub fn finalize_usage(&self) -> Option<Map<String, Value>> {
+    pub fn finalize_usage(&self) -> Option<Object> {
         let usage = self.usage.as_ref()?;
         let counters = usage.counters();
         let mut all = usage.raw.as_object().cloned().unwrap_or_default();
@@ -285,10 +294,10 @@ impl ChunkAccumulator {
             ("input", "input_tokens", counters.input_tokens),
             ("output", "output_tokens", counters.output_tokens),
         ] {
-            let value = all.get(key).cloned().unwrap_or_else(|| json!(counted.unwrap_or(0)));
-            all.insert(alias.to_owned(), value);
+            let value = all.get(key).cloned().unwrap_or_else(|| counted.unwrap_or(0).into());
+            all.insert(alias, value);
         }
-        all.entry("total_tokens").or_insert_with(|| json!(counters.total_tokens.unwrap_or(0)));
+        all.get_or_insert_with("total_tokens", || counters.total_tokens.unwrap_or(0).into());
         Some(all)
     }
 
@@ -311,7 +320,7 @@ impl ChunkAccumulator {
         let mut calls = self.calls();
         for call in &mut calls {
             if let Some(reason) = call.lost {
-                call.metadata.insert("error".to_owned(), json!(["args_lost", reason]));
+                call.metadata.insert("error", vec!["args_lost", reason.label()]);
             }
         }
         calls
@@ -471,11 +480,11 @@ struct Ends {
 fn project(block: &Block, ends: &Ends) -> Option<ResponseCall> {
     let Content::ToolCall(call) = &block.content else { return None };
     let ToolCall { id, name, raw_arguments, kind, .. } = call;
-    let announced = || block.foreign.get("arguments").cloned().unwrap_or_else(|| json!({}));
+    let announced = || block.foreign.get("arguments").cloned().unwrap_or_else(|| Object::new().into());
     let (arguments, lost) = match raw_arguments.as_str() {
         "" if ends.cut.contains(&block.id) => (announced(), Some(LostReason::MissingFragments)),
         "" => (announced(), None),
-        text => match serde_json::from_str(text) {
+        text => match text.parse() {
             Ok(value) => (value, None),
             Err(_) => (announced(), Some(LostReason::JsonDecodeError)),
         },

@@ -62,12 +62,11 @@ mod value;
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
 use self::provider::Provider;
 use crate::accumulator::Accumulator;
 use crate::event::{CallKind, Completion};
-use crate::json::escape_into;
+use crate::json::{AsValue, Value, escape_into};
 use crate::message::{self, Message};
 use crate::pipeline::FrameDecoder;
 use crate::protocol::Protocol;
@@ -169,7 +168,8 @@ pub struct Structured {
 /// assert_eq!(error.detail(), "overloaded");
 /// # Ok::<(), callweave::Error>(())
 /// ```
-pub fn process(agent: &Agent, response: &Value) -> Result<Processed> {
+pub fn process(agent: &Agent, response: &impl AsValue) -> Result<Processed> {
+    let response = &*response.as_value();
     let span = trace::Process::begin(agent);
     let outcome = Outcome::of(agent, response);
     span.end(agent, response, &outcome.result, &outcome.learned());
@@ -187,7 +187,7 @@ pub fn process(agent: &Agent, response: &Value) -> Result<Processed> {
 /// assert_eq!(image, Processed::Image("https://example.com/1.png".into()));
 /// # Ok::<(), callweave::Error>(())
 /// ```
-pub async fn process_async(agent: &Agent, response: &Value) -> Result<Processed> {
+pub async fn process_async(agent: &Agent, response: &impl AsValue) -> Result<Processed> {
     process(agent, response)
 }
 
@@ -267,7 +267,7 @@ fn conclude(agent: &Agent, protocol: Option<&Protocol>, message: &Message) -> Re
     let text = text(message);
     // No text is no JSON either.
     if agent.has_outputs
-        && let Ok(value) = serde_json::from_str(&text)
+        && let Ok(value) = text.parse()
     {
         return Ok(Processed::Structured(Structured { value, raw: text }));
     }

@@ -5,12 +5,12 @@ use std::fmt::{self, Display};
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
 use super::provider::Provider;
 use super::{Agent, Learned, ToolCall, trace, unexpected};
 use crate::accumulator::Accumulator;
 use crate::event::{BlockId, BlockKind, Body, Event, EventSink, Sink};
+use crate::json::{AsValue, Value};
 use crate::message::Message;
 use crate::pipeline::{Decoder, FrameDecoder};
 use crate::protocol::Protocol;
@@ -33,9 +33,10 @@ use crate::{Error, ErrorKind, Result};
 /// assert_eq!(items?, [Item::Text("Hel".into()), Item::Text("lo".into())]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn process_stream<I, E>(agent: &Agent, chunks: I) -> Result<ProcessStream<I::IntoIter, FrameDecoder>>
+pub fn process_stream<I, V, E>(agent: &Agent, chunks: I) -> Result<ProcessStream<I::IntoIter, FrameDecoder>>
 where
-    I: IntoIterator<Item = std::result::Result<Value, E>>,
+    I: IntoIterator<Item = std::result::Result<V, E>>,
+    V: AsValue,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let decoder = FrameDecoder::among(Provider::named(&agent.provider)?.protocols());
@@ -77,9 +78,10 @@ where
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "async")]
-pub fn process_stream_async<S, E>(agent: &Agent, chunks: S) -> Result<ProcessStream<S, FrameDecoder>>
+pub fn process_stream_async<S, V, E>(agent: &Agent, chunks: S) -> Result<ProcessStream<S, FrameDecoder>>
 where
-    S: futures_core::Stream<Item = std::result::Result<Value, E>>,
+    S: futures_core::Stream<Item = std::result::Result<V, E>>,
+    V: AsValue,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let decoder = FrameDecoder::among(Provider::named(&agent.provider)?.protocols());
@@ -204,8 +206,8 @@ mod sealed {
     impl Sealed for crate::pipeline::FrameDecoder {}
 }
 
-impl Source<Value> for FrameDecoder {
-    fn take(&mut self, chunk: &Value, sink: &mut EventSink<'_>) -> Result<()> {
+impl<V: AsValue> Source<V> for FrameDecoder {
+    fn take(&mut self, chunk: &V, sink: &mut EventSink<'_>) -> Result<()> {
         self.push_value(chunk, sink);
         Ok(())
     }
@@ -218,8 +220,8 @@ impl Source<Value> for FrameDecoder {
         self.protocol()
     }
 
-    fn record(chunk: Value) -> Value {
-        chunk
+    fn record(chunk: V) -> Value {
+        chunk.as_value().into_owned()
     }
 }
 

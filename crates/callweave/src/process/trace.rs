@@ -9,7 +9,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use serde_json::{Value, json};
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -17,6 +16,7 @@ use super::provider::Provider;
 use super::redact::redact;
 use super::{Agent, Api, Failure, Learned, Processed};
 use crate::event::FinishReason;
+use crate::json::Value;
 use crate::message::{Choice, Content};
 use crate::{Error, ErrorKind, Result};
 
@@ -106,7 +106,11 @@ impl Process {
             }
             if agent.captures_content {
                 span.record("inputs", shown(response.clone()));
-                record(span, "result", result.as_ref().ok().map(|result| shown(json!(result))).as_deref());
+                record(
+                    span,
+                    "result",
+                    result.as_ref().ok().and_then(|result| Value::of(result).ok()).map(shown).as_deref(),
+                );
             }
         });
     }
@@ -143,7 +147,7 @@ impl Stream {
             }
             if agent.captures_content {
                 span.record("inputs", "None");
-                span.record("result", shown(Value::Array(kept)));
+                span.record("result", shown(kept.into()));
             }
         });
     }
@@ -205,7 +209,7 @@ fn tell(span: &Span, agent: &Agent, learned: &Learned<'_>) {
     );
     if agent.captures_content && !message.choices.is_empty() {
         let messages: Vec<_> = message.choices.iter().map(output_message).collect();
-        span.record("gen_ai.output.messages", shown(Value::Array(messages)));
+        span.record("gen_ai.output.messages", shown(messages.into()));
     }
 }
 
@@ -244,17 +248,25 @@ fn finish_reason(choice: &Choice) -> Option<&str> {
 
 /// A choice in the form that the conventions give to messages.
 fn output_message(choice: &Choice) -> Value {
+    let part = |kind: &str, text: &str| Value::object([("type", kind.into()), ("content", text.into())]);
     let parts = choice.blocks.iter().map(|block| match &block.content {
-        Content::Text(text) | Content::Refusal(text) => json!({"type": "text", "content": text}),
-        Content::Reasoning(text) => json!({"type": "reasoning", "content": text}),
+        Content::Text(text) | Content::Refusal(text) => part("text", text),
+        Content::Reasoning(text) => part("reasoning", text),
         Content::ToolCall(call) => {
-            let arguments: Value =
-                serde_json::from_str(call.arguments()).unwrap_or_else(|_| call.arguments().into());
-            json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
+            let arguments = call.arguments();
+            Value::object([
+                ("type", "tool_call".into()),
+                ("id", call.id.as_str().into()),
+                ("name", call.name.as_str().into()),
+                ("arguments", arguments.parse().unwrap_or_else(|_| arguments.into())),
+            ])
         }
     });
-    let parts: Vec<_> = parts.collect();
-    json!({"role": "assistant", "parts": parts, "finish_reason": finish_reason(choice)})
+    Value::object([
+        ("role", "assistant".into()),
+        ("parts", parts.collect()),
+        ("finish_reason", finish_reason(choice).into()),
+    ])
 }
 
 fn shown(mut value: Value) -> String {
@@ -263,7 +275,7 @@ fn shown(mut value: Value) -> String {
 }
 
 fn list(texts: &[&str]) -> Option<String> {
-    (!texts.is_empty()).then(|| json!(texts).to_string())
+    (!texts.is_empty()).then(|| texts.iter().copied().collect::<Value>().to_string())
 }
 
 fn record(span: &Span, key: &'static str, text: Option<&str>) {

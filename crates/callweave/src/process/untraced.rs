@@ -1,9 +1,8 @@
 //! No spans: the feature `tracing` is off.
 
-use serde_json::Value;
-
 use super::{Agent, Failure, Learned, Processed};
 use crate::Result;
+use crate::json::Value;
 
 pub(super) struct Process;
 

@@ -2,10 +2,10 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::Value;
 
 use super::{Api, Processed};
 use crate::event::Counters;
+use crate::json::Value;
 use crate::message::{Message, Usage};
 use crate::{Error, ErrorKind, Result};
 
@@ -59,7 +59,7 @@ pub(super) fn images(response: &Value) -> Result<Processed> {
 pub(super) fn envelope(response: &Value) -> Message {
     let text = |key| response.get(key).and_then(Value::as_str).map(str::to_owned);
     let usage = response.get("usage").filter(|usage| usage.is_object()).map(|raw| {
-        let count = |keys: [&str; 2]| keys.iter().find_map(|key| raw.get(key)).and_then(Value::as_u64);
+        let count = |keys: [&str; 2]| keys.iter().find_map(|&key| raw.get(key)).and_then(Value::as_u64);
         let counters = Counters {
             input_tokens: count(["prompt_tokens", "input_tokens"]),
             output_tokens: count(["completion_tokens", "output_tokens"]),
@@ -72,7 +72,7 @@ pub(super) fn envelope(response: &Value) -> Message {
 }
 
 fn items(response: &Value) -> &[Value] {
-    response.get("data").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    response.get("data").and_then(Value::as_array).map_or(&[], |items| items.as_slice())
 }
 
 /// A list of numbers, or the base64 text of little-endian 32-bit floats.

@@ -28,10 +28,9 @@ mod writer;
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
 use crate::dialect::{Body, Dialect, Registry};
 use crate::error::{Error, ErrorKind, Result};
+use crate::json::AsValue;
 use signature::Tool;
 pub use writer::Writer;
 
@@ -90,7 +89,7 @@ impl Options {
 ///
 /// `tools` is a list in the shape of OpenAI (`function.parameters`), of Anthropic (`input_schema`) or bare
 /// (`name`, `description`, `parameters` or `schema`).
-pub fn augment_system_prompt(existing: Option<&str>, tools: &Value, options: &Options) -> String {
+pub fn augment_system_prompt(existing: Option<&str>, tools: &impl AsValue, options: &Options) -> String {
     let mut prompt = String::new();
     if let Some(existing) = existing.filter(|existing| !existing.trim().is_empty()) {
         prompt.push_str(existing);
@@ -98,7 +97,7 @@ pub fn augment_system_prompt(existing: Option<&str>, tools: &Value, options: &Op
     }
     instruct(&options.writer, &mut prompt);
     prompt.push_str("\n\n## Tools\n");
-    for tool in tools.as_array().into_iter().flatten().map(Tool::read) {
+    for tool in tools.as_value().as_array().into_iter().flatten().map(Tool::read) {
         let _ = match options.detail {
             Detail::Full => write!(prompt, "\n{}\n", tool.full()),
             Detail::Compact => write!(prompt, "\n{}", tool.compact()),

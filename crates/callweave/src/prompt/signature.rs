@@ -1,6 +1,6 @@
 //! What a prompt says about one tool.
 
-use serde_json::{Map, Value};
+use crate::json::{Object, Value};
 
 /// Descriptions in signatures are not longer than this many characters.
 const LONGEST_DESCRIPTION: usize = 80;
@@ -50,14 +50,14 @@ impl<'v> Tool<'v> {
 
     /// Required parameters first, each group in alphabetical order.
     fn parameters(&self) -> Vec<String> {
-        let empty = Map::new();
+        let empty = Object::new();
         let properties = self.schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
         let required = self.schema.and_then(|schema| schema.get("required")).and_then(Value::as_array);
         let is_required = |key: &str| required.is_some_and(|keys| keys.iter().any(|other| other == key));
         let mut parameters: Vec<_> = properties
             .unwrap_or(&empty)
             .iter()
-            .map(|(key, schema)| (!is_required(key), key.as_str(), type_of(schema)))
+            .map(|(key, schema)| (!is_required(key), key, type_of(schema)))
             .collect();
         parameters.sort_by_key(|&(is_optional, key, _)| (is_optional, key));
         let shown = |(is_optional, key, kind): (bool, &str, String)| {

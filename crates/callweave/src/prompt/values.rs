@@ -1,10 +1,8 @@
 //! Values in the notations of the dialects.
 
-use serde_json::{Map, Value};
-
 use crate::dialect::{Elements, Tagged, ValueTypes};
-use crate::json::escape_into;
 use crate::json::schema::Types;
+use crate::json::{Object, Value, escape_into};
 
 /// How much care is taken that no value looks like a marker, or like a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +81,7 @@ pub(super) fn python_into(value: &Value, care: Care, out: &mut String) {
 }
 
 /// Appends keyword arguments, without the parentheses.
-pub(super) fn keywords_into(arguments: &Map<String, Value>, care: Care, out: &mut String) {
+pub(super) fn keywords_into(arguments: &Object, care: Care, out: &mut String) {
     for (at, (key, value)) in arguments.iter().enumerate() {
         out.push_str(if at > 0 { ", " } else { "" });
         out.push_str(key);
@@ -128,7 +126,7 @@ pub(super) fn braces_into(value: &Value, quote: &str, care: Care, out: &mut Stri
 }
 
 /// Appends nested elements.
-pub(super) fn elements_into(members: &Map<String, Value>, body: &Elements, care: Care, out: &mut String) {
+pub(super) fn elements_into(members: &Object, body: &Elements, care: Care, out: &mut String) {
     for (key, value) in members {
         element_into(key, value, body, care, out);
     }

@@ -1,7 +1,5 @@
 //! Calls and results, written in a dialect.
 
-use serde_json::{Map, Value};
-
 use super::layout::{Layout, plain};
 use super::values::{self, Care};
 use crate::dialect::{
@@ -10,8 +8,8 @@ use crate::dialect::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{CallKind, Completion};
-use crate::json::escape_into;
 use crate::json::schema::Types;
+use crate::json::{Object, Value, escape_into};
 use crate::message::ToolCall;
 
 /// How a result is given back where the dialect does not say it.
@@ -52,7 +50,7 @@ pub struct Writer {
 /// A call whose arguments are an object.
 struct Call<'c> {
     call: &'c ToolCall,
-    arguments: Map<String, Value>,
+    arguments: Object,
     ordinal: usize,
 }
 
@@ -148,8 +146,10 @@ impl Writer {
     fn reads_as(&self, text: &str, calls: &[Call<'_>]) -> bool {
         let found = Extraction::of(text, &self.reading);
         let is_same = |(found, call): (&ExtractedCall, &Call<'_>)| {
-            let arguments: Option<Map<String, Value>> = serde_json::from_str(&found.arguments).ok();
-            !found.incomplete && found.name == call.call.name && arguments.as_ref() == Some(&call.arguments)
+            let arguments = found.arguments.parse::<Object>();
+            !found.incomplete
+                && found.name == call.call.name
+                && arguments.is_ok_and(|read| read == call.arguments)
         };
         found.content.trim().is_empty()
             && found.reasoning.is_empty()

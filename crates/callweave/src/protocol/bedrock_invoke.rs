@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{Input, Protocol, finish_reason, foreign};
 use crate::event::{Counters, FinishReason, NoticeCode};
 use crate::fragment::{Channel, Fragment, FragmentSink, Part};
-use crate::json::{Kind, Str, Tape, Value};
+use crate::json::{Kind, Node as Value, Str, Tape};
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "bedrock-invoke",

@@ -9,7 +9,7 @@
 use super::{Context, Input, Protocol, finish_reason, foreign, report};
 use crate::event::{CallKind, Counters, FinishReason, NoticeCode};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Str, Value};
+use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {

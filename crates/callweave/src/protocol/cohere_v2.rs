@@ -7,7 +7,7 @@
 use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Str, Value};
+use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use super::{Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Str, Value};
+use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {

@@ -9,7 +9,7 @@
 
 use crate::event::FinishReason;
 use crate::fragment::{Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Str, Value};
+use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
 mod anthropic_messages;

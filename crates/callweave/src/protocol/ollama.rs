@@ -6,7 +6,7 @@
 use super::{Context, Input, Protocol, finish_reason, foreign, is_usual, report};
 use crate::event::{CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Value};
+use crate::json::{Kind, Node as Value};
 
 pub(super) static PROTOCOL: Protocol = Protocol {
     name: "ollama",

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Str, Value};
+use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
 pub(super) static PROTOCOL: Protocol = Protocol {

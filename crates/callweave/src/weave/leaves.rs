@@ -1,8 +1,7 @@
 //! Arguments that come leaf by leaf, each addressed by a JSON path (Vertex `partialArgs`).
 
-use serde_json::Value;
-
 use crate::event::NoticeCode;
+use crate::json::{Array, Object, Value};
 
 /// Arguments under construction.
 #[derive(Clone, Default)]
@@ -94,18 +93,15 @@ fn step(path: &str) -> Option<(Step<'_>, &str)> {
 
 fn member<'v>(at: &'v mut Value, key: &str) -> Option<&'v mut Value> {
     if at.is_null() {
-        *at = Value::Object(serde_json::Map::new());
+        *at = Value::Object(Object::new());
     }
     let object = at.as_object_mut()?;
-    if !object.contains_key(key) {
-        object.insert(key.to_owned(), Value::Null);
-    }
-    object.get_mut(key)
+    Some(object.get_or_insert_with(key, || Value::Null))
 }
 
 fn element<'v>(at: &'v mut Value, index: usize, gaps: &mut usize) -> Option<&'v mut Value> {
     if at.is_null() {
-        *at = Value::Array(Vec::new());
+        *at = Value::Array(Array::new());
     }
     let array = at.as_array_mut()?;
     let gap = index.saturating_sub(array.len());
@@ -135,9 +131,9 @@ mod tests {
             ("$.b[1]['d e']", json!(true), false),
             ("$.a2", json!("x"), false),
         ] {
-            leaves.put(path, value, continues).expect("a good path");
+            leaves.put(path, value.into(), continues).expect("a good path");
         }
         assert_eq!(leaves.to_text(), r#"{"a":"Boston","b":[{"c":1},{"d e":true}],"a2":"x"}"#);
-        assert!(leaves.put("$.a[999999999]", json!(1), false).is_err());
+        assert!(leaves.put("$.a[999999999]", json!(1).into(), false).is_err());
     }
 }

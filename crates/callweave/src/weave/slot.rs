@@ -373,7 +373,7 @@ impl Slot {
     ) {
         let Content::Call(call) = &mut self.content else { return };
         let leaves = call.leaves.get_or_insert_default();
-        if let Err(code) = leaves.put(&path.to_cow(), crate::json::to_value(value), continues) {
+        if let Err(code) = leaves.put(&path.to_cow(), crate::json::Value::of_text(value), continues) {
             let detail = format!("an argument of {} has an impossible path {}", call.name, path.to_cow());
             let notice =
                 Notice { text: Some(Cow::Borrowed(value)), ..Notice::new(code, context.offset, detail) };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use callweave::dialect::{Extraction, Options, Start, Tools};
-use serde_json::Value;
+use callweave::json::Value;
 
 /// One recorded row.
 pub(crate) struct Row {

@@ -1,8 +1,8 @@
 //! Laws of repair, over made-up documents and over noise.
 
+use callweave::json::Value;
 use callweave::json::repair::{Class, Options, Verdict, apply, repair};
 use proptest::prelude::*;
-use serde_json::Value;
 
 /// Pieces of JSON and of what models put in its place.
 const PIECES: &[&str] = &[

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use callweave::json::Value;
 use callweave::json::repair::{Class, Options, Verdict};
-use serde_json::Value;
 
 /// One case of another project's test suite.
 pub(crate) struct Row {

@@ -5,8 +5,7 @@
 
 use callweave::json::partial::{Growing, Partial};
 use callweave::json::repair::{Class, Options, Verdict, apply};
-use callweave::json::{Scanner, Status, Tape};
-use serde_json::Value;
+use callweave::json::{Scanner, Status, Tape, Value};
 
 /// How deep serde_json reads by default; our own readers do not stop there.
 const MAX_BRACKETS: usize = 127;
@@ -87,9 +86,10 @@ pub(crate) fn check(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let pieces = cut(text, *cuts);
     let brackets = text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count();
-    let value = serde_json::from_str::<Value>(text).ok();
+    let is_valid = serde_json::from_str::<serde_json::Value>(text).is_ok();
+    let value = text.parse::<Value>().ok().filter(|_| is_valid);
 
-    check_repair(text, value.is_some());
+    check_repair(text, is_valid);
 
     let scanned = scan(&[text]);
     assert_eq!(scan(&pieces), scanned, "{text:?} in {pieces:?}");
@@ -101,8 +101,7 @@ pub(crate) fn check(input: &[u8]) {
         if growing != Growing::StringsAndNumbers || status == Status::Complete {
             assert_eq!(cut_read, read, "{text:?} in {pieces:?}");
         }
-        // serde_json keeps a name for itself.
-        if value.is_some() && !text.contains("$serde_json") {
+        if value.is_some() {
             assert_eq!(read, value, "{text:?}");
         }
     }

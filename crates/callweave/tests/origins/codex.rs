@@ -45,7 +45,7 @@ fn replay(row: &Value) -> Value {
     }
     let asked = row["options"]["snapshot_choices"].as_array().cloned().unwrap_or_else(|| vec![json!(0)]);
     let snapshots: Map<String, Value> =
-        asked.iter().map(|asked| (asked.to_string(), aggregator.tool_calls(choice(asked)))).collect();
+        asked.iter().map(|asked| (asked.to_string(), aggregator.tool_calls(choice(asked)).into())).collect();
     json!({
         "results": results,
         "snapshots": snapshots,

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use callweave::json::Value as Read;
 use callweave::json::schema::{Extent, Missing, Options, Schema};
 use serde_json::{Map, Value, json};
 
@@ -16,14 +17,14 @@ pub(crate) struct Row {
     pub(crate) source: String,
     pub(crate) kind: String,
     pub(crate) input: String,
-    pub(crate) expected: Value,
-    pub(crate) schema: Value,
+    pub(crate) expected: Read,
+    pub(crate) schema: Read,
     pub(crate) options: Options,
 }
 
 impl Row {
     /// What we make of the row.
-    pub(crate) fn answer(&self) -> Value {
+    pub(crate) fn answer(&self) -> Read {
         Schema::new(&self.schema).read_with(&self.input, self.options).value
     }
 
@@ -39,11 +40,11 @@ pub(crate) fn rows() -> Option<Vec<Row>> {
         path.is_file().then_some(path)
     })?;
     let text = std::fs::read_to_string(path).expect("the vectors can be read");
-    let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a row is JSON"));
+    let rows = text.lines().map(|line| line.parse::<Read>().expect("a row is JSON"));
     Some(rows.filter_map(row).collect())
 }
 
-fn row(row: Value) -> Option<Row> {
+fn row(row: Read) -> Option<Row> {
     let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
     let kind = text("kind");
     if !kind.starts_with("schema") {
@@ -52,7 +53,7 @@ fn row(row: Value) -> Option<Row> {
     let notes = text("notes");
     let (name, rest) = notes.split_once(" | ").expect("the notes name the test");
     let (schema, options) = if let Some(options) = rest.strip_prefix("options ") {
-        let options: Value = serde_json::from_str(options).expect("the options are JSON");
+        let options: Read = options.parse().expect("the options are JSON");
         let missing = match options["schema_repair_mode"].as_str() {
             Some("salvage") => Missing::Infer,
             _ => Missing::Keep,
@@ -65,7 +66,7 @@ fn row(row: Value) -> Option<Row> {
             "schema-partial" => Options { missing: Missing::Blank, extent: Extent::Prefix },
             _ => Options { missing: Missing::Empty, extent: Extent::Whole },
         };
-        (baml_schema(target, &types), options)
+        (baml_schema(target, &types).into(), options)
     };
     Some(Row {
         name: name.to_owned(),
@@ -79,13 +80,13 @@ fn row(row: Value) -> Option<Row> {
 }
 
 /// Equality by value: `1` is `1.0`, and members have no order.
-pub(crate) fn is_equal(one: &Value, other: &Value) -> bool {
+pub(crate) fn is_equal(one: &Read, other: &Read) -> bool {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
-        (Value::Array(one), Value::Array(other)) => {
+        (Read::Number(one), Read::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Read::Array(one), Read::Array(other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
         }
-        (Value::Object(one), Value::Object(other)) => {
+        (Read::Object(one), Read::Object(other)) => {
             one.len() == other.len()
                 && one.iter().all(|(key, one)| other.get(key).is_some_and(|other| is_equal(one, other)))
         }

@@ -5,11 +5,10 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Number, Value};
-
 use super::graph::{Graph, Id, Node};
 use super::scalar::{self, Reach};
 use super::{Change, ChangeKind, Missing, Options, Problem, Types};
+use crate::json::{Array, Number, Object, Value};
 
 /// What is deeper than this, in the value and in the schema together, is left as it is.
 const MAX_DEPTH: usize = 256;
@@ -254,7 +253,7 @@ impl<'s> Coercer<'s> {
             Value::Object(_) | Value::Bool(_) | Value::Null => {}
         }
         if types.allows_array() && !value.is_null() && !value.is_array() {
-            found.push((ChangeKind::Wrapped, Value::Array(vec![value.clone()])));
+            found.push((ChangeKind::Wrapped, Value::Array(vec![value.clone()].into())));
         }
         if types.allows_object()
             && !value.is_null()
@@ -306,7 +305,7 @@ impl<'s> Coercer<'s> {
         trial
     }
 
-    fn fit_members(&mut self, id: Id, members: &Map<String, Value>, value: &Value) -> Trial {
+    fn fit_members(&mut self, id: Id, members: &Object, value: &Value) -> Trial {
         let graph = self.graph;
         let shape = Shape::new(graph, id);
         if let Some(name) = self.only_member(id)
@@ -324,10 +323,10 @@ impl<'s> Coercer<'s> {
         // Name, new value if it changed, and the value as it was.
         let mut kept: Vec<(&str, Option<Value>, &Value)> = Vec::with_capacity(members.len());
         for (key, member) in members {
-            self.path.push(Segment::Key(key.clone()));
+            self.path.push(Segment::Key(key.to_owned()));
             let name = shape.name_of(key, members).unwrap_or(key);
             if name != key {
-                let renamed = self.change(ChangeKind::Renamed, &key.as_str().into(), name.into());
+                let renamed = self.change(ChangeKind::Renamed, &key.into(), name.into());
                 trial.absorb(renamed.cost, renamed.changes, renamed.problems);
             }
             let schemas = shape.schemas(name);
@@ -386,10 +385,10 @@ impl<'s> Coercer<'s> {
         match self.options.missing {
             Missing::Keep => None,
             Missing::Empty if types.allows_null() => Some(Value::Null),
-            Missing::Empty => (is_required && types == Types::ARRAY).then(|| Value::Array(Vec::new())),
-            Missing::Blank if types == Types::ARRAY => Some(Value::Array(Vec::new())),
+            Missing::Empty => (is_required && types == Types::ARRAY).then(|| Value::Array(Array::new())),
+            Missing::Blank if types == Types::ARRAY => Some(Value::Array(Array::new())),
             Missing::Blank if types == Types::OBJECT && !self.has_properties(schema) => {
-                Some(Value::Object(Map::new()))
+                Some(Value::Object(Object::new()))
             }
             Missing::Blank => Some(Value::Null),
             Missing::Infer if is_required => self.inferred(schema?, types),
@@ -406,8 +405,8 @@ impl<'s> Coercer<'s> {
         let default = self.graph.together(schema).find_map(|node| node.default.clone());
         let choice = || self.graph.choices(schema)?.into_iter().next().map(|choice| choice.value);
         default.or_else(choice).or(match types {
-            Types::ARRAY => Some(Value::Array(Vec::new())),
-            Types::OBJECT => Some(Value::Object(Map::new())),
+            Types::ARRAY => Some(Value::Array(Array::new())),
+            Types::OBJECT => Some(Value::Object(Object::new())),
             _ => None,
         })
     }
@@ -474,7 +473,7 @@ impl<'s> Shape<'s> {
 
     /// Which declared member `key` is: by its name, else by the spelling of its name or by its title, if
     /// the object has no such member already.
-    fn name_of<'k>(&self, key: &'k str, members: &Map<String, Value>) -> Option<&'k str>
+    fn name_of<'k>(&self, key: &'k str, members: &Object) -> Option<&'k str>
     where
         's: 'k,
     {
@@ -484,7 +483,7 @@ impl<'s> Shape<'s> {
         let spelled = scalar::letters_and_digits(key);
         let is_meant = |(name, id): &(&str, Id)| {
             let title = self.graph.title(*id);
-            !members.contains_key(*name)
+            !members.contains_key(name)
                 && (title == Some(key)
                     || (!spelled.is_empty() && scalar::letters_and_digits(name) == spelled))
         };
@@ -539,7 +538,7 @@ fn size(value: &Value) -> usize {
 }
 
 fn keyed(name: &str, value: &Value) -> Value {
-    Value::Object(Map::from_iter([(name.to_owned(), value.clone())]))
+    Value::Object(Object::from_iter([(name, value.clone())]))
 }
 
 /// Whether two values are the same to JSON Schema, for which `1` and `1.0` are.

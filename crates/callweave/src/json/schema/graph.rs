@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 use std::ops::BitAnd;
 
-use serde_json::{Map, Value};
-
 use super::Types;
 use super::scalar::Choice;
+use crate::json::{Object, Value};
 
 pub(super) type Id = usize;
 
@@ -182,7 +181,7 @@ impl<'v> Builder<'v> {
         };
         node.values = match (words.get("const"), words.get("enum")) {
             (Some(value), _) => Some(vec![value.clone()]),
-            (None, Some(Value::Array(values))) => Some(values.clone()),
+            (None, Some(Value::Array(values))) => Some(values.to_vec()),
             _ => None,
         };
         node.own = own_types(words, node.values.as_deref());
@@ -226,17 +225,17 @@ impl<'v> Builder<'v> {
         node
     }
 
-    fn list(&mut self, words: &'v Map<String, Value>, word: &str) -> Vec<Id> {
+    fn list(&mut self, words: &'v Object, word: &str) -> Vec<Id> {
         match words.get(word) {
             Some(Value::Array(schemas)) => schemas.iter().map(|schema| self.id(schema)).collect(),
             _ => Vec::new(),
         }
     }
 
-    fn named(&mut self, words: &'v Map<String, Value>, word: &str) -> Vec<(String, Id)> {
+    fn named(&mut self, words: &'v Object, word: &str) -> Vec<(String, Id)> {
         match words.get(word) {
             Some(Value::Object(schemas)) => {
-                schemas.iter().map(|(name, schema)| (name.clone(), self.id(schema))).collect()
+                schemas.iter().map(|(name, schema)| (name.to_owned(), self.id(schema))).collect()
             }
             _ => Vec::new(),
         }
@@ -245,7 +244,7 @@ impl<'v> Builder<'v> {
 
 /// What `type`, `enum` and `const` allow; without them, what the shape words are about: the standard
 /// lets `properties` alone allow a string, but nobody who writes them means that.
-fn own_types(words: &Map<String, Value>, values: Option<&[Value]>) -> Types {
+fn own_types(words: &Object, values: Option<&[Value]>) -> Types {
     let named = match words.get("type") {
         Some(Value::String(word)) => Types::named(word),
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(Types::named).collect(),
@@ -254,10 +253,10 @@ fn own_types(words: &Map<String, Value>, values: Option<&[Value]>) -> Types {
     if let Some(values) = values {
         return named & values.iter().map(Types::of).collect::<Types>();
     }
-    if !named.is_any() || ["$ref", "anyOf", "oneOf", "allOf"].iter().any(|word| words.contains_key(*word)) {
+    if !named.is_any() || ["$ref", "anyOf", "oneOf", "allOf"].iter().any(|word| words.contains_key(word)) {
         return named;
     }
-    let has = |list: &[&str]| list.iter().any(|word| words.contains_key(*word));
+    let has = |list: &[&str]| list.iter().any(|word| words.contains_key(word));
     match (has(&["properties", "patternProperties", "additionalProperties"]), has(&["items", "prefixItems"]))
     {
         (true, false) => Types::OBJECT,

@@ -43,8 +43,6 @@ mod types;
 #[cfg(feature = "schema")]
 mod validate;
 
-use serde_json::Value;
-
 use coerce::{Coercer, Trial};
 use graph::{Graph, Id};
 pub use name::match_name;
@@ -52,6 +50,8 @@ use scalar::Reach;
 pub use types::Types;
 #[cfg(feature = "schema")]
 pub use validate::{Outcome, Policy};
+
+use crate::json::{AsValue, Value};
 
 /// The JSON Schema of a tool's arguments (or of any value). See the [module](self).
 ///
@@ -205,7 +205,8 @@ pub struct Place<'s> {
 
 impl Schema {
     /// Reads a schema. Words it does not know say nothing, as the standard wants it.
-    pub fn new(schema: &Value) -> Self {
+    pub fn new(schema: &(impl AsValue + ?Sized)) -> Self {
+        let schema = &*schema.as_value();
         Self {
             graph: Graph::new(schema),
             #[cfg(feature = "schema")]
@@ -217,12 +218,13 @@ impl Schema {
     ///
     /// Only types, choices, members and elements are looked at; what a schema says beyond that (lengths,
     /// patterns, ranges) is for [`validate`](Schema::validate).
-    pub fn coerce(&self, value: &Value) -> Fit {
+    pub fn coerce(&self, value: &(impl AsValue + ?Sized)) -> Fit {
         self.coerce_with(value, Options::default())
     }
 
     /// Fits a value to the schema, as `options` say.
-    pub fn coerce_with(&self, value: &Value, options: Options) -> Fit {
+    pub fn coerce_with(&self, value: &(impl AsValue + ?Sized), options: Options) -> Fit {
+        let value = &*value.as_value();
         let trial = Coercer::new(&self.graph, options, Reach::Value, value).fit(Graph::ROOT, value);
         Fit::new(trial, || value.clone())
     }
@@ -344,7 +346,7 @@ mod tests {
 
     use super::*;
 
-    fn types(schema: Value) -> String {
+    fn types(schema: serde_json::Value) -> String {
         Schema::new(&schema).root().types().to_string()
     }
 

@@ -1,14 +1,12 @@
 //! From an answer's text to the value that a schema wants.
 
-use serde_json::Value;
-
 use super::coerce::{Coercer, Trial};
 use super::graph::Graph;
 use super::scalar::Reach;
 use super::{Extent, Fit, Options, Types};
-use crate::json::Status;
 use crate::json::partial::{Growing, Partial};
 use crate::json::repair::{self, Verdict};
+use crate::json::{Status, Value};
 
 /// How many pieces of a text are tried.
 const MAX_PIECES: usize = 64;
@@ -19,7 +17,7 @@ pub(super) fn read(graph: &Graph, text: &str, options: Options) -> Fit {
     let is_free_text = graph.node(Graph::ROOT).types == Types::STRING && graph.choices(Graph::ROOT).is_none();
     if is_free_text {
         // Text that is a JSON string is a document that fits; all else is the string itself.
-        return Fit::new(Trial::default(), || match serde_json::from_str(text) {
+        return Fit::new(Trial::default(), || match text.parse() {
             Ok(document @ Value::String(_)) => document,
             _ => text.into(),
         });
@@ -46,17 +44,17 @@ pub(super) fn mended(text: &str) -> Option<Value> {
     if whole.verdict == Verdict::Incomplete {
         return begun(text);
     }
-    serde_json::from_str(whole.closed()?).ok()
+    whole.closed()?.parse().ok()
 }
 
 fn begun(text: &str) -> Option<Value> {
-    serde_json::from_str(repair::Options::new().prefix().repair(text).closed()?).ok()
+    repair::Options::new().prefix().repair(text).closed()?.parse().ok()
 }
 
 /// What could be meant by a text, likeliest first, each with what it costs to believe so.
 fn candidates(text: &str, extent: Extent) -> Vec<(Value, u32)> {
     let as_text = Value::String(text.to_owned());
-    if let Ok(value) = serde_json::from_str::<Value>(text) {
+    if let Ok(value) = text.parse::<Value>() {
         // A document that does not fit is not the text of one of its own members.
         let is_document = value.is_object() || value.is_array();
         let as_text = (!is_document).then_some((as_text, TEXT_AROUND));
@@ -77,7 +75,7 @@ fn candidates(text: &str, extent: Extent) -> Vec<(Value, u32)> {
     found.extend(mended(text).map(|value| (value, 1)));
     found.extend(values.iter().map(|value| (value.clone(), 1)));
     if values.len() > 1 {
-        found.push((Value::Array(std::mem::take(&mut values)), 1));
+        found.push((Value::Array(std::mem::take(&mut values).into()), 1));
     }
     found.push((as_text, TEXT_AROUND));
     found

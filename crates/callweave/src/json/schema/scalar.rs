@@ -1,6 +1,6 @@
 //! Scalars as models spell them: numbers with separators and signs, words for truth, names of choices.
 
-use serde_json::{Number, Value};
+use crate::json::{Number, Value};
 
 /// How far a value is searched for in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,7 +229,7 @@ mod tests {
             ("007", "7"),
             (".5", "0.5"),
             ("12.50", "12.50"),
-            ("1e3", "1e+3"),
+            ("1e3", "1e3"),
             ("12,111", "12111"),
             ("1,234,567.89", "1234567.89"),
             ("1.234.567,89", "1234567.89"),

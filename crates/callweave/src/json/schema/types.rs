@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// A set of JSON types.
 ///

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use jsonschema::Validator;
-use serde_json::Value;
-
 use super::{Change, Options, Problem, Schema};
 use crate::error::{Error, ErrorKind, Result};
+use crate::json::{AsValue, Number, Value};
+use jsonschema::Validator;
 
 /// What to do with arguments that come with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,8 +53,10 @@ impl Lazy {
 
 /// The schema in the words of JSON Schema: `nullable` of OpenAPI becomes a type, and types that are
 /// written in capitals are not.
-fn standard(schema: &Value) -> Value {
-    let mut schema = schema.clone();
+fn standard(schema: &Value) -> serde_json::Value {
+    use serde_json::Value;
+
+    let mut schema = plain(schema);
     let mut open = vec![&mut schema];
     while let Some(value) = open.pop() {
         match value {
@@ -86,6 +87,17 @@ fn standard(schema: &Value) -> Value {
     schema
 }
 
+/// The value as the validator takes it. Its numbers are those of `serde_json`: an integer beyond 64 bits is
+/// the nearest float, so that two which differ only behind its digits are the same to `const`, `enum` and
+/// `uniqueItems`, and what is beyond all floats is the last of them.
+fn plain(value: &Value) -> serde_json::Value {
+    let last = |number: &Number| match number.as_str().starts_with('-') {
+        true => f64::MIN.into(),
+        false => f64::MAX.into(),
+    };
+    value.to_serde_json(&last)
+}
+
 impl std::fmt::Debug for Lazy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.schema.fmt(f)
@@ -94,13 +106,14 @@ impl std::fmt::Debug for Lazy {
 
 impl Schema {
     /// What is wrong with a value by the whole of JSON Schema; nothing if it is valid. Fails where the
-    /// schema itself is not valid.
-    pub fn validate(&self, value: &Value) -> Result<Vec<Problem>> {
+    /// schema itself is not valid. Integers beyond 64 bits are judged by the float that is nearest.
+    pub fn validate(&self, value: &(impl AsValue + ?Sized)) -> Result<Vec<Problem>> {
+        let value = &*value.as_value();
         let problem = |error: jsonschema::ValidationError<'_>| {
             let path = path_of(&error.instance_path().to_string(), value);
             Problem { path, detail: error.masked().to_string() }
         };
-        Ok(self.validator.get()?.iter_errors(value).map(problem).collect())
+        Ok(self.validator.get()?.iter_errors(&plain(value)).map(problem).collect())
     }
 
     /// Applies a policy to arguments. Fails where they are refused, or where the schema is not valid.
@@ -116,7 +129,8 @@ impl Schema {
     /// assert!(schema.apply(Policy::Reject, &written).is_err());
     /// # Ok::<(), callweave::Error>(())
     /// ```
-    pub fn apply(&self, policy: Policy, value: &Value) -> Result<Outcome> {
+    pub fn apply(&self, policy: Policy, value: &(impl AsValue + ?Sized)) -> Result<Outcome> {
+        let value = &*value.as_value();
         let as_written = |problems| Outcome { value: value.clone(), changes: Vec::new(), problems };
         match policy {
             Policy::Off => Ok(as_written(Vec::new())),

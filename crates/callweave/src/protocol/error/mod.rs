@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::event::Json;
 use crate::fragment::{Fragment, FragmentSink, Part};
-use crate::json::{Kind, Str, Tape, Value};
+use crate::json::{Kind, Node as Value, Str, Tape};
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// A protocol's own words for the classes of errors; of several words for a class the canonical one is first.

@@ -1,0 +1,48 @@
+//! Values put together piece by piece, without recursion.
+
+use super::{Array, Object, Value};
+
+/// A value under construction: what is begun, is ended.
+#[derive(Default)]
+pub(in crate::json) struct Builder {
+    open: Vec<Value>,
+    /// The keys of the open members, outermost first.
+    keys: Vec<String>,
+    whole: Value,
+}
+
+impl Builder {
+    pub(in crate::json) fn begin_array(&mut self) {
+        self.open.push(Value::Array(Array::new()));
+    }
+
+    pub(in crate::json) fn begin_object(&mut self) {
+        self.open.push(Value::Object(Object::new()));
+    }
+
+    /// The key of the member that comes next.
+    pub(in crate::json) fn key(&mut self, key: String) {
+        self.keys.push(key);
+    }
+
+    pub(in crate::json) fn put(&mut self, value: Value) {
+        match self.open.last_mut() {
+            Some(Value::Array(elements)) => elements.push(value),
+            Some(Value::Object(members)) => {
+                members.insert(self.keys.pop().expect("a member has a key"), value);
+            }
+            _ => self.whole = value,
+        }
+    }
+
+    /// Ends what was begun last.
+    pub(in crate::json) fn end(&mut self) {
+        let ended = self.open.pop().expect("only what is begun ends");
+        self.put(ended);
+    }
+
+    /// The value.
+    pub(in crate::json) fn finish(self) -> Value {
+        self.whole
+    }
+}

@@ -1,0 +1,258 @@
+//! Members in their order.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::Index;
+
+use super::Value;
+
+/// The members of an object, in the order in which they came; each key once.
+///
+/// ```
+/// use callweave::json::Object;
+///
+/// let mut object = Object::from_iter([("b", 1), ("a", 2)]);
+/// object.insert("c", 3);
+/// object.insert("b", 4);
+/// assert_eq!(object.to_string(), r#"{"b":4,"a":2,"c":3}"#);
+/// assert_eq!(object["a"], 2);
+/// ```
+#[derive(Default)]
+pub struct Object {
+    members: Vec<(String, Value)>,
+    places: Option<Box<Places>>,
+}
+
+/// Objects with more members than this are searched by hash.
+const SEARCHED: usize = 24;
+
+/// Where the members of a large object stand, by the hash of their keys. A key whose hash is taken by
+/// another key has the next free number.
+struct Places {
+    hasher: RandomState,
+    by_hash: HashMap<u64, usize>,
+}
+
+impl Places {
+    fn of(members: &[(String, Value)]) -> Self {
+        let mut places =
+            Self { hasher: RandomState::new(), by_hash: HashMap::with_capacity(2 * members.len()) };
+        for (at, (key, _)) in members.iter().enumerate() {
+            let (Ok(hash) | Err(hash)) = places.find(members, key);
+            places.by_hash.insert(hash, at);
+        }
+        places
+    }
+
+    /// The number under which the key stands, or else would.
+    fn find(&self, members: &[(String, Value)], key: &str) -> Result<u64, u64> {
+        let mut hash = self.hasher.hash_one(key);
+        while let Some(&at) = self.by_hash.get(&hash) {
+            if members[at].0 == key {
+                return Ok(hash);
+            }
+            hash = hash.wrapping_add(1);
+        }
+        Err(hash)
+    }
+}
+
+impl Object {
+    /// An object without members.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many members it has.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether it has no members.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The member of that key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.position(key).map(|at| &self.members[at].1)
+    }
+
+    /// The member of that key, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.position(key).map(|at| &mut self.members[at].1)
+    }
+
+    /// Whether it has a member of that key.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.position(key).is_some()
+    }
+
+    /// Puts a member: in the place of the one that has the key, which is given back, or else last.
+    pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
+        let (key, value) = (key.into(), value.into());
+        match self.position(&key) {
+            Some(at) => Some(std::mem::replace(&mut self.members[at].1, value)),
+            None => {
+                self.append(key, value);
+                None
+            }
+        }
+    }
+
+    /// The member of that key, made if it is missing.
+    pub fn get_or_insert_with(&mut self, key: &str, make: impl FnOnce() -> Value) -> &mut Value {
+        let at = self.position(key).unwrap_or_else(|| self.append(key.to_owned(), make()));
+        &mut self.members[at].1
+    }
+
+    /// Takes the member of that key out; the others keep their order.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        let at = self.position(key)?;
+        let (_, value) = self.members.remove(at);
+        self.place();
+        Some(value)
+    }
+
+    /// Keeps only the members that `keep` says.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.members.retain_mut(|(key, value)| keep(key, value));
+        self.place();
+    }
+
+    /// The members, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator + Clone {
+        self.members.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// The members, in order, to be changed.
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Value)> + ExactSizeIterator {
+        self.members.iter_mut().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// The keys, in order.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator + Clone {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// The values, in order.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator + Clone {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// The values, in order, to be changed.
+    pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Value> + ExactSizeIterator {
+        self.iter_mut().map(|(_, value)| value)
+    }
+
+    pub(super) fn members(&self) -> &[(String, Value)] {
+        &self.members
+    }
+
+    fn position(&self, key: &str) -> Option<usize> {
+        match &self.places {
+            Some(places) => places.find(&self.members, key).ok().map(|hash| places.by_hash[&hash]),
+            None => self.members.iter().position(|(own, _)| own == key),
+        }
+    }
+
+    /// Puts a member whose key is new last, and tells where that is.
+    fn append(&mut self, key: String, value: Value) -> usize {
+        let at = self.members.len();
+        if let Some(places) = &mut self.places {
+            let (Ok(hash) | Err(hash)) = places.find(&self.members, &key);
+            places.by_hash.insert(hash, at);
+        }
+        self.members.push((key, value));
+        if at == SEARCHED {
+            self.place();
+        }
+        at
+    }
+
+    /// Notes anew where the members stand.
+    fn place(&mut self) {
+        self.places = (self.members.len() > SEARCHED).then(|| Places::of(&self.members).into());
+    }
+}
+
+impl<K: Into<String>, V: Into<Value>> Extend<(K, V)> for Object {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, members: I) {
+        for (key, value) in members {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: Into<String>, V: Into<Value>> FromIterator<(K, V)> for Object {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
+        let mut object = Self::new();
+        object.extend(members);
+        object
+    }
+}
+
+impl IntoIterator for Object {
+    type Item = (String, Value);
+    type IntoIter = std::vec::IntoIter<(String, Value)>;
+
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(&mut self.members).into_iter()
+    }
+}
+
+impl<'v> IntoIterator for &'v Object {
+    type Item = (&'v str, &'v Value);
+    type IntoIter = std::iter::Map<
+        std::slice::Iter<'v, (String, Value)>,
+        fn(&'v (String, Value)) -> (&'v str, &'v Value),
+    >;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.members.iter().map(|(key, value)| (key.as_str(), value))
+    }
+}
+
+/// A missing member is null.
+impl Index<&str> for Object {
+    type Output = Value;
+
+    fn index(&self, key: &str) -> &Value {
+        self.get(key).unwrap_or(&Value::Null)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_objects_are_searched_by_hash_and_keep_their_order() {
+        let mut object = Object::new();
+        for number in 0..200_000 {
+            assert_eq!(object.insert(number.to_string(), number), None);
+        }
+        for number in (0..200_000).rev() {
+            assert_eq!(object.insert(number.to_string(), -number), Some(number.into()));
+        }
+        assert_eq!(object["77777"], -77_777);
+        assert!(!object.contains_key("200000"));
+        assert!(object.keys().map(str::parse).eq((0..200_000).map(Ok)));
+    }
+
+    #[test]
+    fn what_is_taken_out_is_gone() {
+        for count in [3, SEARCHED + 3] {
+            let mut object: Object = (0..count).map(|number| (number.to_string(), number)).collect();
+            assert_eq!(object.remove("1"), Some(1.into()));
+            assert_eq!(object.remove("1"), None);
+            assert_eq!(object["2"], 2);
+            object.retain(|key, _| key != "2");
+            assert!(!object.contains_key("2"));
+            object.insert("1", "again");
+            assert_eq!(object.keys().next_back(), Some("1"));
+            assert_eq!(object.len(), count - 1);
+        }
+    }
+}

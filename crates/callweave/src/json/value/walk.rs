@@ -1,0 +1,407 @@
+//! What goes through a whole value, without recursion: a hostile answer nests a hundred thousand lists.
+
+use std::fmt::{self, Write};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::slice;
+
+use super::{Array, Builder, Object, Value};
+use crate::json::escape_into;
+use crate::json::word::plain_end;
+
+/// A value in the order in which it is written.
+struct Walk<'v> {
+    first: Option<Step<'v>>,
+    open: Vec<Open<'v>>,
+}
+
+enum Open<'v> {
+    Array(slice::Iter<'v, Value>),
+    Object(slice::Iter<'v, (String, Value)>),
+    /// A member whose key was told.
+    Member(&'v Value),
+}
+
+enum Step<'v> {
+    BeginArray,
+    BeginObject,
+    Key(&'v str),
+    /// A value that is no container.
+    Leaf(&'v Value),
+    EndArray,
+    EndObject,
+}
+
+impl<'v> Walk<'v> {
+    fn through(value: &'v Value) -> Self {
+        let mut walk = Self { first: None, open: Vec::new() };
+        walk.first = Some(walk.enter(value));
+        walk
+    }
+
+    fn through_elements(elements: &'v Array) -> Self {
+        Self { first: Some(Step::BeginArray), open: vec![Open::Array(elements.iter())] }
+    }
+
+    fn through_members(members: &'v Object) -> Self {
+        Self { first: Some(Step::BeginObject), open: vec![Open::Object(members.members().iter())] }
+    }
+
+    fn enter(&mut self, value: &'v Value) -> Step<'v> {
+        match value {
+            Value::Array(elements) => {
+                self.open.push(Open::Array(elements.iter()));
+                Step::BeginArray
+            }
+            Value::Object(members) => {
+                self.open.push(Open::Object(members.members().iter()));
+                Step::BeginObject
+            }
+            leaf => Step::Leaf(leaf),
+        }
+    }
+}
+
+impl<'v> Iterator for Walk<'v> {
+    type Item = Step<'v>;
+
+    fn next(&mut self) -> Option<Step<'v>> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        match self.open.last_mut()? {
+            Open::Array(elements) => match elements.next() {
+                Some(element) => Some(self.enter(element)),
+                None => {
+                    self.open.pop();
+                    Some(Step::EndArray)
+                }
+            },
+            Open::Object(members) => match members.next() {
+                Some((key, value)) => {
+                    self.open.push(Open::Member(value));
+                    Some(Step::Key(key))
+                }
+                None => {
+                    self.open.pop();
+                    Some(Step::EndObject)
+                }
+            },
+            &mut Open::Member(value) => {
+                self.open.pop();
+                Some(self.enter(value))
+            }
+        }
+    }
+}
+
+impl Clone for Value {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Null => Self::Null,
+            Self::Bool(truth) => Self::Bool(*truth),
+            Self::Number(number) => Self::Number(number.clone()),
+            Self::String(text) => Self::String(text.clone()),
+            Self::Array(_) | Self::Object(_) => {
+                let mut builder = Builder::default();
+                for step in Walk::through(self) {
+                    match step {
+                        Step::BeginArray => builder.begin_array(),
+                        Step::BeginObject => builder.begin_object(),
+                        Step::Key(key) => builder.key(key.to_owned()),
+                        Step::Leaf(leaf) => builder.put(leaf.clone()),
+                        Step::EndArray | Step::EndObject => builder.end(),
+                    }
+                }
+                builder.finish()
+            }
+        }
+    }
+}
+
+impl Clone for Array {
+    fn clone(&self) -> Self {
+        self.iter().cloned().collect()
+    }
+}
+
+impl Clone for Object {
+    fn clone(&self) -> Self {
+        self.iter().map(|(key, value)| (key, value.clone())).collect()
+    }
+}
+
+/// What the last step means for the next.
+#[derive(Clone, Copy, PartialEq)]
+enum After {
+    Nothing,
+    Begin,
+    Key,
+    Value,
+}
+
+/// Writes JSON text: compact, or with `{:#}` in lines, both as `serde_json` does.
+fn write(walk: Walk<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let is_pretty = f.alternate();
+    let mut depth = 0;
+    let mut after = After::Nothing;
+    for step in walk {
+        let is_end = matches!(step, Step::EndArray | Step::EndObject);
+        depth -= usize::from(is_end);
+        if after == After::Value && !is_end {
+            f.write_char(',')?;
+        }
+        let begins_line = if is_end { after == After::Value } else { depth > 0 && after != After::Key };
+        if is_pretty && begins_line {
+            write!(f, "\n{:1$}", "", 2 * depth)?;
+        }
+        after = match step {
+            Step::BeginArray | Step::BeginObject => After::Begin,
+            Step::Key(_) => After::Key,
+            Step::Leaf(_) | Step::EndArray | Step::EndObject => After::Value,
+        };
+        depth += usize::from(after == After::Begin);
+        match step {
+            Step::BeginArray => f.write_char('[')?,
+            Step::BeginObject => f.write_char('{')?,
+            Step::EndArray => f.write_char(']')?,
+            Step::EndObject => f.write_char('}')?,
+            Step::Key(key) => {
+                write_string(key, f)?;
+                f.write_str(if is_pretty { ": " } else { ":" })?;
+            }
+            Step::Leaf(Value::Null) => f.write_str("null")?,
+            Step::Leaf(Value::Bool(truth)) => f.write_str(if *truth { "true" } else { "false" })?,
+            Step::Leaf(Value::Number(number)) => f.write_str(number.as_str())?,
+            Step::Leaf(Value::String(text)) => write_string(text, f)?,
+            Step::Leaf(Value::Array(_) | Value::Object(_)) => unreachable!("a leaf is no container"),
+        }
+    }
+    Ok(())
+}
+
+fn write_string(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_char('"')?;
+    if plain_end(text.as_bytes(), 0) == text.len() {
+        f.write_str(text)?;
+    } else {
+        let mut escaped = String::with_capacity(text.len() + 8);
+        escape_into(text, &mut escaped);
+        f.write_str(&escaped)?;
+    }
+    f.write_char('"')
+}
+
+macro_rules! display {
+    ($($shown:ty, $walk:ident;)*) => {$(
+        /// Compact JSON text; with `{:#}` in lines.
+        impl fmt::Display for $shown {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write(Walk::$walk(self), f)
+            }
+        }
+
+        impl fmt::Debug for $shown {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write(Walk::$walk(self), f)
+            }
+        }
+    )*};
+}
+
+display! {
+    Value, through;
+    Array, through_elements;
+    Object, through_members;
+}
+
+/// Whether all pairs are equal, and all pairs inside them.
+fn are_same<'v>(mut pairs: Vec<(&'v Value, &'v Value)>) -> bool {
+    while let Some((one, other)) = pairs.pop() {
+        let is_same = match (one, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(one), Value::Bool(other)) => one == other,
+            (Value::Number(one), Value::Number(other)) => one == other,
+            (Value::String(one), Value::String(other)) => one == other,
+            (Value::Array(one), Value::Array(other)) => pair_elements(one, other, &mut pairs),
+            (Value::Object(one), Value::Object(other)) => pair_members(one, other, &mut pairs),
+            _ => false,
+        };
+        if !is_same {
+            return false;
+        }
+    }
+    true
+}
+
+fn pair_elements<'v>(one: &'v Array, other: &'v Array, pairs: &mut Vec<(&'v Value, &'v Value)>) -> bool {
+    pairs.extend(one.iter().zip(other.iter()));
+    one.len() == other.len()
+}
+
+fn pair_members<'v>(one: &'v Object, other: &'v Object, pairs: &mut Vec<(&'v Value, &'v Value)>) -> bool {
+    one.len() == other.len()
+        && one.iter().all(|(key, value)| {
+            let found = other.get(key);
+            pairs.extend(found.map(|found| (value, found)));
+            found.is_some()
+        })
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        are_same(vec![(self, other)])
+    }
+}
+
+impl PartialEq for Array {
+    fn eq(&self, other: &Self) -> bool {
+        let mut pairs = Vec::new();
+        pair_elements(self, other, &mut pairs) && are_same(pairs)
+    }
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        let mut pairs = Vec::new();
+        pair_members(self, other, &mut pairs) && are_same(pairs)
+    }
+}
+
+impl Eq for Value {}
+impl Eq for Array {}
+impl Eq for Object {}
+
+/// Equal values have members in any order, so what is hashed is the sum over all leaves and keys.
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let mut sum: u64 = 0;
+        let mut open = vec![(0, self)];
+        while let Some((place, value)) = open.pop() {
+            let hash = match value {
+                Self::Null => hasher.hash_one((place, 0)),
+                Self::Bool(truth) => hasher.hash_one((place, truth)),
+                Self::Number(number) => hasher.hash_one((place, number)),
+                Self::String(text) => hasher.hash_one((place, text)),
+                Self::Array(elements) => {
+                    open.extend(
+                        elements
+                            .iter()
+                            .enumerate()
+                            .map(|(at, element)| (hasher.hash_one((place, at)), element)),
+                    );
+                    hasher.hash_one((place, elements.len()))
+                }
+                Self::Object(members) => {
+                    open.extend(members.iter().map(|(key, value)| (hasher.hash_one((place, key)), value)));
+                    hasher.hash_one((place, members.len()))
+                }
+            };
+            sum = sum.wrapping_add(hash);
+        }
+        state.write_u64(sum);
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        dismantle(self.iter_mut());
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        dismantle(self.values_mut());
+    }
+}
+
+/// Drops the containers among `values` one after the other, each when there are none left inside it.
+fn dismantle<'v>(values: impl Iterator<Item = &'v mut Value>) {
+    fn take<'v>(values: impl Iterator<Item = &'v mut Value>, open: &mut Vec<Value>) {
+        let is_filled = |value: &Value| match value {
+            Value::Array(elements) => !elements.is_empty(),
+            Value::Object(members) => !members.is_empty(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        };
+        open.extend(values.filter(|value| is_filled(value)).map(Value::take));
+    }
+    let mut open = Vec::new();
+    take(values, &mut open);
+    while let Some(mut value) = open.pop() {
+        match &mut value {
+            Value::Array(elements) => take(elements.iter_mut(), &mut open),
+            Value::Object(members) => take(members.values_mut(), &mut open),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn depth_takes_no_stack() {
+        const DEPTH: usize = 300_000;
+        let work = || {
+            let list = |inner| Value::Array(vec![inner].into());
+            let object = |inner| Value::object([("a", inner)]);
+            for (nest, begin, end) in
+                [(&list as &dyn Fn(Value) -> Value, "[", "]"), (&object, "{\"a\":", "}")]
+            {
+                let value = (0..DEPTH).fold(7.into(), |inner, _| nest(inner));
+                let copy = value.clone();
+                assert!(value == copy);
+                assert!(HashSet::from([&value]).contains(&copy));
+                let text = format!("{}7{}", begin.repeat(DEPTH), end.repeat(DEPTH));
+                assert!(format!("{value}") == text && format!("{value:?}") == text);
+                assert!(serde_json::to_string(&value).is_ok());
+                assert!(serde_json::from_str::<Value>(&text).is_err());
+                let outside = serde_json::Value::from(&value);
+                assert!(value != outside);
+            }
+        };
+        let thread = std::thread::Builder::new().stack_size(256 * 1024).spawn(work).expect("a thread");
+        thread.join().expect("it does not overflow");
+    }
+
+    #[test]
+    fn order_of_members_does_not_count_and_spelling_does() {
+        let value = |text: &str| text.parse::<Value>().expect("JSON");
+        let set = HashSet::from([value(r#"{"a":[1,{"b":null}],"c":true}"#)]);
+        assert!(set.contains(&value(r#"{"c":true,"a":[1,{"b":null}]}"#)));
+        for other in [
+            r#"{"c":true,"a":[{"b":null},1]}"#,
+            r#"{"c":true,"a":[1.0,{"b":null}]}"#,
+            r#"{"c":true,"a":[1,{"b":null},2]}"#,
+            r#"{"c":true,"a":[1,{"b":null}],"d":0}"#,
+            r#"{"c":true,"b":[1,{"b":null}]}"#,
+            r#"[{"c":true,"a":[1,{"b":null}]}]"#,
+        ] {
+            assert!(!set.contains(&value(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn text_is_as_serde_json_writes_it() {
+        for text in [
+            "[]",
+            "{}",
+            r#"[[],{},[{}],"",null,true,false,-0,1.50,1e5]"#,
+            r#"{"a":{"b":[1,[2,[3]],4],"c":{}},"d":"x"}"#,
+            r#"{"\"\\\n\u0001":"\b\f\t\r\u001f/é😀"}"#,
+        ] {
+            let value: Value = text.parse().expect("JSON");
+            assert_eq!(value.to_string(), text);
+            assert_eq!(serde_json::to_string(&value).ok().as_deref(), Some(text));
+            assert_eq!(serde_json::to_string_pretty(&value).ok(), Some(format!("{value:#}")));
+            match value {
+                Value::Array(elements) => assert_eq!(elements.to_string(), text),
+                Value::Object(members) => assert_eq!(members.to_string(), text),
+                _ => {}
+            }
+        }
+    }
+}
