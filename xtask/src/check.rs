@@ -29,6 +29,11 @@ const STEPS: &[Step] = &[
         &["test", "--workspace", "--all-features", "--lib", "--bins", "--tests", "--examples"],
     ),
     Step::new("documentation tests", &["test", "--workspace", "--all-features", "--doc"]),
+    Step::new(
+        "a program outside the workspace",
+        &["test", "--manifest-path", "crates/callweave/tests/consumer/Cargo.toml"],
+    )
+    .with(&[("CARGO_TARGET_DIR", "target")]),
     Step::new("official clients", &["xtask", "clients"]).slow(),
     Step::new("the demo", &["run", "--quiet", "--release", "--", "demo"]).slow(),
     Step::new("package", &["publish", "--dry-run", "--allow-dirty", "--quiet", "-p", "callweave"]).slow(),

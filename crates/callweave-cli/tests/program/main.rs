@@ -11,6 +11,7 @@ mod prompt;
 mod repair;
 mod rows;
 mod schemas;
+mod spelling;
 mod streaming;
 mod terminal;
 mod wrapping;
