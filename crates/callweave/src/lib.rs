@@ -48,8 +48,9 @@
 //!
 //! # Features
 //!
-//! `async` adds adapters for `futures::Stream`; `tracing` (on by default) lets [`process`] write spans. A feature
-//! never changes results.
+//! `async` adds adapters for `futures::Stream`; `schema` adds validation by the whole of JSON Schema, and about fifty
+//! crates; `tracing` (on by default) lets [`process`] write spans. A feature never changes results, neither ours nor
+//! those of your own code: see [`json::Value`].
 
 pub mod accumulator;
 pub mod aggregator;

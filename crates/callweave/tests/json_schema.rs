@@ -65,6 +65,7 @@ fn cases() {
     assert!(count > 0, "no cases in {folder:?}");
 }
 
+#[cfg(feature = "schema")]
 #[test]
 fn words_of_other_schema_languages_are_validated() {
     let schema = Schema::new(&json!({
