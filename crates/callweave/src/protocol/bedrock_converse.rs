@@ -238,30 +238,30 @@ fn annotation(place: Option<Place>, citation: Value<'_>, sink: &mut FragmentSink
     put(place, Part::Annotation(citation.raw()), sink);
 }
 
+/// Thoughts; in a whole answer their text stands one object further in.
 fn reasoning(place: Option<Place>, reasoning: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in reasoning.members() {
-        let kind = match key {
-            "reasoningText" => {
-                self::reasoning(place, value, sink);
-                continue;
+        match key {
+            "reasoningText" if value.kind() == Kind::Object => {
+                value.members().for_each(|(key, value)| thought(place, key, value, sink));
             }
-            "text" => {
-                text(place, Channel::REASONING, value, sink);
-                continue;
-            }
-            "signature" => DetailKind::Signature,
-            "redactedContent" => DetailKind::Redacted,
-            _ => {
-                foreign(0, place, "content[].reasoningContent.", key, value, sink);
-                continue;
-            }
-        };
-        if let Some(data) = value.filled() {
-            // Thoughts may have no text to show, and then nothing has opened their block.
-            put(place, Part::Open(Channel::REASONING), sink);
-            let index = place.map(|place| place.index);
-            put(place, Part::Detail { kind, index, data, extra: None }, sink);
+            _ => thought(place, key, value, sink),
         }
+    }
+}
+
+fn thought(place: Option<Place>, key: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let kind = match key {
+        "text" => return text(place, Channel::REASONING, value, sink),
+        "signature" => DetailKind::Signature,
+        "redactedContent" => DetailKind::Redacted,
+        _ => return foreign(0, place, "content[].reasoningContent.", key, value, sink),
+    };
+    if let Some(data) = value.filled() {
+        // Thoughts may have no text to show, and then nothing has opened their block.
+        put(place, Part::Open(Channel::REASONING), sink);
+        let index = place.map(|place| place.index);
+        put(place, Part::Detail { kind, index, data, extra: None }, sink);
     }
 }
 

@@ -66,8 +66,9 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     if is_plain(body) {
-        plain(0, body, sink);
-    } else if let Some(protocol) = Protocol::detect(input) {
+        plain(0, body, LISTS, sink);
+    } else if let Some(protocol) = Protocol::detect(input).filter(|&protocol| *protocol != PROTOCOL) {
+        // No vendor speaks in envelopes: one inside another is passed on.
         protocol.decode(input, sink);
     } else {
         // Nobody knows whether it tells more or all again.
@@ -119,7 +120,8 @@ fn is_plain(body: Value<'_>) -> bool {
             .any(|list| list.elements().next().is_some_and(|first| is_answer(first, &["outputText", "text"])))
 }
 
-fn plain(choice: u32, body: Value<'_>, sink: &mut FragmentSink<'_>) {
+/// A plain-text answer, or a list of them under one of `lists`; an answer of a list holds none itself.
+fn plain(choice: u32, body: Value<'_>, lists: &[&str], sink: &mut FragmentSink<'_>) {
     let mut counters = Counters::default();
     let mut counts = Vec::new();
     let mut count = |key, value: Value<'_>| {
@@ -134,9 +136,9 @@ fn plain(choice: u32, body: Value<'_>, sink: &mut FragmentSink<'_>) {
                     sink.put(Fragment::new(Part::Text { channel: Channel::Text, text }).in_choice(choice));
                 }
             }
-            key if LISTS.contains(&key) => {
+            key if lists.contains(&key) => {
                 for (choice, answer) in (0..).zip(value.elements()) {
-                    plain(choice, answer, sink);
+                    plain(choice, answer, &[], sink);
                 }
             }
             "stop_reason" | "completionReason" => {

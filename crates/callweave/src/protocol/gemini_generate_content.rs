@@ -116,6 +116,14 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let mut next = Some(chunk);
+    while let Some(chunk) = next {
+        next = decode_response(chunk, sink);
+    }
+}
+
+/// One response; returns the one that it wraps.
+fn decode_response<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option<Value<'a>> {
     let id = either(chunk, "responseId", "response_id").and_then(Value::filled);
     let model = either(chunk, "modelVersion", "model_version").and_then(Value::filled);
     if id.is_some() || model.is_some() {
@@ -153,9 +161,7 @@ fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
     }
-    if let Some(inner) = inner {
-        decode_chunk(inner, sink);
-    }
+    inner
 }
 
 /// The member of that name in either spelling.

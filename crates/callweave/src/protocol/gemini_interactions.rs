@@ -238,23 +238,35 @@ fn decode_output(place: Place, output: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     for (key, value) in output.members() {
         match key {
-            "type" | "text" => {}
             "content" if value.kind() == Kind::Array => {
                 for content in value.elements() {
                     match content.get("text") {
-                        Some(_) => decode_output(place, content, sink),
+                        Some(value) => {
+                            text(place, Channel::Text, value, sink);
+                            for (key, value) in content.members() {
+                                decode_output_member(place, key, value, sink);
+                            }
+                        }
                         None => foreign(0, Some(place), STEP, key, content, sink),
                     }
                 }
             }
-            "annotations" => {
-                for annotation in value.elements() {
-                    sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
-                }
-            }
-            "signature" => signature(place, value, sink),
-            _ => foreign(0, Some(place), STEP, key, value, sink),
+            _ => decode_output_member(place, key, value, sink),
         }
+    }
+}
+
+/// What an output, or one text of it, has beside the text.
+fn decode_output_member<'a>(place: Place, key: &'a str, value: Value<'a>, sink: &mut FragmentSink<'_>) {
+    match key {
+        "type" | "text" => {}
+        "annotations" => {
+            for annotation in value.elements() {
+                sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
+            }
+        }
+        "signature" => signature(place, value, sink),
+        _ => foreign(0, Some(place), STEP, key, value, sink),
     }
 }
 
