@@ -19,6 +19,9 @@ const ARGUMENTS: &[&str] = &["arguments", "arguments_chunk", "argumentsChunk"];
 /// The members in which a payload wraps another.
 const CONTAINERS: &[&str] = &["msg", "message", "delta", "deltas", "items", "params"];
 
+/// No wire wraps a payload more often; each wrapping is looked at as a whole.
+const MAX_WRAPPED: u8 = 16;
+
 /// Where the numberings of the protocols begin.
 const PROTOCOL_SPACES: u8 = 8;
 
@@ -52,12 +55,18 @@ struct Node<'v> {
     value: &'v Value,
     /// It was found in a chat chunk, and is of no other protocol.
     is_chat: bool,
+    /// How many payloads are around it.
+    wrapped: u8,
 }
 
 impl Reader<'_, '_> {
     pub(super) fn read(&mut self, payload: &Value, choice: u32, mode: Mode) {
-        let mut queue = VecDeque::from([Node { choice, value: payload, is_chat: false }]);
-        while let Some(node) = queue.pop_front() {
+        let mut queue = VecDeque::from([Node { choice, value: payload, is_chat: false, wrapped: 0 }]);
+        while let Some(mut node) = queue.pop_front() {
+            if node.wrapped == MAX_WRAPPED {
+                continue;
+            }
+            node.wrapped += 1;
             match node.value {
                 Value::Array(values) => queue.extend(values.iter().map(|value| Node { value, ..node })),
                 Value::Object(members) => self.read_node(node, members, mode, &mut queue),
@@ -81,7 +90,7 @@ impl Reader<'_, '_> {
         }
         let is_read = self.read_calls(node.choice, kind, members, mode);
         if let Some(Value::Array(choices)) = members.get("choices") {
-            queue.extend(choices.iter().filter_map(|choice| chat_content(choice, node.choice)));
+            queue.extend(choices.iter().filter_map(|choice| chat_content(choice, node)));
         } else if !is_read && !node.is_chat && self.read_protocol(None, node, mode) {
             return;
         }
@@ -204,11 +213,11 @@ impl Reader<'_, '_> {
 }
 
 /// The delta or message of one of chat's choices. A cumulative message beside a delta tells it twice.
-fn chat_content(choice: &Value, default: u32) -> Option<Node<'_>> {
+fn chat_content<'v>(choice: &'v Value, node: Node<'v>) -> Option<Node<'v>> {
     let number = choice.get("index").and_then(Value::as_u64).and_then(|index| u32::try_from(index).ok());
     let is_filled = |content: &&Value| content.as_object().is_some_and(|content| !content.is_empty());
     let value = ["delta", "message"].iter().find_map(|&key| choice.get(key).filter(is_filled))?;
-    Some(Node { choice: number.unwrap_or(default), value, is_chat: true })
+    Some(Node { choice: number.unwrap_or(node.choice), value, is_chat: true, ..node })
 }
 
 /// Whether a `type` names an event that tells of a call's item or arguments, with or without its family.

@@ -21,4 +21,5 @@ pub use compact::compact_into;
 pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
 pub use str::{Str, Surrogate, escape_into};
 pub use tape::{Elements, Kind, Members, Node, Tape};
+pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};

@@ -100,7 +100,8 @@ pub enum Step<'p> {
 pub type ProgressSink<'s> = dyn for<'p> Sink<Progress<'p>> + 's;
 
 impl Partial {
-    /// How many containers deep a value is kept; what is nested deeper is read but left out.
+    /// How many containers deep a value is kept; what is nested deeper stands as a string of its JSON text,
+    /// which grows as a string does.
     pub const MAX_DEPTH: usize = Value::MAX_DEPTH;
 
     /// A value of which nothing has come.
@@ -115,7 +116,9 @@ impl Partial {
 
     /// Reads on as [`push`](Partial::push) does, and tells `sink` what happens.
     pub fn push_to(&mut self, text: &str, sink: &mut ProgressSink<'_>) -> usize {
-        let taken = self.scanner.push_to(text, &mut Builder { tree: &mut self.tree, sink });
+        let mut builder = Builder { tree: &mut self.tree, sink, pushed: text, deep_from: 0 };
+        let taken = self.scanner.push_to(text, &mut builder);
+        builder.grow_deep(taken);
         self.tree.show_number();
         taken
     }
@@ -127,7 +130,7 @@ impl Partial {
 
     /// Says that no more text will come, as [`finish`](Partial::finish) does, and tells `sink`.
     pub fn finish_to(&mut self, sink: &mut ProgressSink<'_>) -> Status {
-        self.scanner.finish_to(&mut Builder { tree: &mut self.tree, sink })
+        self.scanner.finish_to(&mut Builder { tree: &mut self.tree, sink, pushed: "", deep_from: 0 })
     }
 
     /// The value so far; nothing before there is something to show.
@@ -200,7 +203,7 @@ struct Tree {
     growing: Growing,
     root: Option<Value>,
     open: Vec<Level>,
-    /// How many containers are open that are nested too deep to be kept.
+    /// How many containers are open that are nested too deep to be kept as such.
     skipped: u32,
     /// The open token.
     token: Option<Token>,
@@ -310,6 +313,9 @@ impl Tree {
 struct Builder<'b, 's> {
     tree: &'b mut Tree,
     sink: &'b mut ProgressSink<'s>,
+    pushed: &'b str,
+    /// Where in the pushed text the part that is nested too deep begins, if one is open.
+    deep_from: usize,
 }
 
 impl Builder<'_, '_> {
@@ -322,6 +328,18 @@ impl Builder<'_, '_> {
         let tree = &mut *self.tree;
         let value = Tree::descend(&mut tree.root, &tree.open);
         self.sink.put(Progress { path: Path(&tree.open), change: Change::Completed(value) });
+    }
+
+    /// Appends the pushed text before `end` to the text that stands for what is nested too deep.
+    fn grow_deep(&mut self, end: usize) {
+        let run = self.pushed.get(self.deep_from..end).unwrap_or_default();
+        if self.tree.skipped > 0 && !run.is_empty() {
+            let Tree { root, open, .. } = &mut *self.tree;
+            if let Value::String(text) = Tree::descend(root, open) {
+                text.push_str(run);
+            }
+            self.tell(Change::Grew(run));
+        }
     }
 
     /// Appends to the open key or string by `append`, and tells what a string got.
@@ -345,12 +363,19 @@ impl Builder<'_, '_> {
 }
 
 impl Visit for Builder<'_, '_> {
-    fn open(&mut self, container: Container, _: usize) {
-        if self.tree.skipped > 0 || self.tree.open.len() == Partial::MAX_DEPTH {
+    fn open(&mut self, container: Container, at: usize) {
+        if self.tree.skipped > 0 {
             self.tree.skipped += 1;
             return;
         }
         self.tree.begin_value();
+        if self.tree.open.len() == Partial::MAX_DEPTH {
+            self.tree.skipped = 1;
+            self.deep_from = at;
+            self.tell(Change::Started(Kind::String));
+            self.tree.insert(Value::String(String::new()));
+            return;
+        }
         let (kind, value) = match container {
             Container::Object => (Kind::Object, Value::Object(Object::new())),
             Container::Array => (Kind::Array, Value::Array(Array::new())),
@@ -366,9 +391,15 @@ impl Visit for Builder<'_, '_> {
         });
     }
 
-    fn close(&mut self, _: Container, _: usize) {
-        if self.tree.skipped > 0 {
+    fn close(&mut self, _: Container, at: usize) {
+        if self.tree.skipped > 1 {
             self.tree.skipped -= 1;
+            return;
+        }
+        if self.tree.skipped == 1 {
+            self.grow_deep(at);
+            self.tree.skipped = 0;
+            self.tell_completed();
             return;
         }
         self.tree.open.pop();

@@ -18,35 +18,44 @@ enum Secrecy {
     ByKey,
 }
 
+/// Texts that are JSON hold texts that are JSON; what is wrapped more often is not looked into, and goes.
+const MAX_WRAPPED: u8 = 4;
+
 /// Replaces every secret in `value`: what stands under a key that names one, at any depth, and also inside
 /// texts that are JSON themselves, such as the arguments of a call.
 pub(super) fn redact(value: &mut Value) {
-    clean(value, Secrecy::ByKey);
+    clean(value, Secrecy::ByKey, 0);
 }
 
-fn clean(value: &mut Value, secrecy: Secrecy) {
+/// `wrapped` is how many texts are around the value.
+fn clean(value: &mut Value, secrecy: Secrecy, wrapped: u8) {
     match value {
         Value::Null => {}
         _ if secrecy == Secrecy::Whole => *value = REDACTED.into(),
         Value::Bool(_) | Value::Number(_) => {}
         Value::String(_) if secrecy == Secrecy::Texts => *value = REDACTED.into(),
-        Value::String(text) => clean_text(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| clean(item, secrecy)),
+        Value::String(text) => clean_text(text, wrapped),
+        Value::Array(items) => items.iter_mut().for_each(|item| clean(item, secrecy, wrapped)),
         Value::Object(members) => {
             for (key, value) in members.iter_mut() {
-                clean(value, if secrecy == Secrecy::ByKey { secrecy_of(key) } else { secrecy });
+                let secrecy = if secrecy == Secrecy::ByKey { secrecy_of(key) } else { secrecy };
+                clean(value, secrecy, wrapped);
             }
         }
     }
 }
 
-fn clean_text(text: &mut String) {
+fn clean_text(text: &mut String, wrapped: u8) {
     if !text.trim_ascii_start().starts_with(['{', '[']) {
         return;
     }
     let Ok(mut inner) = text.parse::<Value>() else { return };
+    if wrapped == MAX_WRAPPED {
+        REDACTED.clone_into(text);
+        return;
+    }
     let before = inner.clone();
-    redact(&mut inner);
+    clean(&mut inner, Secrecy::ByKey, wrapped + 1);
     if inner != before {
         *text = inner.to_string();
     }

@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::{Api, Processed};
 use crate::event::Counters;
-use crate::json::Value;
+use crate::json::{Value, bounded};
 use crate::message::{Message, Usage};
 use crate::{Error, ErrorKind, Result};
 
@@ -66,7 +66,7 @@ pub(super) fn envelope(response: &Value) -> Message {
             total_tokens: raw.get("total_tokens").and_then(Value::as_u64),
             ..Counters::default()
         };
-        Usage { counters, raw: raw.clone() }
+        Usage { counters, raw: bounded(raw).into_owned() }
     });
     Message { id: text("id"), model: text("model"), usage, ..Message::default() }
 }

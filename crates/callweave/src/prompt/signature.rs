@@ -2,6 +2,7 @@
 
 use crate::json::{Object, Value};
 
+
 /// Descriptions in signatures are not longer than this many characters.
 const LONGEST_DESCRIPTION: usize = 80;
 

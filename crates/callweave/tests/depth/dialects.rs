@@ -83,7 +83,7 @@ fn nest_everywhere(dialect: &str) -> usize {
 
 /// How many cases of a dialect, and about how many places of each, are nested.
 const CASES: usize = 2;
-const PLACES: usize = 4;
+const PLACES: usize = 2;
 
 #[test]
 fn every_dialect() {

@@ -15,6 +15,9 @@ pub(super) type Id = usize;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
     nodes: Vec<Node>,
+    /// How many schemas are at most looked at, one because of the other, for one place of a value.
+    #[cfg(feature = "schema")]
+    pub(super) longest_chain: usize,
 }
 
 /// One schema object, with its sub-schemas as edges.
@@ -34,6 +37,9 @@ pub(super) struct Node {
     pub(super) together: Vec<Id>,
     /// Groups of which one schema holds: `anyOf` and `oneOf`.
     pub(super) any: Vec<Vec<Id>>,
+    /// Schemas of the same place that only validation looks at: `not`, `if` and their like.
+    #[cfg(feature = "schema")]
+    beside: Vec<Id>,
     pub(super) properties: Vec<(String, Id)>,
     pub(super) patterns: Vec<(Pattern, Id)>,
     pub(super) required: Vec<String>,
@@ -55,7 +61,15 @@ impl Graph {
             let node = builder.node(schema);
             builder.nodes.push(node);
         }
-        let mut graph = Self { nodes: builder.nodes };
+        let mut graph = Self {
+            nodes: builder.nodes,
+            #[cfg(feature = "schema")]
+            longest_chain: 0,
+        };
+        #[cfg(feature = "schema")]
+        {
+            graph.longest_chain = graph.longest_chain();
+        }
         graph.settle_types();
         for id in 0..graph.nodes.len() {
             graph.nodes[id].together = graph.conjunction(id);
@@ -119,16 +133,40 @@ impl Graph {
         Some(branches.collect::<Option<Vec<_>>>()?.concat())
     }
 
+    #[cfg(feature = "schema")]
+    fn longest_chain(&self) -> usize {
+        const PASSES: usize = 64;
+        let mut chains = vec![1; self.nodes.len()];
+        for _ in 0..PASSES {
+            let mut has_changed = false;
+            for id in (0..self.nodes.len()).rev() {
+                let node = &self.nodes[id];
+                let next = node.all.iter().chain(node.any.iter().flatten()).chain(&node.beside);
+                let chain = 1 + next.map(|&next| chains[next]).max().unwrap_or(0);
+                has_changed |= chain != chains[id];
+                chains[id] = chain;
+            }
+            // Where schemas lead in a circle, chains grow with every pass.
+            if !has_changed {
+                break;
+            }
+        }
+        chains.into_iter().max().unwrap_or(1)
+    }
+
     pub(super) fn title(&self, id: Id) -> Option<&str> {
         self.nodes[id].title.as_deref()
     }
 
+    /// A schema and those that hold with it, as many as tools have; a longer chain of references only
+    /// says less, which validation makes good.
     fn conjunction(&self, id: Id) -> Vec<Id> {
+        const MOST: usize = 64;
         let mut found = vec![id];
         let mut at = 0;
         while let Some(&id) = found.get(at) {
             for &other in &self.nodes[id].all {
-                if !found.contains(&other) {
+                if found.len() < MOST && !found.contains(&other) {
                     found.push(other);
                 }
             }
@@ -164,6 +202,8 @@ impl<'v> Builder<'v> {
             all: Vec::new(),
             together: Vec::new(),
             any: Vec::new(),
+            #[cfg(feature = "schema")]
+            beside: Vec::new(),
             properties: Vec::new(),
             patterns: Vec::new(),
             required: Vec::new(),
@@ -200,6 +240,12 @@ impl<'v> Builder<'v> {
             if !group.is_empty() {
                 node.any.push(group);
             }
+        }
+        #[cfg(feature = "schema")]
+        {
+            let single = ["not", "if", "then", "else"].iter().filter_map(|&word| words.get(word));
+            node.beside = single.map(|schema| self.id(schema)).collect();
+            node.beside.extend(self.named(words, "dependentSchemas").into_iter().map(|(_, id)| id));
         }
         node.properties = self.named(words, "properties");
         node.patterns = self

@@ -43,6 +43,9 @@ mod types;
 #[cfg(feature = "schema")]
 mod validate;
 
+use std::borrow::Cow;
+
+use super::bounded;
 use coerce::{Coercer, Trial};
 use graph::{Graph, Id};
 pub use name::match_name;
@@ -160,6 +163,14 @@ pub struct Problem {
     pub detail: String,
 }
 
+impl Problem {
+    /// That a value was too deep to be walked.
+    fn too_deep() -> Self {
+        let detail = "nested too deep: what lies deeper stands as its text".to_owned();
+        Self { path: "$".to_owned(), detail }
+    }
+}
+
 /// How to fit a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -206,11 +217,12 @@ pub struct Place<'s> {
 impl Schema {
     /// Reads a schema. Words it does not know say nothing, as the standard wants it.
     pub fn new(schema: &(impl AsValue + ?Sized)) -> Self {
-        let schema = &*schema.as_value();
+        let schema = schema.as_value();
+        let schema = bounded(&schema);
         Self {
-            graph: Graph::new(schema),
+            graph: Graph::new(&schema),
             #[cfg(feature = "schema")]
-            validator: validate::Lazy::new(schema),
+            validator: validate::Lazy::new(&schema),
         }
     }
 
@@ -224,9 +236,11 @@ impl Schema {
 
     /// Fits a value to the schema, as `options` say.
     pub fn coerce_with(&self, value: &(impl AsValue + ?Sized), options: Options) -> Fit {
-        let value = &*value.as_value();
-        let trial = Coercer::new(&self.graph, options, Reach::Value, value).fit(Graph::ROOT, value);
-        Fit::new(trial, || value.clone())
+        let value = value.as_value();
+        let value = bounded(&value);
+        let mut trial = Coercer::new(&self.graph, options, Reach::Value, &value).fit(Graph::ROOT, &value);
+        trial.problems.extend(matches!(value, Cow::Owned(_)).then(Problem::too_deep));
+        Fit::new(trial, || value.into_owned())
     }
 
     /// Reads the value that the schema wants out of an answer: JSON, broken JSON, JSON in prose or in

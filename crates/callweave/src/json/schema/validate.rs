@@ -1,10 +1,11 @@
 //! Full validation, and what follows from it.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use super::{Change, Options, Problem, Schema};
 use crate::error::{Error, ErrorKind, Result};
-use crate::json::{AsValue, Number, Value};
+use crate::json::{AsValue, Number, Value, bounded};
 use jsonschema::Validator;
 
 /// What to do with arguments that come with a schema.
@@ -108,12 +109,20 @@ impl Schema {
     /// What is wrong with a value by the whole of JSON Schema; nothing if it is valid. Fails where the
     /// schema itself is not valid. Integers beyond 64 bits are judged by the float that is nearest.
     pub fn validate(&self, value: &(impl AsValue + ?Sized)) -> Result<Vec<Problem>> {
-        let value = &*value.as_value();
+        let value = value.as_value();
+        let value = bounded(&value);
+        if self.graph.longest_chain.saturating_mul(depth(&value)) > MAX_CHAIN {
+            let detail = "the references of the schema are too long a chain to be followed".to_owned();
+            return Ok(vec![Problem { path: "$".to_owned(), detail }]);
+        }
         let problem = |error: jsonschema::ValidationError<'_>| {
-            let path = path_of(&error.instance_path().to_string(), value);
+            let path = path_of(&error.instance_path().to_string(), &value);
             Problem { path, detail: error.masked().to_string() }
         };
-        Ok(self.validator.get()?.iter_errors(&plain(value)).map(problem).collect())
+        let plain = plain(&value);
+        let found = self.validator.get()?.iter_errors(&plain).map(problem);
+        let too_deep = matches!(value, Cow::Owned(_)).then(Problem::too_deep);
+        Ok(too_deep.into_iter().chain(found).collect())
     }
 
     /// Applies a policy to arguments. Fails where they are refused, or where the schema is not valid.
@@ -131,7 +140,8 @@ impl Schema {
     /// ```
     pub fn apply(&self, policy: Policy, value: &(impl AsValue + ?Sized)) -> Result<Outcome> {
         let value = &*value.as_value();
-        let as_written = |problems| Outcome { value: value.clone(), changes: Vec::new(), problems };
+        let as_written =
+            |problems| Outcome { value: bounded(value).into_owned(), changes: Vec::new(), problems };
         match policy {
             Policy::Off => Ok(as_written(Vec::new())),
             Policy::Validate => Ok(as_written(self.validate(value)?)),
@@ -150,6 +160,24 @@ impl Schema {
             },
         }
     }
+}
+
+/// How many schemas the validator may be looking at, one because of the other: it recurses over them.
+const MAX_CHAIN: usize = 1_500;
+
+/// How many levels a value has.
+fn depth(value: &Value) -> usize {
+    let mut deepest = 0;
+    let mut open = vec![(value, 1)];
+    while let Some((value, depth)) = open.pop() {
+        deepest = deepest.max(depth);
+        match value {
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(members) => open.extend(members.values().map(|value| (value, depth + 1))),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// A JSON pointer into `value` as a path like `$.items[2].name`.

@@ -39,6 +39,7 @@ mod object;
 mod outside;
 mod walk;
 
+use std::borrow::Cow;
 use std::ops::{Deref, DerefMut, Index, IndexMut};
 use std::str::FromStr;
 
@@ -269,6 +270,25 @@ impl Value {
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }
+}
+
+/// A value as one that may be walked by recursion: what is nested too deeply becomes a string of its JSON text.
+pub(crate) fn bounded(whole: &Value) -> Cow<'_, Value> {
+    let mut open = vec![(whole, 0)];
+    while let Some((value, depth)) = open.pop() {
+        if depth > Value::MAX_DEPTH {
+            let text = whole.to_string();
+            let mut tape = Tape::new();
+            let told = tape.parse(&text).map(|node| node.to_value_within(Value::TOLD_DEPTH));
+            return Cow::Owned(told.unwrap_or(Value::String(text.clone())));
+        }
+        match value {
+            Value::Array(elements) => open.extend(elements.iter().map(|element| (element, depth + 1))),
+            Value::Object(members) => open.extend(members.iter().map(|(_, value)| (value, depth + 1))),
+            _ => {}
+        }
+    }
+    Cow::Borrowed(whole)
 }
 
 /// One JSON value with nothing but white space around it, nested no more deeply than [`Value::MAX_DEPTH`].
