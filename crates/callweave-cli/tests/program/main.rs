@@ -3,6 +3,8 @@
 mod codes;
 mod decode;
 #[cfg(unix)]
+mod depth;
+#[cfg(unix)]
 mod docs;
 mod extract;
 mod many;
