@@ -384,7 +384,8 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             put(id, name, Some(args.str().map_or(Arguments::Value(args.raw()), Arguments::Whole)), sink);
         }
         _ if is_streamed && (id.is_some() || name.is_some()) => {
-            put(id, name, Some(Arguments::Text(Str::Plain(""))), sink);
+            // More has to come, if only the word that nothing does.
+            put(id, name, Some(Arguments::Opening { fallback: None, expects_text: true }), sink);
         }
         _ if name.is_some() => put(id, name, Some(Arguments::Value("{}")), sink),
         _ => {}
@@ -394,6 +395,9 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             Some(leaf) => put(id, None, Some(leaf), sink),
             None => foreign(choice, Some(Place::LAST), CALL, "partialArgs", piece, sink),
         }
+    }
+    if !continues && given.is_none() {
+        put(id, None, Some(Arguments::Text(Str::Plain(""))), sink);
     }
     for (key, value) in call.members() {
         let is_read = matches!(

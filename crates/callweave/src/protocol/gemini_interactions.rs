@@ -60,16 +60,17 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         decode_interaction(frame, Telling::Whole, sink);
         return;
     };
-    let place = frame.get("index").and_then(Value::index).map(Place::at);
+    // Steps come one after the other, so those of a wire without numbers can be told apart.
+    let place = Place::at(frame.get("index").and_then(Value::index).unwrap_or(0));
     let matter = ["step", "content", "delta"].iter().find_map(|key| frame.get(key));
-    match (name, place, matter) {
-        ("step.start" | "content.start", Some(place), Some(step)) => {
+    match (name, matter) {
+        ("step.start" | "content.start", Some(step)) => {
             decode_step(place, step, Telling::Start, sink);
         }
-        ("step.delta" | "content.delta", Some(place), Some(delta)) => {
+        ("step.delta" | "content.delta", Some(delta)) => {
             decode_step(place, delta, Telling::Delta, sink);
         }
-        ("step.stop" | "content.stop", Some(place), None) => {
+        ("step.stop" | "content.stop", None) => {
             sink.put(Fragment::new(Part::End).at(place));
         }
         _ if name.starts_with(INTERACTION) => decode_progress(name, frame, sink),

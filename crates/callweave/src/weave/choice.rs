@@ -91,6 +91,17 @@ impl Choice {
         if text.is_empty() || !self.is_chosen_source(channel, text, context) {
             return;
         }
+        let known = place.and_then(|place| self.at_place(place)).map(|at| &self.slots[at]);
+        if known.is_some_and(|slot| slot.is_ended && slot.restated_in.is_some() && slot.is_running(channel)) {
+            // All of this text was told, and none is told twice.
+            let notice = Notice {
+                code: NoticeCode::LateFragment,
+                offset: context.offset,
+                detail: Cow::Borrowed("text came for a block that had been told whole"),
+                text: Some(text.to_cow()),
+            };
+            return context.emit(Body::Notice(notice), sink);
+        }
         let at = self.running_slot(place, channel, context, sink);
         self.slots[at].append(text, context, sink);
     }
@@ -213,6 +224,10 @@ impl Choice {
         let running = self.running.map(|at| &self.slots[at]).filter(|slot| slot.is_running(channel));
         let told = self.told[lane(channel)].then(running.map(Slot::told).unwrap_or_default());
         let missing = told.suffix_of(text).unwrap_or(text);
+        if !told.is_empty() && missing.len() == text.len() && !text.is_empty() {
+            let detail = "a text is told whole after other pieces; it stands behind them";
+            context.emit(Body::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
+        }
         self.text(None, channel, Str::Plain(missing), context, sink);
     }
 
@@ -269,7 +284,8 @@ impl Choice {
     ) -> usize {
         let known = match place {
             Some(place) => self.at_place(place),
-            None => self.running,
+            // Where the wire numbers its blocks and left this number out, the last one goes on.
+            None => self.running.or(self.last),
         };
         let found = known.filter(|&at| self.slots[at].is_open() && self.slots[at].is_running(channel));
         if let Some(at) = found {

@@ -206,7 +206,7 @@ impl Slot {
             return;
         }
         if let Content::Call(call) = &mut self.content
-            && call.kind == CallKind::Function
+            && call.kind != CallKind::Custom
         {
             let suffix = self.told.suffix_of(text).filter(|_| !self.told.is_empty());
             if call.is_cumulative {
@@ -220,7 +220,9 @@ impl Slot {
             let is_impossible = call.scanner.status() != Status::Broken
                 && (ahead.status() == Status::Broken
                     || text[taken..].bytes().any(|byte| !byte.is_ascii_whitespace()));
-            let is_certain = is_impossible || self.told.length() >= CERTAIN_RESEND;
+            // What a provider runs itself need not be JSON, and then any text may follow any other.
+            let is_long = call.kind == CallKind::Function && self.told.length() >= CERTAIN_RESEND;
+            let is_certain = is_impossible || is_long;
             if let Some(suffix) = suffix.filter(|_| is_certain) {
                 // One fragment sent twice does not say that all will be.
                 let is_repeat = suffix.is_empty();
@@ -371,6 +373,7 @@ impl Slot {
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
+        self.meet_expectation();
         let Content::Call(call) = &mut self.content else { return };
         let leaves = call.leaves.get_or_insert_default();
         if let Err(code) = leaves.put(&path.to_cow(), crate::json::Value::of_text(value), continues) {
