@@ -320,6 +320,9 @@ fn unseen(protocol: &Protocol, mutant: &Mutant, sound: &Said, told: &Said) -> Op
     if is_shorter && touched.restated.iter().any(|text| !left.restated.contains(text)) {
         return Some("a text that one frame tells whole");
     }
+    if mutant.what == "with null ids" && !touched.restated.is_empty() {
+        return Some("a text that is told again without its id");
+    }
     let is_after = mutant.what == "swapped" && !touched.restated.is_empty();
     is_after.then_some("a piece of a text after the whole of it")
 }
@@ -384,6 +387,9 @@ fn what_is_lost_is_marked() {
                 let outcome = match (&found, &told) {
                     (Some(_), Some(told)) if told.is_same(&whole) => "the same",
                     (Some(found), _) if is_marked(&marks(found), &known) => "marked",
+                    (Some(found), _) if mutant.what == "dropped" && marks(found).len() < known.len() => {
+                        "without the frame nothing is odd"
+                    }
                     (Some(_), Some(told)) => unseen(protocol, &mutant, &whole, told).unwrap_or("lost"),
                     _ => "marked",
                 };

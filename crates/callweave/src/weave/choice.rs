@@ -92,7 +92,7 @@ impl Choice {
             return;
         }
         let known = place.and_then(|place| self.at_place(place)).map(|at| &self.slots[at]);
-        if known.is_some_and(|slot| slot.is_ended && slot.restated_in.is_some() && slot.is_running(channel)) {
+        if known.is_some_and(|slot| slot.restated_in.is_some() && slot.is_running(channel)) {
             // All of this text was told, and none is told twice.
             let notice = Notice {
                 code: NoticeCode::LateFragment,
