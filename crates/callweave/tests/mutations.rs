@@ -18,7 +18,7 @@ use callweave::json::Tape;
 use callweave::message::{Choice, Message};
 use callweave::pipeline::FrameDecoder;
 use callweave::protocol::{Input, Protocol, TABLE};
-use laws::{data, folders, name};
+use laws::{boundary, data, folders, name};
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -104,7 +104,7 @@ fn mutants(sound: &[Framed], message: &Message) -> Vec<Mutant> {
             let next = std::slice::from_ref(next);
             put("swapped", [before, next, own, rest].concat(), &[own, next].concat());
         }
-        let half = own[0].data.floor_char_boundary(own[0].data.len() / 2);
+        let half = boundary(&own[0].data, own[0].data.len() / 2);
         let cut = Framed { data: own[0].data[..half].to_owned(), ..own[0].clone() };
         put("cut inside", [before, &[cut], after].concat(), own);
         let Ok(value) = serde_json::from_str::<Value>(&own[0].data) else { continue };
@@ -115,7 +115,7 @@ fn mutants(sound: &[Framed], message: &Message) -> Vec<Mutant> {
             let changed = members(&value, |key, value| {
                 let name =
                     value.as_str().filter(|name| key == "name" && name.len() > 1 && names.contains(name));
-                let halves = name.map(|name| name.split_at(name.floor_char_boundary(name.len() / 2)));
+                let halves = name.map(|name| name.split_at(boundary(name, name.len() / 2)));
                 Some(
                     halves
                         .map_or_else(|| value.clone(), |(one, two)| if is_first { one } else { two }.into()),

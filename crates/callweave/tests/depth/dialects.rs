@@ -6,7 +6,7 @@ use callweave::dialect::{Extraction, Extractor, Options, Registry, Tools};
 use callweave::event::{Event, Sink};
 use callweave::grammar::Validator;
 
-use super::laws::{data, folders, name};
+use super::laws::{boundary, data, folders, name};
 use super::nesting::nested;
 use super::{NEEDLE, STACK, levels, on_a_stack_of};
 
@@ -42,11 +42,11 @@ fn check(text: &str, cut: usize, options: &Options) {
         validator.put(event);
     };
     let mut extractor = Extractor::new(options);
-    let (before, after) = text.split_at(text.floor_char_boundary(cut));
+    let (before, after) = text.split_at(boundary(text, cut));
     extractor.push(before, &mut sink);
     extractor.push(after, &mut sink);
     extractor.finish(&mut sink);
-    let shown = &text[..text.floor_char_boundary(300)];
+    let shown = &text[..boundary(text, 300)];
     assert_eq!(validator.faults(), [""; 0], "{shown}");
     sources.retain(|span| !span.is_empty());
     sources.sort_by_key(|span| span.start);

@@ -14,6 +14,7 @@ use callweave::process::{self, Agent, process, process_bytes, process_stream};
 use callweave::prompt::{self, Writer, augment_system_prompt};
 use serde_json::{Map, Value, json};
 
+use super::laws::boundary;
 use super::nesting::nested;
 use super::{NEEDLE, STACK, on_a_stack_of};
 
@@ -295,7 +296,7 @@ fn growing_values() {
                 let mut partial = Partial::new(growing);
                 let mut rest = text.as_str();
                 while !rest.is_empty() {
-                    let (piece, after) = rest.split_at(rest.floor_char_boundary(1000));
+                    let (piece, after) = rest.split_at(boundary(rest, 1000));
                     partial.push(piece);
                     let _ = partial.path().to_string();
                     rest = after;

@@ -142,6 +142,11 @@ pub(crate) fn check_prefix(name: &str, end: usize, prefix: &Decoded, whole: &Dec
     }
 }
 
+/// The last boundary between characters that is not after `at`.
+pub(crate) fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
 /// The folder of our own cases.
 pub(crate) fn data(layer: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(layer)
