@@ -7,8 +7,8 @@ use callweave::dialect::Tools;
 use callweave::event::{
     BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, Notice, NoticeCode, Sink,
 };
-use serde::Serialize;
 use callweave::json::Value;
+use serde::Serialize;
 
 use crate::commands::repair::{Change, Report, Wish};
 use crate::tell::excerpt;

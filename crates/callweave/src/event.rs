@@ -412,7 +412,7 @@ impl<'a> Json<'a> {
 
     /// Serialises a value.
     pub fn from_value(value: &impl AsValue) -> Json<'static> {
-        Json(Cow::Owned(value.to_string()))
+        Json(Cow::Owned(value.as_value().to_string()))
     }
 
     /// The JSON text.

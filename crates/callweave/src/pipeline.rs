@@ -207,7 +207,7 @@ impl FrameDecoder {
 
     /// Takes the next frame as decoded JSON.
     pub fn push_value(&mut self, value: &impl AsValue, sink: &mut EventSink<'_>) {
-        let data = value.to_string();
+        let data = value.as_value().to_string();
         let offset = self.frames;
         self.push(
             &Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy: false },

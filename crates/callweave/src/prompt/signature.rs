@@ -2,7 +2,6 @@
 
 use crate::json::{Object, Value};
 
-
 /// Descriptions in signatures are not longer than this many characters.
 const LONGEST_DESCRIPTION: usize = 80;
 

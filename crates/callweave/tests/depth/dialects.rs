@@ -58,7 +58,7 @@ fn check(text: &str, cut: usize, options: &Options) {
 
 fn nest_everywhere(dialect: &str) -> usize {
     let tools = fs::read_to_string(data("dialect").join("tools.json")).expect("default tools");
-    let tools = Tools::from_json(&serde_json::from_str(&tools).expect("tools are JSON"));
+    let tools = Tools::from_json(&serde_json::from_str::<serde_json::Value>(&tools).expect("tools are JSON"));
     let options = Options::new(dialect).expect("a dialect of that name").tools(tools);
     let mut count = 0;
     // The first case shows what the dialect looks like.

@@ -1,8 +1,11 @@
 //! Every door: texts of any depth, and values in memory deeper than any parser makes them.
 
+use std::borrow::Cow;
+
 use callweave::aggregator::{Aggregator, IngestMessageOptions, extract_use_tool_blocks};
 use callweave::dialect::{Registry, Tools};
 use callweave::extract::{self, Capabilities};
+use callweave::json::AsValue;
 use callweave::json::partial::{Growing, Partial};
 use callweave::json::repair::{self, repair};
 use callweave::json::schema::{Extent, Missing, Options, Schema};
@@ -12,6 +15,7 @@ use callweave::loose::reqllm::ChunkAccumulator;
 use callweave::message::ToolCall;
 use callweave::process::{self, Agent, process, process_bytes, process_stream};
 use callweave::prompt::{self, Writer, augment_system_prompt};
+
 use serde_json::{Map, Value, json};
 
 use super::laws::boundary;
@@ -31,6 +35,12 @@ impl std::ops::Deref for Deep {
 
     fn deref(&self) -> &Value {
         &self.0
+    }
+}
+
+impl AsValue for Deep {
+    fn as_value(&self) -> Cow<'_, callweave::json::Value> {
+        (**self).as_value()
     }
 }
 
@@ -302,7 +312,7 @@ fn growing_values() {
                     rest = after;
                 }
                 partial.finish();
-                let shown = partial.value().map(Value::to_string).unwrap_or_default();
+                let shown = partial.value().map(ToString::to_string).unwrap_or_default();
                 assert!(!is_json || shown.contains(NEEDLE), "{}", &text[..60]);
             }
         }

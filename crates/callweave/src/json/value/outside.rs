@@ -1,13 +1,11 @@
 //! From and to the values of `serde_json`, at the doors.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use super::{Array, Builder, Number, Object, Value};
 
 /// A JSON value that a door takes: a [`Value`], which keeps what was written, or that of `serde_json`.
-/// Displayed, it is its JSON text.
-pub trait AsValue: fmt::Display {
+pub trait AsValue {
     /// The value.
     fn as_value(&self) -> Cow<'_, Value>;
 }
