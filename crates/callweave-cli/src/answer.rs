@@ -7,10 +7,10 @@ use callweave::accumulator::Accumulator;
 use callweave::dialect::{Options, Stage};
 use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, FinishReason, Sink};
 use callweave::framing::{Framer, Limits};
+use callweave::json::Value;
 use callweave::message::{Choice, Content, Message};
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, read_error};
-use serde_json::Value;
 
 use crate::brief::Brief;
 use crate::calls::{Calls, Invalid, Treatment};
@@ -107,7 +107,7 @@ impl Answer {
         if self.invalid.is_empty() {
             return Ok(serde_json::to_string(&self.message)?);
         }
-        let mut json = serde_json::to_value(&self.message)?;
+        let mut json = Value::of(&self.message)?;
         if let Some(first) = self.message.first() {
             self.mark(first, &mut json["tool_calls"])?;
         }
@@ -125,7 +125,7 @@ impl Answer {
             if let Some((_, invalid)) = self.invalid.iter().find(|(id, _)| *id == block.id)
                 && call.get("invalid").is_none()
             {
-                call["invalid"] = serde_json::to_value(invalid)?;
+                call["invalid"] = Value::of(invalid)?;
             }
         }
         Ok(())

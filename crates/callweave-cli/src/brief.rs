@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use callweave::event::{Body, Event, EventSink, Json, Notice, NoticeCode, Sink};
+use callweave::json::Value;
 use callweave::upstream::UpstreamError;
-use serde_json::Value;
 
 /// Bytes of notices and errors in an answer.
 const BUDGET: usize = 64 << 10;

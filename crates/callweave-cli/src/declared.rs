@@ -59,7 +59,7 @@ pub(crate) fn has_name(tool: &Value) -> bool {
 /// The tools of a value, see [`list_of_tools`].
 pub(crate) fn tools_of(value: &Value, source: &str) -> Result<Tools> {
     let list = list_of_tools(value, source)?;
-    Ok(Tools::from_json(&list.iter().cloned().collect::<Value>()))
+    Ok(Tools::from_json(&Value::from(list)))
 }
 
 /// The tools of a file.

@@ -131,7 +131,7 @@ impl Lines {
     fn new(file: Option<&str>) -> Self {
         let opening = match file {
             None => "{".to_owned(),
-            Some(file) => format!("{{\"file\":{},", serde_json::Value::from(file)),
+            Some(file) => format!("{{\"file\":{},", callweave::json::Value::from(file)),
         };
         Self { out: Vec::new(), opening }
     }

@@ -242,7 +242,7 @@ impl<'e> Sink<Event<'e>> for Accumulator {
                 match foreign.get_mut(path.as_ref()) {
                     Some(Value::Array(list)) if path.ends_with("[]") => list.push(value),
                     _ if path.ends_with("[]") => {
-                        foreign.insert(path.into_owned(), [value].into_iter().collect::<Value>());
+                        foreign.insert(path.into_owned(), vec![value]);
                     }
                     _ => {
                         foreign.insert(path.into_owned(), value);

@@ -13,7 +13,7 @@ fn call(name: &str, arguments: &impl AsValue) -> ToolCall {
         has_made_id: false,
         name: name.to_owned(),
         index: None,
-        raw_arguments: arguments.to_string(),
+        raw_arguments: arguments.as_value().to_string(),
         kind: CallKind::Function,
         completion: Completion::Whole,
     }

@@ -10,7 +10,6 @@ use callweave::json::Value;
 use callweave::prompt::{Options, augment_system_prompt};
 use clap::Args;
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::declared::{Dialects, has_name, list_of_tools};
 use crate::rows::{self, Failure, Outcome, Request};
@@ -63,8 +62,7 @@ impl Prompt {
             (None, _) => bail!("there is one prompt for one file of tools; for many, see --jsonl"),
         };
         let source = path.display();
-        let request: Value =
-            serde_json::from_str(&read(path)?).with_context(|| format!("{source} is not JSON"))?;
+        let request: Value = read(path)?.parse().with_context(|| format!("{source} is not JSON"))?;
         let options = options(dialects.own(), &dialects, &self.dialect, self.compact)?;
         let prompt = prompt(&request, &source.to_string(), system.as_deref(), &options)?;
         Ok(writeln!(io::stdout(), "{prompt}")?)
@@ -86,7 +84,7 @@ fn prompt(request: &Value, source: &str, system: Option<&str>, options: &Options
     if let Some(index) = tools.iter().position(|tool| !has_name(tool)) {
         bail!("tool {} of {source} has no name", index + 1);
     }
-    Ok(augment_system_prompt(system, &tools.iter().cloned().collect::<Value>(), options))
+    Ok(augment_system_prompt(system, &Value::from(tools), options))
 }
 
 /// A request to write one prompt. Members it does not know are the caller's own.
@@ -109,7 +107,7 @@ impl Row {
         let options = options(own, dialects, name, self.compact.unwrap_or(command.compact))?;
         let system = self.system.as_deref().or(system);
         let prompt = prompt(&self.tools, "the member tools", system, &options)?;
-        Ok(Outcome { json: json!({"prompt": prompt}).to_string(), problem: None })
+        Ok(Outcome { json: Value::object([("prompt", prompt.into())]).to_string(), problem: None })
     }
 }
 

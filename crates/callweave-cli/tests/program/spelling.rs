@@ -56,3 +56,15 @@ fn listing() {
     let prompt = run(&["prompt", "--tools", tools], "").good();
     assert!(prompt.stdout().contains(WRITTEN), "{}", prompt.stdout());
 }
+
+/// A call that does not fit its tool is marked in the message; all else is told as it would be without.
+#[test]
+fn marking() {
+    let tools = concat!(env!("CARGO_TARGET_TMPDIR"), "/spelling.marking.json");
+    std::fs::write(tools, r#"[{"name":"f","parameters":{"properties":{"z":{"type":"string"}}}}]"#)
+        .expect("a file");
+    let message = run(&["decode", "--as", "message", "--tools", tools], answer());
+    assert!(message.stdout().contains("\"invalid\":"), "{}", message.stdout());
+    assert!(message.stdout().contains(&format!("{{\"odd\":{WRITTEN}}}")), "{}", message.stdout());
+    assert!(message.stdout().starts_with("{\"id\":"), "{}", message.stdout());
+}

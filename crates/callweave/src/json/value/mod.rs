@@ -484,6 +484,12 @@ impl<V: Into<Self>> From<Vec<V>> for Value {
     }
 }
 
+impl From<&[Self]> for Value {
+    fn from(elements: &[Self]) -> Self {
+        elements.iter().cloned().collect()
+    }
+}
+
 /// What is missing is null.
 impl<V: Into<Self>> From<Option<V>> for Value {
     fn from(value: Option<V>) -> Self {
