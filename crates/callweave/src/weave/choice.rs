@@ -20,7 +20,7 @@ pub(super) struct Choice {
     by_place: HashMap<Place, usize>,
     by_id: HashMap<String, usize>,
     /// The slots of each numbered or named thing, in order.
-    things: HashMap<Place, Vec<usize>>,
+    things: HashMap<Place, Thing>,
     /// Places of things that are also known by another place.
     aliases: HashMap<Place, Place>,
     /// The ids of the calls whose results come at a place.
@@ -41,6 +41,8 @@ pub(super) struct Choice {
     last_reasoning: Option<usize>,
     /// Calls that got the first piece of their name in this frame.
     named: Vec<usize>,
+    /// How many of the first of them have begun.
+    begun: usize,
     /// Calls that had it before: their name is settled if it does not grow in this frame.
     ripe: Vec<usize>,
     /// Whether the weave knows that something is to do at the end of the frame.
@@ -52,6 +54,17 @@ pub(super) struct Choice {
     /// Calls whose results came in the same answer: nobody waits for them.
     pub(super) answered: HashSet<BlockId>,
     pub(super) finish: Option<(FinishReason, Option<String>)>,
+}
+
+/// The blocks of one numbered or named thing.
+#[derive(Clone, Default)]
+struct Thing {
+    slots: Vec<usize>,
+    /// How many of the first slots the frame has restated already: a list of many parts must not be looked
+    /// through once per part.
+    restated: usize,
+    /// The frame that was counted for.
+    frame: u64,
 }
 
 /// A call as a fragment tells of it.
@@ -121,6 +134,7 @@ impl Choice {
         if text.is_empty() {
             return;
         }
+        self.count_restated(place, context.frame);
         let at = match self.restated(place, channel, &text, is_recap, context.frame) {
             Some(at) => {
                 self.set_place(place, at);
@@ -130,6 +144,16 @@ impl Choice {
         };
         self.slots[at].restated_in = Some(context.frame);
         self.slots[at].restate(Str::Plain(&text), context, sink);
+    }
+
+    /// Steps over the slots that this frame has restated.
+    fn count_restated(&mut self, place: Place, frame: u64) {
+        let Some(thing) = self.things.get_mut(&place.thing()) else { return };
+        if thing.frame != frame {
+            (thing.frame, thing.restated) = (frame, 0);
+        }
+        let is_restated = |&&at: &&usize| self.slots[at].restated_in == Some(frame);
+        thing.restated += thing.slots[thing.restated..].iter().take_while(is_restated).count();
     }
 
     /// The slot whose text is told again; none if the text is new. Where the closing list does not number its
@@ -153,8 +177,9 @@ impl Choice {
             return Some(at);
         }
         let own = || {
-            let slots = self.things.get(&place.thing()).into_iter().flatten().copied();
-            slots.filter(may_be).take(MANY)
+            let thing = self.things.get(&place.thing());
+            let slots = thing.and_then(|thing| thing.slots.get(thing.restated..)).unwrap_or_default();
+            slots.iter().copied().take(MANY).filter(may_be)
         };
         let print = Fingerprint::of(text);
         let is_equal = |at: &usize| self.slots[*at].told() == print;
@@ -179,7 +204,7 @@ impl Choice {
         let own = self.canonical(place).thing();
         let named = (!name.is_empty()).then(|| self.canonical(Place::named(&name.to_cow())).thing());
         let or = or.map(|or| self.canonical(or).thing());
-        let has_blocks = |thing: &Place| self.things.get(thing).is_some_and(|slots| !slots.is_empty());
+        let has_blocks = |thing: &Place| self.things.get(thing).is_some_and(|thing| !thing.slots.is_empty());
         let known = named.into_iter().chain(or).find(has_blocks);
         let known = known.or(named.filter(|named| self.things.contains_key(named)));
         match known {
@@ -299,7 +324,7 @@ impl Choice {
             Some(place) => {
                 self.slots[at].sort = Some(place.sort());
                 self.set_place(place, at);
-                self.things.entry(place.thing()).or_default().push(at);
+                self.things.entry(place.thing()).or_default().slots.push(at);
             }
             None => self.running = Some(at),
         }
@@ -365,7 +390,7 @@ impl Choice {
             self.displace(place, at, piece.arguments, context, sink);
             self.set_place(place, at);
             if found.is_none() {
-                self.things.entry(place.thing()).or_default().push(at);
+                self.things.entry(place.thing()).or_default().slots.push(at);
             } else if let Some(call) = self.slots[at].as_call_mut() {
                 call.index = call.index.or(place.number());
             }
@@ -563,8 +588,9 @@ impl Choice {
         let is_named = self.slots[at].as_call().is_some_and(|call| !call.name.is_empty());
         if is_named && self.slots[at].is_open() && self.slots[at].block.is_none() {
             // Calls begin in the order in which they were named.
-            for earlier in self.named.iter().copied().take_while(|&earlier| earlier < at) {
+            while let Some(&earlier) = self.named.get(self.begun).filter(|&&earlier| earlier < at) {
                 self.slots[earlier].start(context, sink);
+                self.begun += 1;
             }
             self.slots[at].start(context, sink);
         }
@@ -679,6 +705,7 @@ impl Choice {
         }
         self.settle_names(None, context, sink);
         self.ripe.append(&mut self.named);
+        self.begun = 0;
     }
 
     /// The calls whose name may still grow.
@@ -775,5 +802,23 @@ impl std::fmt::Debug for Content {
             Self::Running(channel) => channel.fmt(f),
             Self::Call(call) => f.write_str(&call.name),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+
+    #[test]
+    fn a_list_of_many_parts_is_not_looked_through_once_per_part() {
+        let (mut choice, mut context) = (Choice::default(), Context { frame: 1, ..Context::default() });
+        let mut events: Vec<Event<'static>> = Vec::new();
+        for part in 0..100 {
+            let (place, text) = (Place::at(0).part(part), format!("part {part}"));
+            choice.restate(Some(place), Channel::Text, Str::Plain(&text), false, &mut context, &mut events);
+        }
+        let thing = &choice.things[&Place::at(0)];
+        assert_eq!((thing.slots.len(), thing.restated), (100, 99));
     }
 }
