@@ -79,7 +79,7 @@ impl Reading<'_> {
                 (read, Some(found_dialect(stage.dialect(), options)))
             }
         };
-        let invalid = calls.into_invalid();
+        let invalid = calls.finish();
         brief.finish();
         let nature = nature(&decoder, dialect.as_deref(), input);
         let (message, protocol) = (ledger.accumulator.take(), decoder.protocol());
@@ -108,12 +108,13 @@ impl Answer {
             return Ok(serde_json::to_string(&self.message)?);
         }
         let mut json = Value::of(&self.message)?;
-        if let Some(first) = self.message.first() {
-            self.mark(first, &mut json["tool_calls"])?;
+        if let (Some(first), Some(calls)) = (self.message.first(), json.get_mut("tool_calls")) {
+            self.mark(first, calls)?;
         }
-        if let Some(Value::Array(choices)) = json.get_mut("choices") {
-            for (choice, json) in self.message.choices.iter().zip(choices) {
-                self.mark(choice, &mut json["tool_calls"])?;
+        let choices = json.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
+        for (choice, json) in self.message.choices.iter().zip(choices) {
+            if let Some(calls) = json.get_mut("tool_calls") {
+                self.mark(choice, calls)?;
             }
         }
         Ok(json.to_string())
@@ -123,9 +124,9 @@ impl Answer {
         let blocks = choice.blocks.iter().filter(|block| matches!(block.content, Content::ToolCall(_)));
         for (block, call) in blocks.zip(calls.as_array_mut().into_iter().flatten()) {
             if let Some((_, invalid)) = self.invalid.iter().find(|(id, _)| *id == block.id)
-                && call.get("invalid").is_none()
+                && let Some(call) = call.as_object_mut().filter(|call| !call.contains_key("invalid"))
             {
-                call["invalid"] = Value::of(invalid)?;
+                call.insert("invalid", Value::of(invalid)?);
             }
         }
         Ok(())

@@ -36,6 +36,8 @@ pub(crate) struct Calls<'a> {
     invalid: Vec<(BlockId, Invalid)>,
     /// Calls of tools that were not declared of which the text told already, and that have not ended.
     strangers: usize,
+    /// What was just told of the arguments of the call that ends next.
+    complaint: Option<Event<'static>>,
     next: &'a mut EventSink<'a>,
 }
 
@@ -50,11 +52,14 @@ const EXCERPT: usize = 40;
 impl<'a> Calls<'a> {
     /// A stage in front of `next`.
     pub(crate) fn new(treatment: Treatment<'a>, next: &'a mut EventSink<'a>) -> Self {
-        Self { treatment, open: Vec::new(), invalid: Vec::new(), strangers: 0, next }
+        Self { treatment, open: Vec::new(), invalid: Vec::new(), strangers: 0, complaint: None, next }
     }
 
-    /// The calls that do not suit the declared tools.
-    pub(crate) fn into_invalid(self) -> Vec<(BlockId, Invalid)> {
+    /// Says that no event will come any more, and which calls do not suit the declared tools.
+    pub(crate) fn finish(mut self) -> Vec<(BlockId, Invalid)> {
+        if let Some(complaint) = self.complaint.take() {
+            self.next.put(complaint);
+        }
         self.invalid
     }
 
@@ -65,6 +70,7 @@ impl<'a> Calls<'a> {
     /// Does to a call that ends what is to be done, and says whether it is whole.
     fn end(&mut self, choice: u32, block: BlockId, call: &mut Call, completion: Completion) -> Completion {
         let mut completion = completion;
+        let complaint = self.complaint.take();
         if let Some(report) = self.repaired(call) {
             let original = std::mem::replace(&mut call.arguments, report.text);
             self.next.put(Event::new(choice, Body::Correction { block, text: (&*call.arguments).into() }));
@@ -73,6 +79,8 @@ impl<'a> Calls<'a> {
             notice.text = Some(original.into());
             self.next.put(Event::new(choice, Body::Notice(notice)));
             completion = Completion::Whole;
+        } else if let Some(complaint) = complaint {
+            self.next.put(complaint);
         }
         if let Some((reason, detail)) = self.misfit(call) {
             match reason {
@@ -120,6 +128,11 @@ impl<'a> Calls<'a> {
 
 impl<'e> Sink<Event<'e>> for Calls<'_> {
     fn put(&mut self, mut event: Event<'e>) {
+        if !matches!(event.body, Body::BlockEnd { .. })
+            && let Some(complaint) = self.complaint.take()
+        {
+            self.next.put(complaint);
+        }
         match &mut event.body {
             Body::BlockStart { block, kind: BlockKind::ToolCall { name, call: CallKind::Function, .. } } => {
                 self.open.push((*block, Call { name: name.to_string(), arguments: String::new() }));
@@ -138,9 +151,19 @@ impl<'e> Sink<Event<'e>> for Calls<'_> {
                 if let Some(at) = self.open.iter().position(|(open, _)| open == block) {
                     let (_, mut call) = self.open.swap_remove(at);
                     *completion = self.end(event.choice, *block, &mut call, *completion);
+                } else if let Some(complaint) = self.complaint.take() {
+                    self.next.put(complaint);
                 }
             }
             Body::Notice(notice) if notice.code == NoticeCode::UnknownTool => self.strangers += 1,
+            // What is repaired at the end of its call is told as repaired, with what the model wrote.
+            Body::Notice(Notice {
+                code: NoticeCode::MalformedCall | NoticeCode::IncompleteArguments,
+                ..
+            }) => {
+                self.complaint = Some(event.into_owned());
+                return;
+            }
             _ => {}
         }
         self.next.put(event);

@@ -17,7 +17,6 @@ pub(crate) const ADVICE: &str =
 /// that cannot be run. In words, the gravest first; nothing if all is well.
 pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Option<String> {
     let errors = message.errors.iter().map(|error| of_error(error, protocol));
-    let notices = of_notices(&message.notices);
     let calls = message.choices.iter().flat_map(Choice::tool_calls);
     // What the provider ran itself is no longer ours to run.
     let calls = calls.filter(|call| call.kind != CallKind::Builtin).filter_map(|call| {
@@ -27,7 +26,11 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
         };
         Some(format!("a call cannot be used: {}{advice}", call.invalid()?.detail))
     });
-    told(errors.chain(of_finish(message)).chain(notices).chain(calls))
+    let calls: Vec<_> = calls.collect();
+    // A damaged call that is there tells it of itself; the notice is for one that is not.
+    let is_told = |notice: &&Notice<'_>| notice.code == NoticeCode::MalformedCall && !calls.is_empty();
+    let notices: Vec<_> = message.notices.iter().filter(|notice| !is_told(notice)).collect();
+    told(errors.chain(of_finish(message)).chain(of_notices(&notices)).chain(calls))
 }
 
 /// The same of what was found in a text.
@@ -39,7 +42,8 @@ pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
         }
         (false, false) => None,
     });
-    told(calls.chain(of_notices(&found.notices)))
+    let notices: Vec<_> = found.notices.iter().collect();
+    told(calls.chain(of_notices(&notices)))
 }
 
 fn of_error(error: &UpstreamError<'_>, protocol: Option<&Protocol>) -> String {
@@ -72,13 +76,13 @@ fn of_finish(message: &Message) -> Option<String> {
 }
 
 /// What is lost or damaged, each kind once.
-fn of_notices(notices: &[Notice<'_>]) -> impl Iterator<Item = String> {
+fn of_notices(notices: &[&Notice<'_>]) -> impl Iterator<Item = String> {
     let kinds = [
         (NoticeCode::Truncated, "the answer was cut off"),
         (NoticeCode::MalformedFrame, "a frame is damaged"),
         (NoticeCode::InvalidUtf8, "the input is damaged"),
         (NoticeCode::LateFragment, "a piece of a call came too late"),
-        (NoticeCode::MalformedCall, "a call in the text is damaged"),
+        (NoticeCode::MalformedCall, "a call is damaged"),
         (NoticeCode::UnknownTool, "a call cannot be used"),
         (NoticeCode::SchemaMismatch, "a call cannot be used"),
     ];

@@ -188,6 +188,7 @@ fn read(
     let mut calls = Calls::new(Treatment { tools, is_repairing: false }, &mut both);
     let read = text(&mut |piece| extractor.push(piece, &mut calls));
     extractor.finish(&mut calls);
+    calls.finish();
     (found, extractor.dialect().map(str::to_owned), read)
 }
 

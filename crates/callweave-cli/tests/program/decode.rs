@@ -164,6 +164,8 @@ fn arguments_are_repaired_on_request_and_each_change_is_told() {
     let detail = told[0]["detail"].as_str().expect("words");
     assert!(detail.contains("quote at bytes 1, 5, ") && detail.contains("comment at byte 77"), "{detail}");
     assert!(told[0]["text"].as_str().is_some_and(|text| text.starts_with("{city: '")), "{}", told[0]);
+    // What is mended is not complained of any more.
+    assert_eq!(notices.len(), 1, "{notices:?}");
     // What was valid is as the model wrote it.
     assert_eq!(message["tool_calls"][0], run(&["decode"], sample()).json()["tool_calls"][0]);
     let events = run(&["decode", "--repair", "--as", "events"], sample()).good().lines();
@@ -208,7 +210,7 @@ fn native_calls_are_checked_against_the_tools() {
     assert_eq!(ran.json()["tool_calls"][0]["invalid"]["reason"], "schema_mismatch");
     let ran = decode("jump", "{}", &[]).bad("the tool \"jump\" was not declared");
     assert_eq!(ran.json()["tool_calls"][0]["invalid"]["reason"], "unknown_tool");
-    decode("look", "{\"times\": ", &[]).bad("were cut off");
+    decode("look", "{\"times\": ", &[]).bad("cut off");
     // A repair knows the tools, too.
     let message = decode("look", "{times: '1'}", &["--repair"]).good().json();
     assert_eq!(message["tool_calls"][0]["arguments"], "{\"times\":1}");
@@ -284,4 +286,23 @@ fn what_is_left_out_is_counted() {
     let shown = notices.iter().filter(|notice| notice["code"] == "malformed_frame").count();
     let count: usize = count.parse().expect("a number");
     assert!(count > 40_000 && count + shown >= 50_000, "{count} and {shown}");
+}
+
+/// A mark changes nothing but the call that it is on: not the order of members, not a long number.
+#[test]
+fn a_message_with_a_marked_call_is_otherwise_as_it_was() {
+    let body = r#"{"id":"own","object":"chat.completion","choices":[{"index":0,"finish_reason":"tool_calls","message":
+        {"role":"assistant","content":"hi","tool_calls":[{"id":"c","type":"function","function":
+        {"name":"jump","arguments":"{}"}}]}}],"usage":{"prompt_tokens":12345678901234567890123}}"#;
+    let named = file("marking-tools.json", r#"[{"name": "look"}]"#);
+    let plain = run(&["decode"], body).good();
+    let marked = run(&["decode", "--tools", path(&named)], body).bad("jump");
+    let words = r#""detail":"the tool \"jump\" was not declared""#;
+    let mark = format!(r#","invalid":{{"reason":"unknown_tool",{words}}}"#);
+    let notice = format!(r#"{{"code":"unknown_tool","offset":0,{words}}}"#);
+    assert!(marked.stdout().contains(&mark) && marked.stdout().contains("12345678901234567890123"));
+    assert_eq!(marked.stdout().replace(&mark, "").replace(&notice, ""), plain.stdout());
+    let row = json!({"id": "mine", "data": body}).to_string();
+    let row = run(&["decode", "--jsonl", "--tools", path(&named)], row).bad("1 of 1");
+    assert!(row.stdout().starts_with(r#"{"id":"mine","message_id":"own","model""#), "{}", row.stdout());
 }
