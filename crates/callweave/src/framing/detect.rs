@@ -5,7 +5,8 @@
 //! - `{`: lines if the first line is one whole value and ends, else values (a whole body, laid out or
 //!   not, or values in a row);
 //! - zero, with which no text begins: an AWS event stream, whose splitter tells any damage;
-//! - anything else, `[` too: values, whose splitter also takes plain text.
+//! - anything else, `[` too: values, whose splitter also takes plain text. But text that is not HTML may be
+//!   what a proxy put before an event stream: it is a frame of its own if a line soon begins with a field of SSE.
 //!
 //! Only what has not decided yet is held.
 
@@ -18,6 +19,9 @@ use super::{BYTE_ORDER_MARK, Framing, Limits};
 
 const SSE_OPENINGS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
 
+/// The fields that tell an event stream among lines of text.
+const FIELDS: [&[u8]; 2] = [b"data:", b"event:"];
+
 #[derive(Debug, Default)]
 pub(super) struct Detect {
     /// What has come since the white space and has not decided.
@@ -26,7 +30,12 @@ pub(super) struct Detect {
     offset: u64,
     /// The scan of the first value, if it is an object.
     object: Option<Object>,
+    /// Where the line of a text begins that is looked at next; at last, the first line after the text.
+    line: usize,
 }
+
+/// So much text may stand before an event stream.
+const MAX_TEXT: usize = 16 << 10;
 
 #[derive(Debug)]
 struct Object {
@@ -42,8 +51,9 @@ impl Detect {
         if self.held.is_empty() {
             let rest = self.skip_space(bytes);
             let framing = self.decide(rest, limits);
-            if framing.is_none() {
+            if framing.is_none() || self.line > 0 {
                 self.held.extend_from_slice(rest);
+                return framing.map(|framing| (framing, &[][..]));
             }
             return framing.map(|framing| (framing, rest));
         }
@@ -61,6 +71,11 @@ impl Detect {
         (mem::take(&mut self.held), self.offset)
     }
 
+    /// How much of what is held is text before a stream of that framing.
+    pub(super) fn text(&self, framing: Framing) -> usize {
+        if framing == Framing::Sse { self.line } else { 0 }
+    }
+
     fn skip_space<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let mark = if self.offset == 0 { BYTE_ORDER_MARK } else { &[] };
         let rest = bytes.strip_prefix(mark).unwrap_or(bytes).trim_ascii_start();
@@ -74,9 +89,31 @@ impl Detect {
             [b'{', ..] => self.decide_object(bytes, limits),
             [0, ..] => Some(Framing::AwsEventStream),
             _ if self.offset == 0 && BYTE_ORDER_MARK.starts_with(bytes) => None,
+            [b':'] => None,
+            // No comment, but a line of JSON that lost its beginning.
+            [b':', b'"' | b'{' | b'[', ..] => self.decide_text(bytes, limits),
             _ if SSE_OPENINGS.iter().any(|opening| bytes.starts_with(opening)) => Some(Framing::Sse),
             _ if SSE_OPENINGS.iter().any(|opening| opening.starts_with(bytes)) => None,
-            _ => Some(Framing::JsonValues),
+            [b'<' | b'[' | b'"', ..] => Some(Framing::JsonValues),
+            _ => self.decide_text(bytes, limits),
+        }
+    }
+
+    /// Text is what it is, unless a line of it begins an event stream.
+    fn decide_text(&mut self, bytes: &[u8], limits: Limits) -> Option<Framing> {
+        let most = MAX_TEXT.min(limits.frame);
+        let window = &bytes[..bytes.len().min(most)];
+        loop {
+            let line = window.get(self.line..).unwrap_or_default();
+            let is_later = self.line > 0;
+            if is_later && FIELDS.iter().any(|field| line.starts_with(field)) {
+                return Some(Framing::Sse);
+            }
+            match memchr(b'\n', line) {
+                _ if is_later && line.starts_with(b"{") => return Some(Framing::JsonValues),
+                Some(end) => self.line += end + 1,
+                None => return (window.len() == most).then_some(Framing::JsonValues),
+            }
         }
     }
 
@@ -163,6 +200,20 @@ mod tests {
         }
         let _ = framer.finish(sink);
         framer.framing().expect("every ended input has a framing")
+    }
+
+    #[test]
+    fn text_may_stand_before_an_event_stream() {
+        let input = b"warming up\n\nstill\ndata: {\"a\":1}\n\n";
+        let seen = ["warming up\n\nstill", "{\"a\":1}"].map(String::from).to_vec();
+        for cut in 0..=input.len() {
+            let pieces = [&input[..cut], &input[cut..]];
+            assert_eq!(frames(Framer::detect(Limits::default()), &pieces), (seen.clone(), Ok(())), "{cut}");
+        }
+        let pieces: Vec<_> = input.chunks(1).collect();
+        assert_eq!(frames(Framer::detect(Limits::default()), &pieces), (seen, Ok(())));
+        let page = b"<html>\ndata: {}\n</html>";
+        assert_eq!(frames(Framer::detect(Limits::default()), &[page]).0.len(), 1);
     }
 
     #[test]

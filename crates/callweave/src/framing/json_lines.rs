@@ -1,12 +1,14 @@
 //! One JSON value per line: NDJSON, JSON-RPC lines, recorded payloads.
 //!
 //! A line ends with LF or CRLF. White space around the value is dropped and blank lines are passed
-//! over. A line that is no JSON is a frame all the same, and those after it are unharmed.
+//! over. A line that is no JSON is a frame all the same, and those after it are unharmed. A line of an event
+//! stream (a proxy put an object before it) is its data.
 
 use std::mem;
 
 use memchr::memchr;
 
+use super::sse::undoubled;
 use super::{BYTE_ORDER_MARK, FrameSink, Limits, emit_text};
 use crate::Result;
 
@@ -93,7 +95,7 @@ impl JsonLines {
         let trimmed = trimmed.trim_ascii_end();
         if !trimmed.is_empty() {
             self.limits.check_frame(trimmed.len(), offset)?;
-            emit_text(trimmed, offset, sink);
+            emit_text(undoubled(trimmed), offset, sink);
         }
         Ok(())
     }
@@ -114,6 +116,8 @@ mod tests {
         let (seen, result) = read("\u{feff}{\"a\":1}\r\n\n \t\r\n not json \n{\"ö\":2}", Limits::default());
         assert_eq!((seen, result), (vec!["{\"a\":1}".into(), "not json".into(), "{\"ö\":2}".into()], Ok(())));
         assert_eq!(read("", Limits::default()), (vec![], Ok(())));
+        let (seen, _) = read("{}\ndata: {\"a\":1}\n\ndata: [DONE]\n", Limits::default());
+        assert_eq!(seen, ["{}", "{\"a\":1}", "[DONE]"]);
     }
 
     #[test]

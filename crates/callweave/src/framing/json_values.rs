@@ -3,10 +3,13 @@
 //! A value at top level is a frame as soon as its last bracket has come, however it is laid out. Of an
 //! array at top level the elements are the frames, each as soon as it is whole, so that an array that
 //! grows while the model speaks streams. The splitter counts brackets outside strings and judges
-//! nothing else: a value that is no strict JSON is a frame for the protocol to report.
+//! nothing else: a value that is no strict JSON is a frame for the protocol to report. But where an object is
+//! broken beyond doubt, a line that begins with the next object ends it, so that one damaged line of JSON
+//! lines does not swallow those after it.
 //!
-//! A body that is no JSON at all (plain text, HTML) is one frame with its text. Such text after a value
-//! is one frame to the end of its line, so that the values after it are unharmed.
+//! A body that is no JSON at all (plain text, HTML) is one frame with its text; text that is not HTML ends
+//! at a line that begins with an object. Such text after a value is one frame to the end of its line, so that
+//! the values after it are unharmed.
 
 use std::mem;
 
@@ -14,6 +17,7 @@ use memchr::{memchr, memchr2, memchr3};
 
 use super::{BYTE_ORDER_MARK, FrameSink, Limits, emit_text};
 use crate::Result;
+use crate::json::{Scanner, Status};
 
 /// Splits a stream into JSON values. One frame is one value, or one element of an array.
 ///
@@ -39,6 +43,21 @@ pub struct JsonValues {
     is_in_array: bool,
     /// Whether anything but white space has come.
     is_begun: bool,
+    line: Line,
+    /// The strict reading of the object so far, and how much of it was read; only as far as it was needed.
+    strict: Option<(Scanner, usize)>,
+}
+
+/// How a line inside a frame begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Line {
+    /// Otherwise, or nobody asks.
+    #[default]
+    Other,
+    /// Its first byte is to come.
+    Start,
+    /// With a brace.
+    Brace,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +70,18 @@ enum State {
     Value(Nesting),
     /// In a number, a word or whatever else stands in an array, to the next delimiter.
     Word,
-    /// In text that is no JSON, to the end of its line or of the stream.
-    Text { until_line_end: bool },
+    /// In text that is no JSON.
+    Text(Extent),
+}
+
+/// How far text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    Line,
+    /// To the end of the stream, or to a line that begins with an object.
+    Lines,
+    /// To the end of the stream.
+    All,
 }
 
 impl JsonValues {
@@ -63,15 +92,39 @@ impl JsonValues {
 
     pub(super) fn at(offset: u64, limits: Limits) -> Self {
         let state = if offset == 0 { State::Mark(0) } else { State::Between };
-        Self { limits, offset, held: Vec::new(), state, is_in_array: false, is_begun: false }
+        let (line, strict) = (Line::default(), None);
+        Self { limits, offset, held: Vec::new(), state, is_in_array: false, is_begun: false, line, strict }
     }
 
     /// Takes the next bytes of the stream, in any cut.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         let mut at = self.skip_mark(bytes);
         let mut start = at;
+        let mut line_end = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
+            if self.line != Line::Other && self.is_begin_of_next(rest[0], &bytes[start..at]) {
+                // The brace before this quote is the next object's.
+                let brace = at.checked_sub(1).filter(|&brace| brace >= start);
+                match brace {
+                    Some(brace) => self.emit(&bytes[start..brace], self.offset + start as u64, sink)?,
+                    None => {
+                        self.held.pop();
+                        self.emit(&[], self.offset + at as u64 - 1, sink)?;
+                        self.held.push(b'{');
+                    }
+                }
+                start = brace.unwrap_or(at);
+                let mut nesting = Nesting::new(b'{');
+                nesting.end(b"{");
+                self.state = State::Value(nesting);
+                continue;
+            }
+            if line_end <= at {
+                line_end = at + memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            }
+            // Objects and text are read line by line, to ask how each begins; a brace there by itself.
+            let line = &bytes[at..if self.line == Line::Brace { at + 1 } else { line_end }];
             let (length, is_whole) = match &mut self.state {
                 State::Mark(_) => unreachable!("the mark was passed over"),
                 State::Between => {
@@ -79,20 +132,24 @@ impl JsonValues {
                     start = at;
                     continue;
                 }
-                State::Value(nesting) => match nesting.end(rest) {
+                State::Value(nesting) => match nesting.end(line) {
                     Some(length) => (length, true),
-                    None => (rest.len(), false),
+                    None => (line.len(), false),
                 },
                 State::Word => match rest.iter().position(|&byte| is_delimiter(byte)) {
                     Some(length) => (length, true),
                     None => (rest.len(), false),
                 },
-                State::Text { until_line_end: true } => match memchr(b'\n', rest) {
-                    Some(length) => (length, true),
-                    None => (rest.len(), false),
+                State::Text(Extent::Line) => match line.strip_suffix(b"\n") {
+                    Some(line) => (line.len(), true),
+                    None => (line.len(), false),
                 },
-                State::Text { until_line_end: false } => (rest.len(), false),
+                State::Text(Extent::Lines) => (line.len(), false),
+                State::Text(Extent::All) => (rest.len(), false),
             };
+            if line.ends_with(b"\n") && length == line.len() && self.asks_for_lines() {
+                self.line = Line::Start;
+            }
             at += length;
             if is_whole {
                 self.emit(&bytes[start..at], self.offset + start as u64, sink)?;
@@ -119,6 +176,37 @@ impl JsonValues {
         self.emit(&[], self.offset, sink)
     }
 
+    fn asks_for_lines(&self) -> bool {
+        match self.state {
+            State::Value(nesting) => nesting.open == b'{',
+            State::Text(extent) => extent == Extent::Lines,
+            State::Mark(_) | State::Between | State::Word => false,
+        }
+    }
+
+    /// Whether the frame that is open ends before the object that a line begins: text always does, an object if
+    /// it is broken. `fresh` is what came of the frame with the bytes at hand, up to `byte`.
+    fn is_begin_of_next(&mut self, byte: u8, fresh: &[u8]) -> bool {
+        let line = mem::take(&mut self.line);
+        if line == Line::Start && byte == b'{' {
+            self.line = Line::Brace;
+        }
+        if line != Line::Brace || byte != b'"' {
+            return false;
+        }
+        if let State::Text(_) = self.state {
+            return true;
+        }
+        let (scanner, read) = self.strict.get_or_insert_with(|| (Scanner::new(), 0));
+        let (held, fresh) =
+            (&self.held[(*read).min(self.held.len())..], &fresh[read.saturating_sub(self.held.len())..]);
+        for piece in [held, fresh] {
+            *read += piece.len();
+            scanner.push(&String::from_utf8_lossy(piece));
+        }
+        scanner.status() == Status::Broken || !scanner.is_strict()
+    }
+
     /// Passes over a byte order mark at the start of the stream; what only looked like one is text.
     fn skip_mark(&mut self, bytes: &[u8]) -> usize {
         let State::Mark(mut count) = self.state else { return 0 };
@@ -130,7 +218,7 @@ impl JsonValues {
             if (1..BYTE_ORDER_MARK.len()).contains(&count) {
                 self.held.extend_from_slice(&BYTE_ORDER_MARK[..count]);
                 self.is_begun = true;
-                self.state = State::Text { until_line_end: false };
+                self.state = State::Text(Extent::Lines);
             } else {
                 self.state = State::Between;
             }
@@ -160,7 +248,9 @@ impl JsonValues {
                 }
                 b'[' | b'"' => State::Value(Nesting::new(byte)),
                 _ if self.is_in_array => State::Word,
-                _ => State::Text { until_line_end: is_later },
+                _ if is_later => State::Text(Extent::Line),
+                b'<' => State::Text(Extent::All),
+                _ => State::Text(Extent::Lines),
             };
             return at;
         }
@@ -175,6 +265,7 @@ impl JsonValues {
 
     /// Emits the frame that `piece` completes; `offset` is the piece's.
     fn emit(&mut self, piece: &[u8], offset: u64, sink: &mut FrameSink<'_>) -> Result<()> {
+        (self.line, self.strict) = (Line::Other, None);
         if self.held.is_empty() {
             self.limits.check_frame(piece.len(), offset)?;
             emit_text(piece.trim_ascii_end(), offset, sink);
@@ -286,6 +377,23 @@ mod tests {
     fn values_one_after_the_other() {
         assert_eq!(read("{}{\"a\":{}} \n {}"), ["{}", "{\"a\":{}}", "{}"]);
         assert_eq!(read("{]}{}"), ["{]}", "{}"]);
+    }
+
+    #[test]
+    fn a_damaged_line_ends_where_the_next_object_begins() {
+        for damaged in
+            ["{\"a\":\"Hel", "{\"a\":fal", "{\"a\":{\"b\":1}", "{\"a\":1,", "a\":1}", "\u{e4}h \u{1f980}"]
+        {
+            let input = format!("{damaged}\n{{\"b\":\"}}\"}}\r\n{{\"c\":2}}\n");
+            assert_eq!(read(&input), [damaged, "{\"b\":\"}\"}", "{\"c\":2}"]);
+            let later = format!("{{\"z\":0}}{damaged}\n{{\"b\":1}}");
+            assert_eq!(read(&later).last().map(String::as_str), Some("{\"b\":1}"), "{later}");
+        }
+        // No matter how it is laid out, what is JSON is one value.
+        for whole in ["{\"a\":[\n{\"b\":1},\n{\"c\":\n{\"d\":[]}}]}", "{\n\"a\":NaN,\n\"b\":\n{}}"] {
+            assert_eq!(read(whole), [whole]);
+        }
+        assert_eq!(read("{\"a\":\"x\n{\"b\":\"y\n{\"c\":1}"), ["{\"a\":\"x", "{\"b\":\"y", "{\"c\":1}"]);
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub struct Framer {
 #[derive(Debug)]
 enum Stage {
     Detect(Detect),
-    Split(Splitter),
+    Split(Box<Splitter>),
 }
 
 #[derive(Debug)]
@@ -176,7 +176,7 @@ enum Splitter {
 impl Framer {
     /// A framer for a stream whose framing is known.
     pub fn new(framing: Framing, limits: Limits) -> Self {
-        Self::at(Stage::Split(Splitter::new(framing, limits, 0)), limits)
+        Self::at(Stage::Split(Box::new(Splitter::new(framing, limits, 0))), limits)
     }
 
     /// A framer that tells the framing from the first bytes, because content types are often missing
@@ -227,8 +227,14 @@ impl Framer {
             Stage::Split(splitter) => splitter.push(bytes, sink),
             Stage::Detect(detect) => {
                 let Some((framing, rest)) = detect.push(bytes, self.limits) else { return Ok(()) };
-                let held = detect.take_held();
-                self.settle(framing, held, sink)?;
+                let text = detect.text(framing);
+                let (mut held, mut offset) = detect.take_held();
+                if text > 0 {
+                    let stream = held.split_off(text);
+                    emit_text(held.trim_ascii_end(), offset, sink);
+                    (held, offset) = (stream, offset + text as u64);
+                }
+                self.settle(framing, (held, offset), sink)?;
                 self.split(rest, sink)
             }
         }
@@ -253,7 +259,7 @@ impl Framer {
         (held, offset): (Vec<u8>, u64),
         sink: &mut FrameSink<'_>,
     ) -> Result<()> {
-        self.stage = Stage::Split(Splitter::new(framing, self.limits, offset));
+        self.stage = Stage::Split(Box::new(Splitter::new(framing, self.limits, offset)));
         self.split(&held, sink)
     }
 }

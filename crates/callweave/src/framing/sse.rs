@@ -4,15 +4,20 @@
 //! joined with LF; a blank line ends the event; an event without a `data` line is not dispatched;
 //! comments, `retry` and unknown fields are passed over; an `id` holds until the next one.
 //!
-//! Three leniencies, because providers need them:
+//! Some leniencies, because providers need them:
 //! - the last event counts even if the stream ends before its blank line, or inside its last line;
 //! - blanks before a known field name are passed over (` data: …` has been recorded);
-//! - the field `error`, which GPUStack writes, is a frame of its own of kind [`FrameKind::Error`].
+//! - the field `error`, which GPUStack writes, is a frame of its own of kind [`FrameKind::Error`];
+//! - a `data` line after a whole JSON object begins the next event, because joined the two would be nothing:
+//!   some servers leave the blank lines out;
+//! - a proxy may have put `data:` before what had it already, or have written an object without any field
+//!   name: the object is the data.
 
 use std::mem;
 
 use memchr::{memchr, memchr2};
 
+use super::json_values::Nesting;
 use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode};
 use crate::Result;
 
@@ -47,6 +52,21 @@ pub struct Sse {
     data: Kept,
     name: Kept,
     id: Kept,
+    /// What came after the data: of this event if a blank line follows, of the next if more data does.
+    later_name: Kept,
+    later_id: Kept,
+    later_offset: Option<u64>,
+    probe: Probe,
+}
+
+/// Whether the data of the open event is one whole object; looked at only when more data comes.
+#[derive(Debug, Default)]
+enum Probe {
+    #[default]
+    Unread,
+    /// So much was read, and it was not the end.
+    Open(Nesting, usize),
+    Other,
 }
 
 /// A field's value from an earlier push. The buffer is reused.
@@ -62,6 +82,8 @@ struct Fresh<'a> {
     data: Option<&'a [u8]>,
     name: Option<&'a [u8]>,
     id: Option<&'a [u8]>,
+    later_name: Option<&'a [u8]>,
+    later_id: Option<&'a [u8]>,
 }
 
 impl Kept {
@@ -98,6 +120,10 @@ impl Sse {
             data: Kept::default(),
             name: Kept::default(),
             id: Kept::default(),
+            later_name: Kept::default(),
+            later_id: Kept::default(),
+            later_offset: None,
+            probe: Probe::Unread,
         }
     }
 
@@ -146,7 +172,7 @@ impl Sse {
         if !line.is_empty() {
             self.read_line(&line, self.offset - line.len() as u64, &mut fresh, sink)?;
         }
-        self.dispatch(&mut fresh, sink);
+        self.end_event(&mut fresh, sink);
         Ok(())
     }
 
@@ -180,7 +206,7 @@ impl Sse {
             offset += BYTE_ORDER_MARK.len() as u64;
         }
         if line.is_empty() {
-            self.dispatch(fresh, sink);
+            self.end_event(fresh, sink);
             return Ok(());
         }
         while let [b' ' | b'\t', rest @ ..] = line {
@@ -194,7 +220,15 @@ impl Sse {
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match name {
-            b"data" => self.add_data(value, offset, fresh)?,
+            b"data" => self.add_data(undoubled(value), offset, fresh, sink)?,
+            b"event" | b"id" if fresh.data.is_some() || self.data.is_set => {
+                self.later_offset.get_or_insert(offset);
+                match name {
+                    b"event" => fresh.later_name = Some(value),
+                    _ if memchr(0, value).is_none() => fresh.later_id = Some(value),
+                    _ => {}
+                }
+            }
             b"event" => {
                 self.event_offset.get_or_insert(offset);
                 fresh.name = Some(value);
@@ -204,13 +238,28 @@ impl Sse {
                 fresh.id = Some(value);
             }
             b"error" => self.emit_error(value, offset, fresh, sink)?,
+            _ if line.starts_with(b"{") => self.add_data(line, offset, fresh, sink)?,
             _ => {}
         }
         Ok(())
     }
 
-    /// A first data line stays where it is; a second one makes a joined copy.
-    fn add_data<'a>(&mut self, value: &'a [u8], offset: u64, fresh: &mut Fresh<'a>) -> Result<()> {
+    /// A first data line stays where it is; a second one makes a joined copy, or ends the event before.
+    fn add_data<'a>(
+        &mut self,
+        value: &'a [u8],
+        offset: u64,
+        fresh: &mut Fresh<'a>,
+        sink: &mut FrameSink<'_>,
+    ) -> Result<()> {
+        if let Some(before) = fresh.data.or(self.data.get())
+            && !value.trim_ascii().is_empty()
+            && self.probe.is_whole(before)
+        {
+            self.dispatch(fresh, sink);
+            self.event_offset = self.later_offset.take();
+            self.promote_later(fresh);
+        }
         let event_offset = *self.event_offset.get_or_insert(offset);
         if let Some(first) = fresh.data.take() {
             self.data.set(first);
@@ -235,13 +284,36 @@ impl Sse {
         sink: &mut FrameSink<'_>,
     ) -> Result<()> {
         if fresh.data.is_some() || self.data.is_set {
-            self.dispatch(fresh, sink);
+            self.end_event(fresh, sink);
         }
         let event_offset = *self.event_offset.get_or_insert(offset);
         self.limits.check_frame(value.len(), event_offset)?;
         self.emit(FrameKind::Error, value, fresh, sink);
         self.close(fresh);
         Ok(())
+    }
+
+    /// A blank line, or the end of the stream.
+    fn end_event(&mut self, fresh: &mut Fresh<'_>, sink: &mut FrameSink<'_>) {
+        self.promote_later(fresh);
+        self.later_offset = None;
+        self.dispatch(fresh, sink);
+    }
+
+    /// What came after the data belongs to the event that is open now.
+    fn promote_later(&mut self, fresh: &mut Fresh<'_>) {
+        for (later, kept_later, own, kept) in [
+            (&mut fresh.later_name, &mut self.later_name, &mut fresh.name, &mut self.name),
+            (&mut fresh.later_id, &mut self.later_id, &mut fresh.id, &mut self.id),
+        ] {
+            if let Some(value) = later.take() {
+                *own = Some(value);
+            } else if kept_later.is_set {
+                *own = None;
+                mem::swap(kept, kept_later);
+            }
+            kept_later.clear();
+        }
     }
 
     fn dispatch(&mut self, fresh: &mut Fresh<'_>, sink: &mut FrameSink<'_>) {
@@ -273,18 +345,51 @@ impl Sse {
         self.data.clear();
         self.name.clear();
         self.event_offset = None;
+        self.probe = Probe::Unread;
     }
 
     /// Copies what the open event borrows from the bytes at hand.
     fn keep(&mut self, fresh: Fresh<'_>) {
-        for (fresh, kept) in
-            [(fresh.data, &mut self.data), (fresh.name, &mut self.name), (fresh.id, &mut self.id)]
-        {
+        for (fresh, kept) in [
+            (fresh.data, &mut self.data),
+            (fresh.name, &mut self.name),
+            (fresh.id, &mut self.id),
+            (fresh.later_name, &mut self.later_name),
+            (fresh.later_id, &mut self.later_id),
+        ] {
             if let Some(value) = fresh {
                 kept.set(value);
             }
         }
     }
+}
+
+impl Probe {
+    /// Whether the data is a whole object, or the end marker of a stream. Each byte is read once.
+    fn is_whole(&mut self, data: &[u8]) -> bool {
+        let (mut nesting, read) = match mem::replace(self, Self::Other) {
+            Self::Unread if data.trim_ascii() == b"[DONE]" => return true,
+            Self::Unread if data.trim_ascii_start().starts_with(b"{") => (Nesting::new(b'{'), 0),
+            Self::Unread | Self::Other => return false,
+            Self::Open(nesting, read) => (nesting, read),
+        };
+        match nesting.end(&data[read..]) {
+            Some(end) => data[read + end..].trim_ascii().is_empty(),
+            None => {
+                *self = Self::Open(nesting, data.len());
+                false
+            }
+        }
+    }
+}
+
+/// The object or end marker behind a field name that does not belong there.
+pub(super) fn undoubled(value: &[u8]) -> &[u8] {
+    let mut inner = value;
+    while let Some(rest) = inner.strip_prefix(b"data:") {
+        inner = rest.trim_ascii_start();
+    }
+    if inner.starts_with(b"{") || inner.starts_with(b"[") { inner } else { value }
 }
 
 /// Length of the first line, if it ends. Every event has a blank line, so that is looked at first.
@@ -360,6 +465,22 @@ mod tests {
         assert_eq!(error.to_string(), "line of more than 8 bytes (at byte 9)");
         let (_, result) = read_within("data:12\ndata:34\ndata:5\n\n", limits);
         assert_eq!(result.expect_err("the data is too long").detail(), "frame of more than 5 bytes");
+    }
+
+    #[test]
+    fn events_may_stand_line_by_line() {
+        let lines = "event: a\ndata: {\"n\":\ndata: 1}\nevent: b\ndata: {\"n\":2}\ndata: {\"n\":3}\n: c\ndata: [DONE]\n";
+        assert_eq!(read(lines), ["a|{\"n\":\n1}", "b|{\"n\":2}", "{\"n\":3}", "[DONE]"]);
+        // A name after the data, a blank line of data and text in lines are as the standard says.
+        assert_eq!(read("data: {}\nevent: a\n\ndata: {}\ndata:\n\n"), ["a|{}", "{}\n"]);
+        assert_eq!(read("data: {} {\ndata: one\ndata: {}\n\n"), ["{} {\none\n{}"]);
+    }
+
+    #[test]
+    fn a_field_name_may_be_doubled_or_missing() {
+        assert_eq!(read("data: data: {\"a\":1}\n\ndata:data:data: [DONE]\n\n"), ["{\"a\":1}", "[DONE]"]);
+        assert_eq!(read("data: data: none\n\n"), ["data: none"]);
+        assert_eq!(read("data: {\"a\":1}\n\n{\"error\":{}}\n"), ["{\"a\":1}", "{\"error\":{}}"]);
     }
 
     #[test]
