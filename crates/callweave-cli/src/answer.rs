@@ -1,4 +1,4 @@
-//! One answer: bytes → events → message, with everything that the options ask for on the way.
+//! Answers: bytes → events → messages, with everything that the options ask for on the way.
 
 use std::collections::HashSet;
 
@@ -30,9 +30,9 @@ pub(crate) struct Reading<'o> {
     pub(crate) calls: Treatment<'o>,
 }
 
-/// An answer that was read.
-pub(crate) struct Answer {
-    message: Message,
+/// What was read: an answer, or several, one after the other.
+pub(crate) struct Answers {
+    messages: Vec<Message>,
     protocol: Option<&'static Protocol>,
     /// The calls that do not suit the declared tools.
     invalid: Vec<(BlockId, Invalid)>,
@@ -51,7 +51,7 @@ impl Reading<'_> {
         live: &mut EventSink<'_>,
         is_kept: bool,
         mut flush: impl FnMut() -> Result<()>,
-    ) -> Answer {
+    ) -> Answers {
         let mut decoder = Decoder::with(self.protocol, Framer::detect(self.limits));
         let (accumulator, calls) = (Accumulator::new(), HashSet::new());
         let mut ledger = Ledger { accumulator, is_kept, calls, live };
@@ -82,37 +82,56 @@ impl Reading<'_> {
         let invalid = calls.finish();
         brief.finish();
         let nature = nature(&decoder, dialect.as_deref(), input);
-        let (message, protocol) = (ledger.accumulator.take(), decoder.protocol());
-        Answer { message, protocol, invalid, failure: read.err(), nature }
+        let (messages, protocol) = (ledger.accumulator.take_all(), decoder.protocol());
+        Answers { messages, protocol, invalid, failure: read.err(), nature }
     }
 }
 
-impl Answer {
-    /// What keeps it from being relied on, though it was read to its end.
-    fn problem(&self) -> Option<String> {
-        verdict::of_message(&self.message, self.protocol)
+impl Answers {
+    /// What became of each. Where the input could not be read to its end, that is the last one's failure.
+    pub(crate) fn outcomes(mut self) -> Vec<Result<Outcome, Failure>> {
+        let mut failure = self.failure.take();
+        let last = self.messages.len().saturating_sub(1);
+        let messages = self.messages.iter().enumerate();
+        messages.map(|(at, message)| self.outcome(message, failure.take_if(|_| at == last))).collect()
     }
 
-    /// What became of it.
-    pub(crate) fn outcome(mut self) -> Result<Outcome, Failure> {
-        match self.failure.take() {
-            None => Ok(Outcome { json: self.json()?, problem: self.problem() }),
-            Some(error) if self.message == Message::default() => Err(error.into()),
-            Some(error) => Err(Failure { error, recovered: Some(self.json()?) }),
+    /// What became of the only one. More of them than one have no room in a row.
+    pub(crate) fn only(self) -> Result<Outcome, Failure> {
+        let mut outcomes = self.outcomes();
+        let more = outcomes.len().saturating_sub(1);
+        let first = outcomes.drain(..).next().context("there is always one")?;
+        match first {
+            Ok(Outcome { json, .. }) if more > 0 => {
+                let problem = format!("more answers follow in the same input: {more}");
+                Ok(Outcome { json, problem: Some(problem) })
+            }
+            first => first,
         }
     }
 
-    /// The message as JSON, with the calls marked that cannot be run.
-    fn json(&self) -> Result<String> {
+    fn outcome(&self, message: &Message, failure: Option<anyhow::Error>) -> Result<Outcome, Failure> {
+        match failure {
+            None => {
+                let problem = verdict::of_message(message, self.protocol);
+                Ok(Outcome { json: self.json(message)?, problem })
+            }
+            Some(error) if *message == Message::default() => Err(error.into()),
+            Some(error) => Err(Failure { error, recovered: Some(self.json(message)?) }),
+        }
+    }
+
+    /// A message as JSON, with the calls marked that cannot be run.
+    fn json(&self, message: &Message) -> Result<String> {
         if self.invalid.is_empty() {
-            return Ok(serde_json::to_string(&self.message)?);
+            return Ok(serde_json::to_string(message)?);
         }
-        let mut json = Value::of(&self.message)?;
-        if let (Some(first), Some(calls)) = (self.message.first(), json.get_mut("tool_calls")) {
+        let mut json = Value::of(message)?;
+        if let (Some(first), Some(calls)) = (message.first(), json.get_mut("tool_calls")) {
             self.mark(first, calls)?;
         }
         let choices = json.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
-        for (choice, json) in self.message.choices.iter().zip(choices) {
+        for (choice, json) in message.choices.iter().zip(choices) {
             if let Some(calls) = json.get_mut("tool_calls") {
                 self.mark(choice, calls)?;
             }
@@ -177,6 +196,7 @@ fn refuse(status: u16, input: &mut Input, sink: &mut EventSink<'_>) -> Result<()
     let headers = input.head().map(|head| head.headers.clone()).unwrap_or_default();
     sink.put(Event::new(0, Body::Error(read_error(Some(status), headers, &body))));
     sink.put(Event::new(0, Body::Finish { reason: FinishReason::Error, raw: None }));
+    sink.put(Event::new(0, Body::End));
     read
 }
 

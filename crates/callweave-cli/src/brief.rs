@@ -33,7 +33,8 @@ impl<'a> Brief<'a> {
     /// Says that no event will come any more.
     pub(crate) fn finish(&mut self) {
         if self.dropped > 0 {
-            let detail = format!("{} more notices and errors are not shown", self.dropped);
+            let detail =
+                format!("{} more notices and errors are not shown", std::mem::take(&mut self.dropped));
             self.next.put(Event::new(0, Body::Notice(Notice::new(NoticeCode::Other, 0, detail))));
         }
     }
@@ -73,6 +74,7 @@ impl<'e> Sink<Event<'e>> for Brief<'_> {
             return;
         }
         match &mut event.body {
+            Body::End => self.finish(),
             Body::Notice(notice) => self.notice(notice),
             Body::Error(error) => self.error(error),
             _ => {}

@@ -181,6 +181,10 @@ impl<'e> Sink<Event<'e>> for Text {
                     false => self.out.push_str(text),
                 }
             }
+            Body::End => {
+                self.end_line();
+                self.choice = None;
+            }
             _ => {}
         }
     }
@@ -193,7 +197,13 @@ impl Render for Text {
     }
 
     fn finish(&mut self) {
-        if self.choice.is_some() && !self.ends_line {
+        self.end_line();
+    }
+}
+
+impl Text {
+    fn end_line(&mut self) {
+        if self.choice.is_some() && !std::mem::replace(&mut self.ends_line, true) {
             self.out.push('\n');
         }
     }

@@ -87,6 +87,7 @@ impl<'e> Sink<Event<'e>> for View {
             Body::Start { .. } | Body::Usage { .. } | Body::Finish { .. } | Body::Notice(_) => {
                 self.ledger.put(event);
             }
+            Body::End => self.finish(),
             Body::ReasoningDetail { .. }
             | Body::Logprobs { .. }
             | Body::Markup { .. }
@@ -108,6 +109,7 @@ impl Render for View {
         }
         let message = self.ledger.take();
         self.footer(&message);
+        (self.annotations, self.has_header) = (0, false);
     }
 }
 

@@ -68,6 +68,12 @@ fn of_finish(message: &Message) -> Option<String> {
         Some(FinishReason::Error) if message.error().is_none() => {
             message.clone().into_result().err().map(|error| error.to_string())
         }
+        // An answer that the provider itself calls finished may be empty.
+        Some(FinishReason::Other)
+            if message.notices.iter().any(|notice| notice.code == NoticeCode::Empty) =>
+        {
+            Some("the answer is empty".to_owned())
+        }
         Some(FinishReason::Length) => {
             Some("the answer was cut off: a limit on its length ended it".to_owned())
         }

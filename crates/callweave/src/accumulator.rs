@@ -16,15 +16,24 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::event::{BlockId, BlockKind, Body, Completion, DetailKind, Event, Sink};
+use crate::event::{BlockId, BlockKind, Body, Completion, DetailKind, Event, Notice, NoticeCode, Sink};
 use crate::json::Value;
 use crate::message::{
     Annotation, Block, Choice, Content, Finish, Message, ReasoningDetail, ToolCall, ToolResult, Usage,
 };
 
-/// The state of an answer. See the [module](self).
+/// The state of an answer, and the answers before it in the same input. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct Accumulator {
+    answer: Answer,
+    /// Whether the answer is over: the next event begins another.
+    is_ended: bool,
+    earlier: Vec<Message>,
+}
+
+/// An answer as it grows.
+#[derive(Clone, Debug, Default)]
+struct Answer {
     message: Message,
     /// Where each block stands: its choice and its position there.
     blocks: HashMap<BlockId, (usize, usize)>,
@@ -49,21 +58,59 @@ impl Accumulator {
         Self::default()
     }
 
-    /// The message so far.
+    /// The message so far; where the input has several answers, that of the last.
     pub fn message(&self) -> &Message {
-        &self.message
+        &self.answer.message
     }
 
-    /// The message; the accumulator is ready for the next turn.
+    /// The messages of all answers so far, the growing one last.
+    pub fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.earlier.iter().chain([self.message()])
+    }
+
+    /// The message; the accumulator is ready for the next turn. Of several answers in one input it is the
+    /// first, with a notice that there are more: [`Accumulator::take_all`] has them.
     pub fn take(&mut self) -> Message {
-        std::mem::take(self).message
+        let mut messages = self.take_all().into_iter();
+        let mut first = messages.next().unwrap_or_default();
+        if messages.len() > 0 {
+            let detail = format!("more answers follow in the same input: {}", messages.len());
+            first.notices.push(Notice::new(NoticeCode::Other, 0, detail));
+        }
+        first
+    }
+
+    /// The messages of all answers; the accumulator is ready for the next turn.
+    pub fn take_all(&mut self) -> Vec<Message> {
+        let Self { answer, mut earlier, .. } = std::mem::take(self);
+        earlier.push(answer.message);
+        earlier
+    }
+
+    /// Adds a notice to the message, even if the answer is over.
+    pub(crate) fn annotate(&mut self, notice: Notice<'static>) {
+        self.answer.message.notices.push(notice);
     }
 
     /// Forgets everything, for the next turn.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
+}
 
+impl<'e> Sink<Event<'e>> for Accumulator {
+    fn put(&mut self, event: Event<'e>) {
+        // What is noticed after the end is noticed of the answer before it.
+        if self.is_ended && !matches!(event.body, Body::Notice(_) | Body::End) {
+            self.is_ended = false;
+            self.earlier.push(std::mem::take(&mut self.answer).message);
+        }
+        self.is_ended |= matches!(event.body, Body::End);
+        self.answer.put(event);
+    }
+}
+
+impl Answer {
     fn tally(&mut self, number: u32) -> &mut Tally {
         let choices = &mut self.message.choices;
         self.choices.entry(number).or_insert_with(|| {
@@ -142,8 +189,8 @@ impl Block {
     }
 }
 
-impl<'e> Sink<Event<'e>> for Accumulator {
-    fn put(&mut self, event: Event<'e>) {
+impl Answer {
+    fn put(&mut self, event: Event<'_>) {
         let number = event.choice;
         match event.body {
             Body::Delta { block, text } => {
@@ -226,7 +273,7 @@ impl<'e> Sink<Event<'e>> for Accumulator {
             Body::Finish { reason, raw } => {
                 self.choice(number).finish = Some(Finish { reason, raw: raw.map(Into::into) });
             }
-            Body::Markup { .. } => {}
+            Body::Markup { .. } | Body::End => {}
             Body::Notice(notice) => self.message.notices.push(notice.into_owned()),
             Body::Error(error) => self.message.errors.push(error.into_owned()),
             Body::Foreign { block, path, value } => {

@@ -8,7 +8,9 @@
 //! - a delta, correction or end belongs to an open block of the same choice, an identity to a call that has
 //!   begun;
 //! - blocks may interleave (parallel calls);
-//! - at most one finish per choice, and nothing but usage, foreign, notices and errors after it.
+//! - at most one finish per choice, and nothing but usage, foreign, notices and errors after it;
+//! - an end of the answer when all blocks have ended; what follows is another answer, whose choices and ids
+//!   are its own (numbers of blocks go on).
 //!
 //! Events borrow: the text of a delta is a slice of the input or of the emitting stage's scratch
 //! buffer. [`Event::into_owned`] detaches one.
@@ -156,6 +158,8 @@ pub enum Body<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         raw: Option<Cow<'a, str>>,
     },
+    /// The answer is over. What follows is the next answer of the same input.
+    End,
     /// Dialect syntax that is neither text nor argument; `source` says where it stood.
     Markup {
         /// The syntax.
@@ -349,6 +353,8 @@ pub enum NoticeCode {
     InvalidUtf8,
     /// The stream ended without the provider's end.
     Truncated,
+    /// The answer has no content, or no calls where it says that there are some.
+    Empty,
     /// A fragment came for a call that had already ended; its text is kept in the notice.
     LateFragment,
     /// The provider resends the whole argument text instead of increments.
@@ -481,6 +487,7 @@ impl Body<'_> {
             }
             Self::Usage { counters, raw } => Body::Usage { counters, raw: raw.into_owned() },
             Self::Finish { reason, raw } => Body::Finish { reason, raw: raw.map(own) },
+            Self::End => Body::End,
             Self::Markup { text } => Body::Markup { text: own(text) },
             Self::Notice(notice) => Body::Notice(notice.into_owned()),
             Self::Error(error) => Body::Error(error.into_owned()),

@@ -69,7 +69,12 @@ impl<'e> Sink<Event<'e>> for Validator {
         let choice = event.choice;
         let may_follow_finish = matches!(
             event.body,
-            Body::Usage { .. } | Body::Foreign { .. } | Body::Notice(_) | Body::Error(_) | Body::Start { .. }
+            Body::Usage { .. }
+                | Body::Foreign { .. }
+                | Body::Notice(_)
+                | Body::Error(_)
+                | Body::Start { .. }
+                | Body::End
         );
         if self.finished.contains(&choice) && !may_follow_finish {
             self.fault(format_args!("{:?} after the finish", event.body));
@@ -106,6 +111,12 @@ impl<'e> Sink<Event<'e>> for Validator {
                     self.fault(format_args!("choice {choice} finished with an open block"));
                 }
                 self.finished.insert(choice);
+            }
+            Body::End => {
+                if self.open.values().any(|&open| open > 0) {
+                    self.fault("the answer ended with an open block");
+                }
+                self.finished.clear();
             }
             Body::Start { .. }
             | Body::ReasoningDetail { .. }

@@ -71,6 +71,7 @@ pub mod protocol;
 pub mod read;
 #[cfg(feature = "async")]
 pub mod stream;
+mod truncated;
 pub mod upstream;
 pub mod weave;
 

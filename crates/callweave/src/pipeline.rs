@@ -22,27 +22,34 @@ use crate::accumulator::Accumulator;
 use crate::event::{Body, Event, EventSink, Notice, NoticeCode};
 use crate::fragment::{Fragment, FragmentSink, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
-use crate::json::{AsValue, Str, Tape, repair};
+use crate::json::{AsValue, Kind, Node as Value, Str, Tape, repair};
 use crate::message::Message;
-use crate::protocol::{Context, Input, Protocol, TABLE, report_body, report_text};
+use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
+use crate::truncated::{Remains, Truncated};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
-/// Decodes a whole answer, streamed or not, of a protocol that is found out.
+/// Decodes a whole answer, streamed or not, of a protocol that is found out. Of several answers it is the
+/// first, with a notice; [`decode_all`] has the others.
 pub fn decode(bytes: &[u8]) -> Result<Message> {
-    collect(Decoder::detect(), bytes)
+    Ok(collect(Decoder::detect(), bytes)?.take())
 }
 
 /// Decodes a whole answer of a known protocol.
 pub fn decode_as(protocol: &'static Protocol, bytes: &[u8]) -> Result<Message> {
-    collect(Decoder::new(protocol), bytes)
+    Ok(collect(Decoder::new(protocol), bytes)?.take())
 }
 
-fn collect(mut decoder: Decoder, bytes: &[u8]) -> Result<Message> {
+/// Decodes all answers of an input: several bodies or streams, one after the other.
+pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
+    Ok(collect(Decoder::detect(), bytes)?.take_all())
+}
+
+fn collect(mut decoder: Decoder, bytes: &[u8]) -> Result<Accumulator> {
     let mut accumulator = Accumulator::new();
     decoder.push(bytes, &mut accumulator)?;
     decoder.finish(&mut accumulator)?;
-    Ok(accumulator.take())
+    Ok(accumulator)
 }
 
 /// Bytes of an answer in any cut → events.
@@ -99,6 +106,10 @@ impl Decoder {
 }
 
 /// Frames → events: for callers that have frames (or decoded JSON) instead of bytes.
+///
+/// What others may have put before the answer (keep-alives, status lines, text) is held until a frame leaves no
+/// doubt whose answer it is; so is what may turn out to be an error or the torn end of the input. If nothing
+/// such comes, the best guess counts.
 #[derive(Default)]
 pub struct FrameDecoder {
     protocol: Option<&'static Protocol>,
@@ -106,21 +117,56 @@ pub struct FrameDecoder {
     candidates: Vec<&'static Protocol>,
     weave: Weave,
     tape: Tape,
-    /// Frames from before the protocol was known.
+    /// Frames whose meaning depends on what follows.
     held: Vec<Held>,
-    /// The first frame, if it is not JSON, until the next one tells what that means.
-    first: Option<Held>,
+    held_bytes: usize,
+    /// How many frames there was no room to hold.
+    left_out: u64,
     frames: u64,
+    /// Whether some frame was JSON.
+    has_json: bool,
+    /// Whether some frame was the protocol's beyond doubt.
+    is_confirmed: bool,
+    /// Of which protocol the frames seem to be that are not the known one's.
+    resembles: Option<&'static Protocol>,
 }
 
 struct Held {
     event: Option<String>,
     data: String,
     offset: u64,
+    meaning: Meaning,
 }
 
-/// A stream that has not shown its protocol after this many frames will not.
+impl Held {
+    fn input<'h>(&'h self, value: Value<'h>) -> Input<'h> {
+        Input { event: self.event.as_deref(), value }
+    }
+}
+
+/// What a held frame may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// JSON that says nothing certain, and who claims it.
+    Json(Option<&'static Protocol>),
+    /// JSON with words in it: an error, unless an answer follows. Who claims it.
+    Words(Option<&'static Protocol>),
+    /// No JSON: damage, an error, or the torn end of the input.
+    Text,
+    /// The end marker.
+    Done,
+}
+
+/// What follows the frames that were held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Answer,
+    Nothing,
+}
+
+/// So much is held of what comes before an answer. The first frame always is.
 const MAX_HELD: usize = 64;
+const MAX_HELD_BYTES: usize = 1 << 20;
 
 impl FrameDecoder {
     /// A decoder of a known protocol.
@@ -160,49 +206,79 @@ impl FrameDecoder {
             return self.fail(frame, sink);
         }
         if data == "[DONE]" {
-            return self.weave.push(frame.offset, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
+            match self.held.is_empty() {
+                true => self.end_answer(frame.offset, sink),
+                false => self.hold(frame, data, Meaning::Done, sink),
+            }
+            return;
         }
         if !self.push_json(frame, data, sink) {
-            self.malformed(frame, data, sink);
+            self.push_text(frame, data, sink);
         }
     }
 
     /// Takes the JSON of a frame; false if it is none.
     fn push_json(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) -> bool {
-        let Self { protocol, candidates, weave, tape, held, first, .. } = self;
-        let Ok(value) = tape.parse(data) else { return false };
+        let mut tape = std::mem::take(&mut self.tape);
+        let is_json = match tape.parse(data) {
+            Ok(value) => {
+                self.push_value_of(frame, data, value, sink);
+                true
+            }
+            Err(_) => false,
+        };
+        self.tape = tape;
+        is_json
+    }
+
+    fn push_value_of(&mut self, frame: &Frame<'_>, data: &str, value: Value<'_>, sink: &mut EventSink<'_>) {
         // Protocols know their words as they are usually written.
         if let Some(plain) = value.with_plain_keys() {
-            return self.push_json(frame, &plain, sink);
+            self.push_json(frame, &plain, sink);
+            return;
         }
-        if let Some(first) = first.take() {
-            weave.push(first.offset, |fragments| fragments.put(damage(&first.data)), sink);
-        }
+        self.has_json = true;
         let input = Input { event: frame.event, value };
-        let known = match *protocol {
-            Some(known) => known,
-            // Too much of what nobody knows came first: what follows must not stand without it.
-            None if held.len() >= MAX_HELD => return true,
-            None => {
-                let candidates = if candidates.is_empty() { TABLE } else { candidates };
-                let Some(found) = Protocol::detect_among(candidates, &input) else {
-                    let mut is_error = false;
-                    let mut report =
-                        |fragments: &mut FragmentSink<'_>| is_error = report_body(value, fragments);
-                    weave.push(frame.offset, &mut report, sink);
-                    if !is_error {
-                        let (event, data) = (frame.event.map(Into::into), data.to_owned());
-                        held.push(Held { event, data, offset: frame.offset });
-                    }
-                    return true;
-                };
-                *protocol = Some(found);
-                Self::release(held, found, weave, sink);
-                found
+        let has_words = has_words(&input);
+        let is_plain = self.held.is_empty() && !has_words;
+        if let Some(known) = self.protocol.filter(|_| is_plain && self.is_confirmed) {
+            return self.decode(known, &input, frame.offset, sink);
+        }
+        match (self.claim(&input), self.protocol) {
+            (Some((Evidence::Strong, found)), _) => {
+                self.protocol = Some(found);
+                self.is_confirmed = true;
+                self.release(Then::Answer, sink);
+                self.decode(found, &input, frame.offset, sink);
             }
+            (claim, known) => {
+                let claimant = known.or(claim.map(|(_, claimant)| claimant));
+                let meaning = if has_words { Meaning::Words(claimant) } else { Meaning::Json(claimant) };
+                self.hold(frame, data, meaning, sink);
+            }
+        }
+    }
+
+    /// Whose the frame is: of the known protocol, or of one of those that it may be.
+    fn claim(&mut self, input: &Input<'_>) -> Option<(Evidence, &'static Protocol)> {
+        let Some(known) = self.protocol else {
+            let candidates = if self.candidates.is_empty() { TABLE } else { &self.candidates };
+            return Protocol::weigh(candidates, input);
         };
-        weave.push(frame.offset, |fragments| known.decode(&input, fragments), sink);
-        true
+        let claim = (known.recognise)(input).map(|evidence| (evidence, known));
+        if claim.is_none() && !self.is_confirmed && self.frames <= MAX_HELD as u64 {
+            let found = Protocol::weigh(TABLE, input);
+            self.resembles = self.resembles.or(found.map(|(_, protocol)| protocol));
+        }
+        claim
+    }
+
+    fn decode(&mut self, protocol: &Protocol, input: &Input<'_>, offset: u64, sink: &mut EventSink<'_>) {
+        self.weave.push_frame(offset, |fragments| protocol.decode(input, fragments), sink);
+    }
+
+    fn end_answer(&mut self, offset: u64, sink: &mut EventSink<'_>) {
+        self.weave.push(offset, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
     }
 
     /// Takes the next frame as decoded JSON.
@@ -215,27 +291,132 @@ impl FrameDecoder {
         );
     }
 
-    /// Says that no frame will come any more. The error says that the protocol could not be told.
+    /// Says that no frame will come any more. The error says that the protocol could not be told, or that the
+    /// input is not of the one that was named.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
-        let is_unknown = self.protocol.is_none() && !self.held.is_empty();
-        if is_unknown || self.frames == 0 {
-            let what =
-                if is_unknown { "the protocol cannot be told from the input" } else { "the input is empty" };
+        if self.frames == 0 {
+            return Err(Error::new(ErrorKind::Unknown, "the input is empty"));
+        }
+        self.untear(sink);
+        let named = self.protocol.filter(|_| !self.is_confirmed);
+        let claimed = self.held.iter().find_map(|held| match held.meaning {
+            Meaning::Json(claimant) | Meaning::Words(claimant) => claimant,
+            Meaning::Text | Meaning::Done => None,
+        });
+        self.protocol = self.protocol.or(claimed);
+        if self.protocol.is_none() && self.is_unknown() {
+            let what = "the protocol cannot be told from the input";
             return Err(Error::new(ErrorKind::Unknown, what));
         }
-        self.fail_with_first(sink);
+        self.release(Then::Nothing, sink);
+        let is_empty = self.weave.is_empty();
         self.weave.finish(sink);
-        Ok(())
+        match named.filter(|_| is_empty && self.has_json) {
+            Some(named) => Err(self.not_of(named)),
+            None => Ok(()),
+        }
     }
 
-    fn release(held: &mut Vec<Held>, protocol: &Protocol, weave: &mut Weave, sink: &mut EventSink<'_>) {
+    /// Whether there is JSON that is nobody's and reports no error either.
+    fn is_unknown(&self) -> bool {
         let mut tape = Tape::new();
-        for Held { event, data, offset } in held.drain(..) {
-            if let Ok(value) = tape.parse(&data) {
-                let input = Input { event: event.as_deref(), value };
-                weave.push(offset, |fragments| protocol.decode(&input, fragments), sink);
+        let has_error = |value: Value<'_>| report_body(value, &mut |_: Fragment<'_>| {});
+        let mut is_nobodys =
+            |held: &Held| held.meaning == Meaning::Json(None) && !tape.parse(&held.data).is_ok_and(has_error);
+        (self.has_json && self.left_out > 0) || self.held.iter().any(&mut is_nobodys)
+    }
+
+    fn not_of(&self, named: &Protocol) -> Error {
+        let mut what = format!("nothing in the input is {}", named.name);
+        if let Some(other) = self.resembles {
+            what.push_str(&format!("; it looks like {}", other.name));
+        }
+        Error::new(ErrorKind::Unknown, what)
+    }
+
+    /// Keeps a frame until it is clear what it means.
+    fn hold(&mut self, frame: &Frame<'_>, data: &str, meaning: Meaning, sink: &mut EventSink<'_>) {
+        let is_repeat = |held: &Held| held.data == data && held.event.as_deref() == frame.event;
+        let may_repeat = matches!(meaning, Meaning::Json(_) | Meaning::Words(_));
+        if may_repeat && self.held.iter().any(is_repeat) {
+            return;
+        }
+        let is_full = self.held.len() >= MAX_HELD || self.held_bytes + data.len() > MAX_HELD_BYTES;
+        if is_full && !self.held.is_empty() {
+            if self.protocol.is_none() {
+                self.left_out += 1;
+                return;
+            }
+            self.release(Then::Nothing, sink);
+        }
+        self.held_bytes += data.len();
+        let (event, data) = (frame.event.map(Into::into), data.to_owned());
+        self.held.push(Held { event, data, offset: frame.offset, meaning });
+    }
+
+    /// Reads what was held, now that it is clear what follows.
+    fn release(&mut self, then: Then, sink: &mut EventSink<'_>) {
+        let held = std::mem::take(&mut self.held);
+        self.held_bytes = 0;
+        let mut tape = Tape::new();
+        // What an answer follows is no error, unless an end comes between.
+        let mut is_followed = then == Then::Answer;
+        let mut followed: Vec<_> = held
+            .iter()
+            .rev()
+            .map(|held| {
+                match held.meaning {
+                    Meaning::Done => is_followed = false,
+                    Meaning::Json(Some(claimant)) if !is_followed => {
+                        let tells = |value| tells(claimant, &held.input(value), is_content);
+                        is_followed = tape.parse(&held.data).is_ok_and(tells);
+                    }
+                    Meaning::Json(_) | Meaning::Words(_) | Meaning::Text => {}
+                }
+                is_followed
+            })
+            .collect();
+        followed.reverse();
+        for (at, (held, is_followed)) in held.iter().zip(followed).enumerate() {
+            let Held { data, offset, meaning, .. } = held;
+            let input = tape.parse(data).ok().map(|value| held.input(value));
+            match (*meaning, input) {
+                (Meaning::Done, _) => self.end_answer(*offset, sink),
+                (Meaning::Json(_) | Meaning::Words(_), Some(input))
+                    if is_followed && self.is_foreign(*meaning, &input) =>
+                {
+                    self.weave.push(*offset, |fragments| pass_on(input.value, fragments), sink);
+                }
+                (Meaning::Json(claimant) | Meaning::Words(claimant), Some(input)) => {
+                    let confirmed = self.protocol.filter(|_| self.is_confirmed);
+                    let protocol = confirmed.or(claimant).or(self.protocol);
+                    let has_words = matches!(meaning, Meaning::Words(_));
+                    let read = |fragments: &mut FragmentSink<'_>| {
+                        read_doubtful(protocol, &input, has_words, fragments);
+                    };
+                    self.weave.push_frame(*offset, read, sink);
+                }
+                (_, _) if !is_followed && at == 0 && !self.has_json => {
+                    self.weave.push_frame(
+                        *offset,
+                        |fragments| report_text(data, Context::default(), fragments),
+                        sink,
+                    );
+                }
+                (_, _) => self.weave.push(*offset, |fragments| fragments.put(damage(data)), sink),
             }
         }
+        if self.left_out > 0 {
+            let detail =
+                format!("frames before the answer were left out: {}", std::mem::take(&mut self.left_out));
+            sink.put(Event::new(0, Body::Notice(Notice::new(NoticeCode::Other, 0, detail))));
+        }
+    }
+
+    /// Whether a frame before the answer is not of its protocol.
+    fn is_foreign(&self, meaning: Meaning, input: &Input<'_>) -> bool {
+        let is_of = |protocol: &Protocol| (protocol.recognise)(input).is_some();
+        matches!(meaning, Meaning::Words(_)) || !self.protocol.filter(|_| self.is_confirmed).is_none_or(is_of)
     }
 
     /// The framing itself calls the frame an error.
@@ -246,8 +427,9 @@ impl FrameDecoder {
     }
 
     /// The frame is not JSON. Where that is only a matter of notation (`NaN`, a comma too many) it is read
-    /// all the same. Else it is damage if JSON came before or comes after, and a plain-text error if not.
-    fn malformed(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) {
+    /// all the same. Else it is damage if an answer came before or comes after, the torn end of the input if
+    /// nothing comes after, and a plain-text error if there is nothing else.
+    fn push_text(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) {
         let mended = repair::Options::new().allow(repair::Class::Lossless).without_prose().repair(data);
         if mended.verdict == repair::Verdict::Repaired && mended.text.starts_with('{') {
             let notice = Notice::new(NoticeCode::Repaired, frame.offset, "a frame is not quite JSON");
@@ -256,20 +438,94 @@ impl FrameDecoder {
                 return;
             }
         }
-        if self.frames == 1 {
-            let (event, data) = (None, frame.data.to_owned());
-            self.first = Some(Held { event, data, offset: frame.offset });
-            return;
-        }
-        self.fail_with_first(sink);
-        self.weave.push(frame.offset, |fragments| fragments.put(damage(frame.data)), sink);
+        self.hold(frame, frame.data, Meaning::Text, sink);
     }
 
-    /// No JSON came after the first frame, which was none.
-    fn fail_with_first(&mut self, sink: &mut EventSink<'_>) {
-        if let Some(Held { data, offset, .. }) = self.first.take() {
-            self.weave.push(offset, |fragments| report_text(&data, Context::default(), fragments), sink);
+    /// Reads what there is of a last frame that the end of the input cut.
+    fn untear(&mut self, sink: &mut EventSink<'_>) {
+        let Some(Held { event, data, offset, .. }) = self.held.pop_if(|held| held.meaning == Meaning::Text)
+        else {
+            return;
+        };
+        let torn = Truncated::of(data.trim_ascii());
+        let mut tape = Tape::new();
+        if let Some(torn) = &torn
+            && let Ok(value) = tape.parse(&torn.text)
+        {
+            let input = Input { event: event.as_deref(), value };
+            let claim = self.claim(&input);
+            let is_certain = claim.is_some_and(|(evidence, _)| evidence == Evidence::Strong);
+            if let Some(protocol) = self.protocol.or(claim.map(|(_, claimant)| claimant)) {
+                self.protocol = Some(protocol);
+                self.has_json = true;
+                self.is_confirmed |= is_certain;
+                self.release(if is_certain { Then::Answer } else { Then::Nothing }, sink);
+                let decode = |fragments: &mut FragmentSink<'_>| {
+                    let mut remains = Remains::new(torn, fragments);
+                    protocol.decode(&input, &mut remains);
+                    remains.finish();
+                };
+                return self.weave.push_frame(offset, decode, sink);
+            }
         }
+        self.held.push(Held { event, data, offset, meaning: Meaning::Text });
+    }
+}
+
+/// Whether the frame says nothing but words that may be an error's: they are one only if no answer follows.
+fn has_words(input: &Input<'_>) -> bool {
+    let is_error = |text: Str<'_>| text.is("error");
+    let mut has_words = false;
+    for (key, value) in input.value.members() {
+        match key {
+            "message" if value.kind() == Kind::String => has_words = true,
+            "detail" => has_words = true,
+            "error" | "errors" | "choices" | "method" => return false,
+            "type" | "object" if value.str().is_some_and(is_error) => return false,
+            _ => {}
+        }
+    }
+    has_words && input.event != Some("error")
+}
+
+/// Whether that protocol reads such a thing in the frame.
+fn tells(protocol: &Protocol, input: &Input<'_>, is_such: fn(&Part<'_>) -> bool) -> bool {
+    let mut is_told = false;
+    protocol.decode(input, &mut |fragment: Fragment<'_>| is_told |= is_such(&fragment.part));
+    is_told
+}
+
+fn is_content(part: &Part<'_>) -> bool {
+    matches!(part, Part::Open(_) | Part::Text { .. } | Part::Restate { .. } | Part::Call { .. })
+}
+
+/// Reads a frame by its protocol if that finds anything in it (in mere words: an error), else as an error that no
+/// protocol knows.
+fn read_doubtful(
+    protocol: Option<&Protocol>,
+    input: &Input<'_>,
+    has_words: bool,
+    fragments: &mut FragmentSink<'_>,
+) {
+    let is_such: fn(&Part<'_>) -> bool = match has_words {
+        true => |part| matches!(part, Part::Error(_)),
+        false => |part| !matches!(part, Part::Start { .. } | Part::Foreign { .. }),
+    };
+    match protocol {
+        Some(protocol) if tells(protocol, input, is_such) => protocol.decode(input, fragments),
+        _ if report_body(input.value, fragments) => {}
+        _ if has_words => {
+            report(input.value, Context::default(), fragments);
+        }
+        Some(protocol) => protocol.decode(input, fragments),
+        None => {}
+    }
+}
+
+/// Passes on what came before an answer and says nothing of it.
+fn pass_on(value: Value<'_>, fragments: &mut FragmentSink<'_>) {
+    for (key, value) in value.members() {
+        fragments.put(Fragment::new(Part::Foreign { scope: "", key, value: value.raw() }));
     }
 }
 

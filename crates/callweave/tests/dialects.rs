@@ -344,6 +344,24 @@ fn text_block(choice: u32, block: u32, pieces: &[&'static str]) -> Vec<Event<'st
 }
 
 #[test]
+fn the_stage_begins_anew_with_the_next_answer() {
+    let call = ["<tool_", "call>{\"name\": \"look\", \"arguments\": {}}</tool_call>"];
+    let finish = || Event::new(0, Body::Finish { reason: FinishReason::Stop, raw: None });
+    let mut events = text_block(0, 0, &call);
+    events.extend([finish(), Event::new(0, Body::End)]);
+    events.extend(text_block(0, 1, &["plain"]));
+    events.extend([finish(), Event::new(0, Body::End)]);
+    let mut answers = callweave::accumulator::Accumulator::new();
+    staged(events).into_iter().for_each(|event| answers.put(event));
+    let told: Vec<_> = answers
+        .messages()
+        .map(|message| (message.tool_calls().count(), message.text(), message.finish_reason()))
+        .collect();
+    assert_eq!(told[0], (1, "".into(), Some(FinishReason::ToolCalls)));
+    assert_eq!(told[1], (0, "plain".into(), Some(FinishReason::Stop)));
+}
+
+#[test]
 fn the_stage_reads_the_text_of_each_choice() {
     let call = ["x<tool_", "call>{\"name\": \"look\", \"arguments\": {}}</tool_call>"];
     let mut events = text_block(0, 0, &call);

@@ -408,6 +408,20 @@ mod streamed {
     }
 
     #[test]
+    fn only_the_first_answer_counts() {
+        let chunk = |id: &str, text: &str, end: Option<&str>| {
+            Ok::<_, Error>(json!({"id": id, "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": end}]}))
+        };
+        let chunks = [chunk("a", "Hello", Some("stop")), chunk("b", "Bye", Some("stop"))];
+        let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
+        let texts: Vec<_> = items.by_ref().map(|item| item.expect("no failure")).collect();
+        assert_eq!(texts, [Item::Text("Hello".to_owned())]);
+        assert_eq!(items.message().id.as_deref(), Some("a"));
+        assert_eq!(items.message().notices[0].detail, "another answer follows and was left out");
+    }
+
+    #[test]
     fn a_failing_source_is_no_refusal_and_keeps_the_text() {
         let chunks = [
             Ok(delta(json!({"content": "par"}))),
@@ -609,8 +623,11 @@ mod recorded {
 
     /// The text as it came: what a provider corrects afterwards cannot be taken back.
     fn written(bytes: &[u8]) -> String {
-        let (mut text, mut blocks) = (String::new(), HashSet::new());
+        let (mut text, mut blocks, mut is_over) = (String::new(), HashSet::new(), false);
         let mut sink = |event: Event<'_>| match event.body {
+            // What follows is another answer.
+            _ if is_over => {}
+            Body::End => is_over = true,
             Body::BlockStart { block, kind: BlockKind::Text } => {
                 blocks.insert(block);
             }

@@ -44,8 +44,9 @@ fn own_cases_hold_all_laws() {
                 .chain(named.error.iter().map(|error| format!("# {error}\n")))
                 .collect();
             expect(&case.join("expected.events.jsonl"), &events);
-            let message = serde_json::to_string_pretty(&named.message).expect("messages serialise") + "\n";
-            expect(&case.join("expected.message.json"), &message);
+            let pretty = |message| serde_json::to_string_pretty(message).expect("messages serialise") + "\n";
+            let messages: String = named.messages.iter().map(pretty).collect();
+            expect(&case.join("expected.message.json"), &messages);
             let found = laws::decode_cut(None, &bytes, &[]);
             assert_eq!(found.events, named.events, "{title}: found to be {:?}", found.protocol);
             count += 1;
@@ -113,17 +114,19 @@ fn recorded_traffic_holds_all_laws() {
         }
         // One choice failed; the index speaks of the body as a whole.
         let has_failed_choice = file.ends_with("openrouter-gemini-2.5-flash-lite-object-basic.json");
-        if !is_error && !has_failed_choice && !decoded.message.errors.is_empty() {
-            complaints.push(format!("{file}: reports {:?}", decoded.message.errors[0].message));
+        let error = decoded.messages.iter().flat_map(|message| &message.errors).next();
+        if let Some(error) = error.filter(|_| !is_error && !has_failed_choice) {
+            complaints.push(format!("{file}: reports {:?}", error.message));
         }
-        if is_error && decoded.message.errors.is_empty() {
+        if is_error && error.is_none() {
             complaints.push(format!("{file}: reports no error"));
         }
-        let has_calls = decoded.message.choices.iter().any(|choice| choice.tool_calls().next().is_some());
+        let choices = || decoded.messages.iter().flat_map(|message| &message.choices);
+        let has_calls = choices().any(|choice| choice.tool_calls().next().is_some());
         if row["has_tool_calls"].as_bool() == Some(true) && !has_calls {
             complaints.push(format!("{file}: no tool calls"));
         }
-        let has_reasoning = decoded.message.choices.iter().any(|choice| {
+        let has_reasoning = choices().any(|choice| {
             choice.blocks.iter().any(|block| matches!(block.content, Content::Reasoning(_)))
                 || !choice.reasoning_details.is_empty()
                 // Some providers hang their signatures on calls.

@@ -67,10 +67,6 @@ pub(crate) static TABLE: &[Reason] = &[
         why: "calls are told whole and in order",
     },
     Reason {
-        paths: &["anthropic-messages  message_start.message.stop_reason*"],
-        why: "the last reason counts",
-    },
-    Reason {
         paths: &[
             "gemini-interactions  interaction.comp*.interaction.id:str",
             "gemini-interactions  interaction.comp*.interaction.model:str",

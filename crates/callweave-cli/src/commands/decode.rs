@@ -91,11 +91,15 @@ impl Decode {
         }
         let form = self.form.unwrap_or_else(Form::suited);
         rows::each_file(&self.files, |turn| {
-            let answered = self.decode(turn, form, reading);
-            if form == Form::Message {
-                turn.print(&answered)?;
+            let mut concluded = Ok(());
+            let answers = self.decode(turn, form, reading).unwrap_or_else(|error| vec![Err(error.into())]);
+            for answered in answers {
+                if form == Form::Message {
+                    turn.print(&answered)?;
+                }
+                concluded = concluded.and(rows::conclude(answered));
             }
-            rows::conclude(answered)
+            concluded
         })
     }
 
@@ -111,16 +115,21 @@ impl Decode {
     }
 
     /// Decodes one file, and prints what can be printed before its end.
-    fn decode(&self, turn: Turn<'_>, form: Form, reading: Reading<'_>) -> Result<Outcome, Failure> {
+    fn decode(
+        &self,
+        turn: Turn<'_>,
+        form: Form,
+        reading: Reading<'_>,
+    ) -> Result<Vec<Result<Outcome, Failure>>> {
         let mut input = Input::open(turn.path, Expected::Answer)?;
         let mut printer = Printer::of_file(form, turn)?;
         let mut sink = printer.sink();
-        let answer = reading.read(&mut input, &mut sink, form == Form::Message, || printer.flush());
+        let answers = reading.read(&mut input, &mut sink, form == Form::Message, || printer.flush());
         printer.finish()?;
         if self.verbose {
-            turn.tell(&answer.nature);
+            turn.tell(&answers.nature);
         }
-        answer.outcome()
+        Ok(answers.outcomes())
     }
 }
 
@@ -155,7 +164,7 @@ impl Row {
         let calls = Treatment { tools, ..defaults.calls };
         let reading = Reading { protocol, dialect: options.as_ref(), calls, ..defaults };
         let mut nowhere = |_: Event<'_>| {};
-        reading.read(&mut self.input()?, &mut nowhere, true, || Ok(())).outcome()
+        reading.read(&mut self.input()?, &mut nowhere, true, || Ok(())).only()
     }
 
     fn protocol(&self, default: Chosen) -> Result<Chosen> {

@@ -17,6 +17,28 @@ fn a_pipe_gets_one_message() {
 }
 
 #[test]
+fn several_answers_are_several_lines() {
+    let body = |id: &str, text: &str| {
+        format!(
+            r#"{{"id":"{id}","object":"chat.completion","choices":[{{"message":{{"content":"{text}"}},"finish_reason":"stop"}}]}}"#
+        )
+    };
+    let input = format!("{}\n{}\n", body("a", "Hello"), body("b", "Bye"));
+    let messages = run(&["decode"], &input).good().lines();
+    assert_eq!((&messages[0]["id"], &messages[1]["id"], messages.len()), (&"a".into(), &"b".into(), 2));
+    assert_eq!(run(&["decode", "--as", "text"], &input).good().stdout(), "Hello\nBye\n");
+    let view = run(&["decode", "--as", "view"], &input);
+    let places = ["Hello", "stop", "Bye"].map(|word| view.stdout().find(word).expect("it is shown"));
+    assert!(places.is_sorted(), "{}", view.stdout());
+    let row = serde_json::json!({ "data": input }).to_string();
+    let first = run(&["decode", "--jsonl"], &row).bad("1 of 1 rows failed").json();
+    assert_eq!(first["id"], "a");
+    assert_eq!(first["problem"], "more answers follow in the same input: 1");
+    run(&["decode"], "data: [DONE]\n\n").bad("the answer is empty");
+    run(&["decode", "--protocol", "anthropic"], &input).bad("it looks like openai-chat");
+}
+
+#[test]
 fn a_file_and_standard_input_give_the_same() {
     let named = file("decode-same.sse", clean());
     let from_file = run(&["decode", path(&named)], "").good();

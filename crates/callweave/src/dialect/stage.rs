@@ -41,6 +41,8 @@ pub struct Stage<'s, S: ?Sized> {
     options: Options,
     plan: Arc<Plan>,
     choices: Vec<Choice>,
+    /// The dialect of an answer that is over.
+    dialect: Option<String>,
     next_block: u32,
     next: &'s mut S,
 }
@@ -98,7 +100,8 @@ struct Held {
 impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
     /// A stage in front of `next`.
     pub fn new(options: &Options, next: &'s mut S) -> Self {
-        Self { options: options.clone(), plan: options.plan(), choices: Vec::new(), next_block: 0, next }
+        let (options, plan) = (options.clone(), options.plan());
+        Self { options, plan, choices: Vec::new(), dialect: None, next_block: 0, next }
     }
 
     /// Says that no more events will come, and ends what is open.
@@ -113,10 +116,11 @@ impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
 
     /// The dialect in which something was found in the first choice that has any; see [`Extractor::dialect`].
     pub fn dialect(&self) -> Option<&str> {
-        self.choices.iter().find_map(|choice| match &choice.extractor {
+        let mut found = self.choices.iter().filter_map(|choice| match &choice.extractor {
             Some(extractor) => extractor.dialect(),
             None => choice.dialect.as_deref(),
-        })
+        });
+        self.dialect.as_deref().or_else(|| found.next())
     }
 
     /// Holds what is said of a call that may repeat one of the text, until its end shows whether it does.
@@ -225,6 +229,7 @@ fn subject(body: &Body<'_>) -> Option<BlockId> {
         | Body::Logprobs { .. }
         | Body::Usage { .. }
         | Body::Finish { .. }
+        | Body::End
         | Body::Markup { .. }
         | Body::Notice(_)
         | Body::Error { .. } => None,
@@ -241,6 +246,12 @@ fn compact(arguments: &str) -> String {
 
 impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
     fn put(&mut self, event: Event<'e>) {
+        if matches!(event.body, Body::End) {
+            self.finish();
+            self.dialect = self.dialect().map(str::to_owned);
+            self.choices.clear();
+            return self.next.put(event);
+        }
         let at = self.choices.iter().position(|choice| choice.number == event.choice).unwrap_or_else(|| {
             let engine = self.options.engine(Arc::clone(&self.plan), event.choice);
             self.choices.push(Choice {
@@ -319,7 +330,8 @@ impl<S: for<'a> Sink<Event<'a>> + ?Sized> Stage<'_, S> {
                     *reason = FinishReason::ToolCalls;
                 }
             }
-            Body::Start { .. }
+            Body::End
+            | Body::Start { .. }
             | Body::Logprobs { .. }
             | Body::Usage { .. }
             | Body::Markup { .. }

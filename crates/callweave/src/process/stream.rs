@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::provider::Provider;
 use super::{Agent, Learned, ToolCall, trace, unexpected};
 use crate::accumulator::Accumulator;
-use crate::event::{BlockId, BlockKind, Body, Event, EventSink, Sink};
+use crate::event::{BlockId, BlockKind, Body, Event, EventSink, Notice, NoticeCode, Sink};
 use crate::json::{AsValue, Value};
 use crate::message::Message;
 use crate::pipeline::{Decoder, FrameDecoder};
@@ -251,7 +251,8 @@ impl<B: AsRef<[u8]>> Source<B> for Decoder {
 /// - Calls come when the source has ended, in the order of the wire's own numbers. A call without any argument
 ///   text has `""` (or `{}` where the wire tells objects); one that never got a name is left out.
 /// - A refusal, an error of the upstream's and a failing source end it with a [`Failure`], and nothing follows.
-/// - Only the first choice counts: the one that speaks first.
+/// - Only the first choice counts: the one that speaks first. So does only the first answer, where the source
+///   goes on with another.
 pub struct ProcessStream<S, D> {
     source: S,
     decoder: D,
@@ -382,6 +383,17 @@ struct Folded {
     choice: Option<u32>,
     /// The open blocks of that choice whose text matters.
     open: Vec<(BlockId, Running)>,
+    extent: Extent,
+}
+
+/// How far the answer has come.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Extent {
+    #[default]
+    Growing,
+    Ended,
+    /// Another answer followed, which is not this one's.
+    Followed,
 }
 
 #[derive(Clone, Copy)]
@@ -392,10 +404,16 @@ enum Running {
 
 impl<'e> Sink<Event<'e>> for Folded {
     fn put(&mut self, event: Event<'e>) {
-        if self.failure.is_some() {
+        if self.failure.is_some() || self.extent == Extent::Followed {
             return;
         }
+        if self.extent == Extent::Ended {
+            self.extent = Extent::Followed;
+            let notice = Notice::new(NoticeCode::Other, 0, "another answer follows and was left out");
+            return self.message.annotate(notice);
+        }
         match &event.body {
+            Body::End => self.extent = Extent::Ended,
             Body::BlockStart { block, kind } => self.open(event.choice, *block, kind),
             Body::BlockEnd { block, .. } => self.open.retain(|(open, _)| open != block),
             Body::Delta { block, text } => match self.running(*block) {

@@ -5,7 +5,7 @@
 //! after its own tools, a gateway tries again), each with a `message_start` and a numbering of its own, so a
 //! block that begins at a place ends whatever stood there.
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_kind, is_usual};
+use super::{Evidence, Input, Protocol, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -67,18 +67,21 @@ enum Extent {
     Whole,
 }
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
-    match word(input) {
+    let (is_ours, evidence) = match word(input) {
         // Others call a frame an error too; here the frame says so itself and nobody counts it.
         Some("error") => {
-            body.get("type").is_some()
+            let is_ours = body.get("type").is_some()
                 && body.get("error").is_some_and(|error| error.kind() == Kind::Object)
-                && body.get("sequence_number").is_none()
+                && body.get("sequence_number").is_none();
+            (is_ours, Evidence::Weak)
         }
-        Some(word) if EVENTS.contains(&word) => body.kind() == Kind::Object,
-        _ => is_whole(body),
-    }
+        Some("ping") => (body.kind() == Kind::Object, Evidence::Weak),
+        Some(word) if EVENTS.contains(&word) => (body.kind() == Kind::Object, Evidence::Strong),
+        _ => (is_whole(body), Evidence::Strong),
+    };
+    is_ours.then_some(evidence)
 }
 
 /// What the frame calls itself, else what the framing calls it.
@@ -331,7 +334,7 @@ mod tests {
     use crate::json::Tape;
 
     fn is_ours(event: Option<&str>, frame: &str) -> bool {
-        recognise(&Input { event, value: Tape::new().parse(frame).expect("valid") })
+        recognise(&Input { event, value: Tape::new().parse(frame).expect("valid") }).is_some()
     }
 
     #[test]

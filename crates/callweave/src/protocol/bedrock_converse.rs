@@ -6,7 +6,7 @@
 //! their own. What begins a block, what grows it and what a whole answer holds is written with the same
 //! words, so all three are read by the same code.
 
-use super::{Context, Input, Protocol, error, finish_reason, foreign, is_usual, report};
+use super::{Context, Evidence, Input, Protocol, error, finish_reason, foreign, is_usual, report};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -61,12 +61,13 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("modelTimeoutException", ErrorClass::Transport),
 ];
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
     if let Some(name) = input.event {
-        return is_event(name, body);
+        return is_event(name, body).then_some(Evidence::Strong);
     }
-    is_whole(body) || body.members().any(|(name, value)| is_event(name, value) || is_exception(name, value))
+    let has = |is: fn(&str, Value<'_>) -> bool| body.members().any(|(name, value)| is(name, value));
+    Evidence::of(is_whole(body) || has(is_event), || has(is_exception))
 }
 
 fn is_whole(body: Value<'_>) -> bool {

@@ -7,7 +7,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Input, Protocol, finish_reason, foreign};
+use super::{Evidence, Input, Protocol, finish_reason, foreign};
 use crate::event::{Counters, FinishReason, NoticeCode};
 use crate::fragment::{Channel, Fragment, FragmentSink, Part};
 use crate::json::{Kind, Node as Value, Str, Tape};
@@ -29,8 +29,9 @@ const VOLATILE: &[&str] = &["p"];
 /// Stands beside the vendor's own members in the last chunk of every stream.
 const METRICS: &str = "amazon-bedrock-invocationMetrics";
 
-fn recognise(input: &Input<'_>) -> bool {
-    envelope(input.value).is_some() || (input.event.is_none() && is_plain(input.value))
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
+    let is_ours = envelope(input.value).is_some() || (input.event.is_none() && is_plain(input.value));
+    is_ours.then_some(Evidence::Strong)
 }
 
 /// The object with the `bytes`; SDKs print it under the event's name.

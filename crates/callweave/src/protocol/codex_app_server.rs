@@ -6,7 +6,7 @@
 //! (`item/tool/call`) beside their item; arguments never stream. Everything about the session, the account
 //! and the machine is passed on as it is.
 
-use super::{Context, Input, Protocol, finish_reason, foreign, report};
+use super::{Context, Evidence, Input, Protocol, finish_reason, foreign, report};
 use crate::event::{CallKind, Counters, FinishReason, NoticeCode};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -71,17 +71,24 @@ enum Telling {
     End,
 }
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
     let is_object = |key| body.get(key).is_some_and(|value| value.kind() == Kind::Object);
-    if body.get("method").is_some_and(|method| method.kind() == Kind::String) {
-        return is_object("params");
+    if let Some(method) = body.get("method").and_then(Value::str) {
+        // All that speaks JSON-RPC has methods.
+        let is_own = FAMILIES.iter().any(|family| method.written().starts_with(family));
+        let evidence = if is_own { Evidence::Strong } else { Evidence::Weak };
+        return is_object("params").then_some(evidence);
     }
     // A reply to a request of the client's.
-    body.get("id").is_some()
+    let is_reply = body.get("id").is_some()
         && (is_object("result") || is_object("error"))
-        && body.members().all(|(key, _)| matches!(key, "jsonrpc" | "id" | "result" | "error"))
+        && body.members().all(|(key, _)| matches!(key, "jsonrpc" | "id" | "result" | "error"));
+    is_reply.then_some(Evidence::Weak)
 }
+
+/// How the methods begin that tell of an answer.
+const FAMILIES: &[&str] = &["thread/", "turn/", "item/"];
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;

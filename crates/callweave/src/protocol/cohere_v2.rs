@@ -4,7 +4,7 @@
 //! it calls) is told as thoughts: it is about the answer, not part of it, and Cohere itself keeps it out of
 //! the content. It has no number and no end, so it runs until something else begins.
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
+use super::{Evidence, Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -36,20 +36,17 @@ const ERRORS: &[(&str, ErrorClass)] = &[("TOO_MANY_TOKENS", ErrorClass::ContextT
 const CONTENT_SPACE: u8 = 0;
 const CALL_SPACE: u8 = 1;
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
-    if event(input).is_some_and(is_event) {
-        return true;
-    }
-    match body.get("message").map(Value::kind) {
-        Some(Kind::Object) => body.get("finish_reason").is_some(),
-        // An error: the words, an id and perhaps a type, and nothing else.
-        Some(Kind::String) => {
-            body.get("id").is_some_and(|id| id.kind() == Kind::String)
-                && body.members().all(|(key, _)| matches!(key, "id" | "message" | "error_type"))
-        }
-        _ => false,
-    }
+    let message = body.get("message").map(Value::kind);
+    let is_strong = event(input).is_some_and(is_event)
+        || message == Some(Kind::Object) && body.get("finish_reason").is_some();
+    // An error: the words, an id and perhaps a type, and nothing else.
+    Evidence::of(is_strong, || {
+        message == Some(Kind::String)
+            && body.get("id").is_some_and(|id| id.kind() == Kind::String)
+            && body.members().all(|(key, _)| matches!(key, "id" | "message" | "error_type"))
+    })
 }
 
 /// The name of the event: its own `type`, else the name of the frame.

@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use super::{Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual};
+use super::{Evidence, Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -80,9 +80,10 @@ const PART: &str = "candidates[].content.parts[].";
 /// Apart from what the call's own part says: both belong to the call's block.
 const RESULT: &str = "candidates[].content.parts[].result.";
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value.elements().next().unwrap_or(input.value);
-    is_response(body) || body.get("response").is_some_and(is_response) || is_error(body)
+    let is_strong = is_response(body) || body.get("response").is_some_and(is_response);
+    Evidence::of(is_strong, || is_error(body))
 }
 
 fn is_response(body: Value<'_>) -> bool {

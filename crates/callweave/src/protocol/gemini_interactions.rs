@@ -4,7 +4,7 @@
 //! the same calls steps contents (`content.start`, `outputs`). The texts of an output are one block: the
 //! events do not tell its parts apart.
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
+use super::{Evidence, Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -41,12 +41,13 @@ const GOING_ON: [&str; 3] = ["in_progress", "queued", ""];
 const INTERACTION: &str = "interaction.";
 const STEP: &str = "steps[].";
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let is_interaction =
         input.value.get("object").and_then(Value::str).is_some_and(|object| object.is("interaction"));
-    is_interaction
+    let is_ours = is_interaction
         || input.value.get("event_type").and_then(Value::filled).is_some_and(|name| is_event(name.written()))
-        || input.event.is_some_and(is_event)
+        || input.event.is_some_and(is_event);
+    is_ours.then_some(Evidence::Strong)
 }
 
 fn is_event(name: &str) -> bool {

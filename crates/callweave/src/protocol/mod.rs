@@ -26,8 +26,7 @@ mod openai_responses;
 
 use error::Words;
 pub use error::read_error;
-use error::report;
-pub(crate) use error::{Context, report_body, report_text};
+pub(crate) use error::{Context, report, report_body, report_text};
 
 /// Every protocol, in the order in which detection asks them.
 pub static TABLE: &[&Protocol] = &[
@@ -55,11 +54,30 @@ pub struct Protocol {
     pub volatile: &'static [&'static str],
     /// Its own words for the classes of errors; of several words for a class the canonical one is first.
     pub errors: &'static [(&'static str, ErrorClass)],
-    /// Whether this frame or body is of this protocol. May look at the shape and at the words that name
-    /// events, not at content.
-    pub(crate) recognise: fn(&Input<'_>) -> bool,
+    /// Whether this frame or body is of this protocol, and how sure that is. May look at the shape and at
+    /// the words that name events, not at content.
+    pub(crate) recognise: fn(&Input<'_>) -> Option<Evidence>,
     /// Says what the frame or body contains.
     pub(crate) decode: fn(&Input<'_>, &mut FragmentSink<'_>),
+}
+
+/// How sure it is that a frame is of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Evidence {
+    /// Others send such frames, too: keep-alives, errors, replies. They may come before anything.
+    Weak,
+    /// Nobody else sends such frames.
+    Strong,
+}
+
+impl Evidence {
+    /// Strong or weak evidence if the one or the other is there.
+    fn of(is_strong: bool, is_weak: impl FnOnce() -> bool) -> Option<Self> {
+        match is_strong {
+            true => Some(Self::Strong),
+            false => is_weak().then_some(Self::Weak),
+        }
+    }
 }
 
 /// One frame as a protocol sees it.
@@ -87,7 +105,23 @@ impl Protocol {
 
     /// The one of `candidates` that the frame or body is of, if it can be told from this one.
     pub fn detect_among(candidates: &[&'static Protocol], input: &Input<'_>) -> Option<&'static Protocol> {
-        candidates.iter().copied().find(|protocol| (protocol.recognise)(input))
+        Self::weigh(candidates, input).map(|(_, protocol)| protocol)
+    }
+
+    /// The one of `candidates` with the best evidence; of several, the first.
+    pub(crate) fn weigh(
+        candidates: &[&'static Protocol],
+        input: &Input<'_>,
+    ) -> Option<(Evidence, &'static Protocol)> {
+        let mut best = None;
+        for &protocol in candidates {
+            match (protocol.recognise)(input) {
+                Some(Evidence::Strong) => return Some((Evidence::Strong, protocol)),
+                Some(Evidence::Weak) => best = best.or(Some((Evidence::Weak, protocol))),
+                None => {}
+            }
+        }
+        best
     }
 
     /// Says what the frame or body contains.
@@ -101,6 +135,8 @@ impl std::fmt::Debug for Protocol {
         f.write_str(self.name)
     }
 }
+
+impl Eq for Protocol {}
 
 impl PartialEq for Protocol {
     fn eq(&self, other: &Self) -> bool {

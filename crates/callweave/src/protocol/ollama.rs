@@ -3,7 +3,7 @@
 //! Calls come whole. Their `function.index` is not used: old builds leave it out or number every call 0,
 //! and a call that is never continued needs no number.
 
-use super::{Context, Input, Protocol, finish_reason, foreign, is_usual, report};
+use super::{Context, Evidence, Input, Protocol, finish_reason, foreign, is_usual, report};
 use crate::event::{CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value};
@@ -29,10 +29,11 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("tool_calls", FinishReason::ToolCalls),
 ];
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
-    body.get("done").is_some_and(|done| done.kind() == Kind::Bool)
-        && body.get("model").is_some_and(|model| model.kind() == Kind::String)
+    let is_ours = body.get("done").is_some_and(|done| done.kind() == Kind::Bool)
+        && body.get("model").is_some_and(|model| model.kind() == Kind::String);
+    is_ours.then_some(Evidence::Strong)
 }
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {

@@ -1,7 +1,8 @@
 //! OpenAI Chat Completions and the many servers that speak it with an accent: chunk and whole body.
 
 use super::{
-    Context, Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual, report,
+    Context, Evidence, Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual,
+    report,
 };
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
@@ -94,17 +95,20 @@ const EXECUTED_SPACE: u8 = 2;
 
 const OBJECTS: &[&str] = &["chat.completion.chunk", "chat.completion", "chat.completion.done", "error"];
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
-    let is_named = body
-        .get("object")
-        .and_then(Value::str)
-        .is_some_and(|object| object.written().starts_with("chat.completion") || object.is("error"));
-    is_named
-        || body.get("choices").is_some_and(|choices| matches!(choices.kind(), Kind::Array | Kind::Null))
-        || body.get("error").is_some_and(|error| matches!(error.kind(), Kind::Object | Kind::String))
-        || (body.get("detail").is_some() && body.members().count() == 1)
-        || body.get("message").is_some_and(|message| message.kind() == Kind::String)
+    let object = body.get("object").and_then(Value::str);
+    let choices = body.get("choices").map(Value::kind);
+    let is_strong = object.is_some_and(|object| object.written().starts_with("chat.completion"))
+        || choices == Some(Kind::Array);
+    Evidence::of(is_strong, || {
+        object.is_some_and(|object| object.is("error"))
+            || choices == Some(Kind::Null)
+            || body.get("error").is_some_and(|error| matches!(error.kind(), Kind::Object | Kind::String))
+            || (body.get("detail").is_some() && body.members().count() == 1)
+            || body.get("message").is_some_and(|message| message.kind() == Kind::String)
+            || body.get("base_resp").is_some_and(|status| status.kind() == Kind::Object)
+    })
 }
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
@@ -178,7 +182,13 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         Some((key, value)) => foreign(0, None, "", key, value, sink),
         None => {}
     }
-    if object.is_some_and(|object| object.is("chat.completion.done")) {
+    let is_told_whole = |choice: Value<'_>| {
+        let has = |key| choice.get(key).is_some_and(|value| !value.is_null());
+        has("message") && has("finish_reason") && !has("delta")
+    };
+    let mut all = choices.iter().flat_map(|choices| choices.elements()).peekable();
+    let is_all = all.peek().is_some() && all.all(is_told_whole);
+    if is_all || object.is_some_and(|object| object.is("chat.completion.done")) {
         sink.put(Fragment::new(Part::Done));
     }
 }

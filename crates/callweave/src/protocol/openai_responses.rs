@@ -12,7 +12,7 @@
 //! | a call at `output_index` i | `Place::at(i)` |
 //! | its content part c, summary part s, reasoning part c | `.part(CONTENT + c)`, `.part(SUMMARY + s)`, `.part(THOUGHT + c)` |
 
-use super::{Input, Protocol, error, finish_reason, foreign, is_usual};
+use super::{Evidence, Input, Protocol, error, finish_reason, foreign, is_usual};
 use crate::event::{CallKind, Counters, DetailKind, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -85,17 +85,18 @@ enum Telling {
     Once,
 }
 
-fn recognise(input: &Input<'_>) -> bool {
+fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
-    let Some(kind) = event_name(input) else {
-        let is_named = body.get("object").and_then(Value::str);
-        return is_named.is_some_and(|object| object.written().starts_with("response"));
+    let (is_ours, evidence) = match event_name(input) {
+        None => {
+            let object = body.get("object").and_then(Value::str);
+            (object.is_some_and(|object| object.written().starts_with("response")), Evidence::Strong)
+        }
+        Some("error") => (body.get("sequence_number").is_some(), Evidence::Weak),
+        Some("keepalive") => (true, Evidence::Weak),
+        Some(kind) => (kind.starts_with("response."), Evidence::Strong),
     };
-    match kind {
-        "error" => body.get("sequence_number").is_some(),
-        "keepalive" => true,
-        _ => kind.starts_with("response."),
-    }
+    is_ours.then_some(evidence)
 }
 
 /// The event's own name, else the framing's; a whole response has neither.

@@ -67,6 +67,16 @@ struct Thing {
     frame: u64,
 }
 
+/// How an answer ends.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Ending {
+    /// The provider said its last word.
+    pub(super) is_done: bool,
+    pub(super) has_failed: bool,
+    /// It was told already that something is missing.
+    pub(super) is_truncated: bool,
+}
+
 /// A call as a fragment tells of it.
 pub(super) struct Piece<'a> {
     pub(super) place: Option<Place>,
@@ -732,11 +742,15 @@ impl Choice {
         self.slots[..at].iter().rev().take(MANY).any(is_same)
     }
 
+    /// Whether there is no content.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// The stream is over: everything ends, and the finish reason is derived from what is there.
     pub(super) fn finish(
         &mut self,
-        is_done: bool,
-        has_failed: bool,
+        Ending { is_done, has_failed, is_truncated }: Ending,
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
@@ -745,6 +759,7 @@ impl Choice {
             _ if has_failed => Cut::ByLimit,
             Some(FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error) => Cut::ByLimit,
             None if !is_done => Cut::ByLimit,
+            Some(FinishReason::Other) if is_truncated => Cut::ByLimit,
             _ => Cut::ByEnd,
         };
         for slot in &mut self.slots {
@@ -769,12 +784,26 @@ impl Choice {
             // A provider that promises calls and sends none would make an agent wait for ever.
             Some(FinishReason::ToolCalls) if !is_cut => FinishReason::Stop,
             Some(reason) => reason,
-            None if is_done && !is_cut => FinishReason::Stop,
+            None if is_done && !is_cut && !self.slots.is_empty() => FinishReason::Stop,
             None => FinishReason::Other,
         };
-        if said.is_none() && !is_done && !has_failed {
-            let detail = "the stream ended without the provider's end";
-            context.emit(Body::Notice(Notice::new(NoticeCode::Truncated, context.offset, detail)), sink);
+        let has_calls = self.slots.iter().any(|slot| slot.as_call().is_some());
+        let odd = match said {
+            _ if has_failed => None,
+            None if !is_done => {
+                let detail = "the stream ended without the provider's end";
+                (!is_truncated).then_some((NoticeCode::Truncated, detail))
+            }
+            Some(FinishReason::ToolCalls) if !has_calls => {
+                Some((NoticeCode::Empty, "the provider speaks of tool calls and sent none"))
+            }
+            _ if self.slots.is_empty() && matches!(said, None | Some(FinishReason::Stop)) => {
+                Some((NoticeCode::Empty, "the answer has neither text nor calls"))
+            }
+            _ => None,
+        };
+        if let Some((code, detail)) = odd {
+            context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
         }
         let raw = self.finish.take().and_then(|(_, raw)| raw).map(Cow::Owned);
         context.emit(Body::Finish { reason, raw }, sink);

@@ -6,10 +6,13 @@
 //! was really there. It keeps no copy of the text: a block that may be restated is remembered by its
 //! length and a hash.
 //!
-//! Nothing is finished before [`Weave::finish`]: usage and even calls may follow a finish reason.
+//! Nothing is finished before [`Weave::finish`]: usage and even calls may follow a finish reason. But an input
+//! may hold several answers: what begins anew after an answer is over is the next one, and
+//! [`Weave::push_frame`] then finishes the one before.
 
 mod choice;
 mod fingerprint;
+mod glance;
 mod leaves;
 mod seen;
 mod slot;
@@ -18,10 +21,11 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use self::choice::{Choice, Piece};
+use self::choice::{Choice, Ending, Piece};
+use self::glance::Glance;
 use self::seen::{Seen, Spot};
 use crate::event::{
-    BlockId, Body, CallKind, Counters, Detail, DetailKind, Event, EventSink, Json, Notice, Sink,
+    BlockId, Body, CallKind, Counters, Detail, DetailKind, Event, EventSink, Json, Notice, NoticeCode, Sink,
 };
 use crate::fragment::{Fragment, FragmentSink, Part, Place};
 use crate::json::Str;
@@ -40,8 +44,12 @@ pub struct Weave {
     model: Option<String>,
     /// The turn whose steps are counted, and their sum.
     steps: Option<(String, Counters)>,
-    is_done: bool,
-    has_failed: bool,
+    /// The provider gives its answer a new id now and then, so that an id says nothing.
+    has_changing_id: bool,
+    has_content: bool,
+    /// How many choices were given a reason to finish.
+    finished: usize,
+    ending: Ending,
 }
 
 /// A call that waits for its name to be settled. See [`Weave::pending`].
@@ -113,20 +121,73 @@ impl Weave {
         });
     }
 
-    /// Says that no frame will come any more: ends all blocks and finishes all choices.
+    /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the answer if it is over
+    /// and the frame begins the next one. For that `frame` may be called twice, and must say the same.
+    pub fn push_frame(
+        &mut self,
+        offset: u64,
+        frame: impl Fn(&mut FragmentSink<'_>),
+        sink: &mut EventSink<'_>,
+    ) {
+        if self.is_over() {
+            let mut glance = Glance::default();
+            frame(&mut glance);
+            if self.is_left_behind_by(&glance) {
+                self.finish(sink);
+                let context = std::mem::take(&mut self.context);
+                *self = Self { context, ..Self::default() };
+            }
+        }
+        self.push(offset, frame, sink);
+    }
+
+    /// Says that no frame will come any more: ends all blocks, finishes all choices and the answer.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         if self.choices.is_empty() {
             self.choice(0);
         }
         for (number, choice) in &mut self.choices {
             self.context.choice = *number;
-            choice.finish(self.is_done, self.has_failed, &mut self.context, sink);
+            choice.finish(self.ending, &mut self.context, sink);
         }
+        sink.put(Event::new(0, Body::End));
     }
 
     /// Whether the upstream has reported an error.
     pub fn has_failed(&self) -> bool {
-        self.has_failed
+        self.ending.has_failed
+    }
+
+    /// Whether neither content nor an error has come.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.ending.has_failed && !self.has_content
+    }
+
+    /// Whether what comes may be another answer: the provider has said its last word, or nothing but an error,
+    /// or has given every choice a reason to finish.
+    fn is_over(&self) -> bool {
+        let is_begun = self.has_content || self.finished > 0 || self.ending.has_failed;
+        let is_finished = self.finished > 0 && self.finished == self.choices.len();
+        (self.ending.is_done && is_begun) || self.has_only_failed() || is_finished
+    }
+
+    fn has_only_failed(&self) -> bool {
+        self.ending.has_failed && !self.has_content && self.finished == 0
+    }
+
+    /// Whether a frame that comes after the end is of another answer.
+    fn is_left_behind_by(&self, next: &Glance) -> bool {
+        let has_other_id = next.has_other_id(self.id.as_deref());
+        if self.has_only_failed() {
+            return !next.has_error && (has_other_id || next.has_content());
+        }
+        if self.ending.is_done {
+            // The same answer may be told once more, whole.
+            let is_retold = next.is_whole && (self.id.is_some() || next.id.is_some());
+            return has_other_id || next.is_fresh || (next.has_content() && !is_retold) || next.has_error;
+        }
+        // Content may follow a finish; under another id it is another's.
+        self.id.is_some() && has_other_id && !self.has_changing_id && (next.has_content() || next.has_finish)
     }
 
     /// The calls whose name has come but may still grow, and that have no block yet.
@@ -152,9 +213,10 @@ impl Weave {
         })
     }
 
-    /// Remembers the choice if it has something to do when the frame is over.
+    /// Remembers the choice, which was told content, if it has something to do when the frame is over.
     fn wake(&mut self, at: usize) {
         let choice = &mut self.choices[at].1;
+        self.has_content |= !choice.is_empty();
         if !choice.is_awake && choice.waits() {
             choice.is_awake = true;
             self.awake.push(at);
@@ -193,7 +255,10 @@ impl Weave {
                 self.model.take_if(|known| !model.is(known));
                 self.start(None, Some(model), sink);
             }
-            Part::Open(channel) => self.choices[at].1.open(place, channel, context, sink),
+            Part::Open(channel) => {
+                self.choices[at].1.open(place, channel, context, sink);
+                self.wake(at);
+            }
             Part::Text { channel, text } => {
                 self.choices[at].1.text(place, channel, text, context, sink);
                 self.wake(at);
@@ -260,14 +325,15 @@ impl Weave {
             }
             Part::Finish { reason, raw } => {
                 let finish = &mut self.choices[at].1.finish;
+                self.finished += usize::from(finish.is_none());
                 // An empty word says nothing where another one was said.
                 if finish.is_none() || raw.is_none_or(|raw| !raw.is_empty()) {
                     *finish = Some((reason, raw.map(|raw| raw.to_cow().into_owned())));
                 }
             }
-            Part::Done => self.is_done = true,
+            Part::Done => self.ending.is_done = true,
             Part::Error(error) => {
-                self.has_failed = true;
+                self.ending.has_failed = true;
                 let spot = Spot { choice: 0, place: None, block: None, scope: "error", key: "" };
                 if self.seen.is_news(spot, &error.message) {
                     self.context.emit(Body::Error(error.clone()), sink);
@@ -286,6 +352,7 @@ impl Weave {
                 }
             }
             Part::Notice { code, detail, text } => {
+                self.ending.is_truncated |= code == NoticeCode::Truncated;
                 let notice = Notice {
                     code,
                     offset: context.offset,
@@ -300,6 +367,8 @@ impl Weave {
     /// Tells the answer's id and model when they are first known. Servers that change them later (an
     /// empty id first, a new id per chunk) do not restart the answer.
     fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, sink: &mut EventSink<'_>) {
+        let is_other = |known: &String, given: Str<'_>| !given.is_empty() && !given.is(known);
+        self.has_changing_id |= self.id.as_ref().zip(id).is_some_and(|(known, given)| is_other(known, given));
         let news = |known: &mut Option<String>, given: Option<Str<'_>>| {
             if known.is_none() {
                 *known = given.filter(|given| !given.is_empty()).map(|given| given.to_cow().into_owned());

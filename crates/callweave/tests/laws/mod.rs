@@ -18,7 +18,10 @@ pub(crate) struct Decoded {
     pub(crate) events: Vec<Event<'static>>,
     /// How many events had been emitted when the last byte was pushed, before the end was said.
     pub(crate) before_finish: usize,
+    /// The message of the last answer; most inputs hold one.
     pub(crate) message: Message,
+    /// The messages of all answers.
+    pub(crate) messages: Vec<Message>,
     pub(crate) faults: Vec<String>,
     pub(crate) error: Option<callweave::Error>,
     pub(crate) protocol: Option<&'static str>,
@@ -58,7 +61,9 @@ pub(crate) fn decode_cut(protocol: Option<&'static Protocol>, bytes: &[u8], cuts
         faults = validator.finish();
     }
     let protocol = decoder.protocol().map(|protocol| protocol.name);
-    Decoded { events, before_finish, message: accumulator.take(), faults, error, protocol }
+    let messages = accumulator.take_all();
+    let message = messages.last().cloned().unwrap_or_default();
+    Decoded { events, before_finish, message, messages, faults, error, protocol }
 }
 
 /// Appends an event, merging a delta into the delta of the same block right before it.

@@ -1,0 +1,157 @@
+//! A frame that was cut by the end of the input: what of it can be read.
+//!
+//! The JSON text is closed where it ends ([`Truncated::of`]), and the fragments of that value are told as far
+//! as they are known to be whole ([`Remains`]): texts as far as they came; ids, names and reasons only whole;
+//! of a call what came of its arguments, so that it is marked as cut; and nothing that would say that the
+//! answer ended well.
+
+use std::ops::Range;
+
+use crate::event::{FinishReason, NoticeCode, Sink};
+use crate::fragment::{Arguments, Fragment, FragmentSink, Part, Place};
+use crate::json::repair::{Options, Verdict};
+use crate::json::{Scanner, Status, Str};
+
+/// The closed text of a frame that was cut.
+pub(crate) struct Truncated {
+    /// Valid JSON.
+    pub(crate) text: String,
+    /// How much of it had come.
+    cut: usize,
+}
+
+impl Truncated {
+    /// Closes a JSON object or array that is not complete; nothing if the text is none.
+    pub(crate) fn of(data: &str) -> Option<Self> {
+        let mut scanner = Scanner::new();
+        scanner.push(data);
+        if !data.starts_with(['{', '[']) || scanner.status() != Status::Open {
+            return None;
+        }
+        let mut came = data;
+        if !scanner.is_in_string() {
+            // Nobody knows how a number or a word would have gone on.
+            came = data.trim_end_matches(|sign: char| sign.is_ascii_alphanumeric() || "+-.".contains(sign));
+        }
+        let closed = Options::new().prefix().close_truncated().without_prose().repair(came);
+        if closed.verdict != Verdict::Incomplete {
+            return None;
+        }
+        let text = closed.text.into_owned();
+        let cut = text.bytes().zip(came.bytes()).take_while(|(own, given)| own == given).count();
+        Some(Self { text, cut })
+    }
+
+    /// Where in the text a piece of it stands.
+    fn range(&self, piece: &str) -> Option<Range<usize>> {
+        let start = (piece.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?;
+        let end = start.checked_add(piece.len())?;
+        (end <= self.text.len()).then_some(start..end)
+    }
+
+    /// Whether all of the string had come, its closing quote too.
+    fn has(&self, text: Str<'_>) -> bool {
+        self.range(text.written()).is_none_or(|range| range.end < self.cut)
+    }
+
+    fn whole<'f>(&self, text: Option<Str<'f>>) -> Option<Str<'f>> {
+        text.filter(|text| self.has(*text))
+    }
+
+    /// What came of the arguments of a call, and whether that is not all.
+    fn arguments<'f>(&'f self, call: &Part<'f>) -> (Option<Arguments<'f>>, bool) {
+        let Part::Call { id, name, arguments, .. } = *call else { return (None, false) };
+        let written = match arguments {
+            Some(Arguments::Text(text) | Arguments::Whole(text)) => self.range(text.written()),
+            Some(Arguments::Value(json)) => match self.range(json) {
+                Some(range) if range.end > self.cut => {
+                    let came = self.text.get(range.start..self.cut).unwrap_or_default();
+                    return (Some(Arguments::Text(Str::Plain(came))), true);
+                }
+                range => range,
+            },
+            Some(Arguments::Leaf { .. } | Arguments::Opening { .. }) | None => None,
+        };
+        let others = [id, name].into_iter().flatten().filter_map(|text| self.range(text.written()));
+        let end = written.iter().cloned().chain(others).map(|range| range.end).max();
+        let is_cut = end.is_some_and(|end| end >= self.cut || !self.is_closed_after(end));
+        // Without any, a whole call has none; of a cut one nobody knows.
+        let is_made = written.is_none() && matches!(arguments, Some(Arguments::Value(_)));
+        let arguments = if is_cut && is_made { Some(Arguments::Text(Str::Plain(""))) } else { arguments };
+        (arguments, is_cut)
+    }
+
+    /// Whether the object that holds what ends at `end` was closed.
+    fn is_closed_after(&self, end: usize) -> bool {
+        let mut is_in_string = self.text.as_bytes().get(end) == Some(&b'"');
+        let mut is_escaped = false;
+        for (at, byte) in self.text.bytes().enumerate().take(self.cut).skip(end) {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' => is_escaped = is_in_string,
+                // The quote at the end of a string is where the search begins.
+                b'"' => is_in_string = at != end && !is_in_string,
+                b'}' if !is_in_string => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
+/// Passes on the fragments of a [`Truncated`] text.
+pub(crate) struct Remains<'r, 's> {
+    frame: &'r Truncated,
+    next: &'r mut FragmentSink<'s>,
+    /// The place of a call that was cut: whatever the decoder believes, it has not ended.
+    cut_call: Option<(u32, Option<Place>)>,
+}
+
+impl<'r, 's> Remains<'r, 's> {
+    pub(crate) fn new(frame: &'r Truncated, next: &'r mut FragmentSink<'s>) -> Self {
+        Self { frame, next, cut_call: None }
+    }
+
+    /// Says that something is missing.
+    pub(crate) fn finish(self) {
+        let detail = "the input was cut off in a frame; what had come of it was read";
+        self.next.put(Fragment::new(Part::Notice { code: NoticeCode::Truncated, detail, text: None }));
+    }
+}
+
+impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
+    fn put(&mut self, fragment: Fragment<'f>) {
+        let Fragment { choice, place, part } = fragment;
+        let frame = self.frame;
+        let part = match part {
+            Part::Done => return,
+            Part::End if self.cut_call == Some((choice, place)) => return,
+            Part::Start { id, model } => Part::Start { id: frame.whole(id), model: frame.whole(model) },
+            Part::Finish { reason, raw } => match raw.is_none_or(|raw| frame.has(raw)) {
+                true => Part::Finish { reason: unclean(reason), raw },
+                false => return,
+            },
+            Part::Call { id, name, kind, .. } => {
+                let (arguments, is_cut) = frame.arguments(&part);
+                let (id, name) = (frame.whole(id), frame.whole(name));
+                self.next.put(Fragment { choice, place, part: Part::Call { id, name, kind, arguments } });
+                if is_cut {
+                    self.cut_call = Some((choice, place));
+                }
+                return;
+            }
+            part => part,
+        };
+        self.next.put(Fragment { choice, place, part });
+    }
+}
+
+/// A reason as an answer can have it that was cut.
+fn unclean(reason: FinishReason) -> FinishReason {
+    match reason {
+        FinishReason::Stop | FinishReason::ToolCalls => FinishReason::Other,
+        FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error | FinishReason::Other => {
+            reason
+        }
+    }
+}
