@@ -11,6 +11,9 @@ use crate::json::escape_into;
 use crate::json::schema::Types;
 
 const LONGEST_TAG: usize = 512;
+/// Elements lie in each other only so deep, since the way down to one is gone again for its type and its end.
+/// An opener further down is data; few readers of JSON would follow it.
+const DEEPEST: usize = 128;
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
@@ -218,7 +221,8 @@ impl Reader {
     /// After an opening tag: elements, or a value.
     fn value(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
         let types = self.types(context);
-        let may_nest = types.overlaps(Types::OBJECT) || types.overlaps(Types::ARRAY);
+        let may_nest =
+            (types.overlaps(Types::OBJECT) || types.overlaps(Types::ARRAY)) && self.stack.len() < DEEPEST;
         let space = self.seen.0 + leading_space(&text[self.seen.0..]);
         let rest = &text[space..];
         if rest.is_empty() && !context.is_last {
