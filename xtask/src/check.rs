@@ -1,77 +1,218 @@
-//! Everything that CI runs, step by step; the first failure ends it.
+//! Everything that CI runs: tiers of steps. The first failure ends a run; what was skipped is listed at its end.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// One step: what it is called, the words after `cargo`, and whether the quick run leaves it out.
-struct Step {
-    title: &'static str,
-    words: &'static [&'static str],
-    environment: &'static [(&'static str, &'static str)],
-    is_slow: bool,
+use crate::{clients, dist, fuzz, growth, licences, readme, root, semver, target};
+
+/// How a step ended that did not fail.
+pub(crate) enum Outcome {
+    Passed,
+    /// It could not run here, and why.
+    Skipped(String),
 }
 
-const STEPS: &[Step] = &[
-    Step::new("format", &["fmt", "--all", "--check"]),
-    Step::new("lints", &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]),
-    Step::new(
-        "lints without features",
-        &["clippy", "-p", "callweave", "--no-default-features", "--", "-D", "warnings"],
-    )
-    .slow(),
-    Step::new(
-        "documentation",
-        &["doc", "--workspace", "--no-deps", "--all-features", "--document-private-items"],
-    )
-    .with(&[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")]),
-    Step::new(
-        "tests",
-        &["test", "--workspace", "--all-features", "--lib", "--bins", "--tests", "--examples"],
-    ),
-    Step::new("documentation tests", &["test", "--workspace", "--all-features", "--doc"]),
-    Step::new(
-        "a program outside the workspace",
-        &["test", "--manifest-path", "crates/callweave/tests/consumer/Cargo.toml"],
-    )
-    .with(&[("CARGO_TARGET_DIR", "target")]),
-    Step::new("official clients", &["xtask", "clients"]).slow(),
-    Step::new("the demo", &["run", "--quiet", "--release", "--", "demo"]).slow(),
-    Step::new("package", &["publish", "--dry-run", "--allow-dirty", "--quiet", "-p", "callweave"]).slow(),
+/// What `cargo xtask check` runs by one flag.
+struct Tier {
+    /// Without it, the first tier runs.
+    flag: &'static str,
+    steps: &'static [Step],
+}
+
+struct Step {
+    title: &'static str,
+    work: Work,
+}
+
+enum Work {
+    /// The words after `cargo`, and what is set in its environment.
+    Cargo(&'static [&'static str], &'static [(&'static str, &'static str)]),
+    Task(fn() -> Result<Outcome, String>),
+}
+
+use Work::{Cargo, Task};
+
+/// A tier is a row; the first is what everybody runs before a commit.
+const TIERS: &[Tier] = &[
+    Tier {
+        flag: "--quick",
+        steps: &[
+            Step { title: "format", work: Cargo(&["fmt", "--all", "--check"], &[]) },
+            Step {
+                title: "lints",
+                work: Cargo(
+                    &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
+                    &[],
+                ),
+            },
+            Step {
+                title: "lints without features",
+                work: Cargo(
+                    &["clippy", "-p", "callweave", "--no-default-features", "--", "-D", "warnings"],
+                    &[],
+                ),
+            },
+            Step {
+                title: "documentation",
+                work: Cargo(
+                    &["doc", "--workspace", "--no-deps", "--all-features", "--document-private-items"],
+                    &[("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")],
+                ),
+            },
+            Step {
+                title: "tests",
+                work: Cargo(
+                    &["test", "--workspace", "--all-features", "--lib", "--bins", "--tests", "--examples"],
+                    &[],
+                ),
+            },
+            Step {
+                title: "documentation tests",
+                work: Cargo(&["test", "--workspace", "--all-features", "--doc"], &[]),
+            },
+            Step {
+                title: "a program outside the workspace",
+                work: Cargo(
+                    &["test", "--manifest-path", "crates/callweave/tests/consumer/Cargo.toml"],
+                    &[("CARGO_TARGET_DIR", "target")],
+                ),
+            },
+            Step { title: "growth of work", work: Task(growth::run) },
+            Step { title: "commands of the documents", work: Task(readme::run) },
+            Step { title: "licences, bans, sources", work: Task(licences::run) },
+            Step {
+                title: "package",
+                work: Cargo(&["package", "--offline", "--allow-dirty", "--quiet", "-p", "callweave"], &[]),
+            },
+        ],
+    },
+    Tier { flag: "--clients", steps: &[Step { title: "official clients", work: Task(clients::run) }] },
+    Tier { flag: "--fuzz", steps: &[Step { title: "a short run of the fuzzers", work: Task(fuzz::smoke) }] },
+    Tier {
+        flag: "--release",
+        steps: &[
+            Step { title: "compatibility with the last release", work: Task(semver::run) },
+            Step {
+                // docs.rs has a nightly compiler; the stable one is told to behave as one. In a folder of its
+                // own, since that makes it build everything anew.
+                title: "documentation as on docs.rs",
+                work: Cargo(
+                    &[
+                        "rustdoc",
+                        "-p",
+                        "callweave",
+                        "--all-features",
+                        "--target-dir",
+                        "target/docs.rs",
+                        "--",
+                        "--cfg",
+                        "docsrs",
+                        "-D",
+                        "warnings",
+                    ],
+                    &[("RUSTC_BOOTSTRAP", "1")],
+                ),
+            },
+            Step { title: "a release, made and tried", work: Task(dist::rehearse) },
+        ],
+    },
 ];
 
 impl Step {
-    const fn new(title: &'static str, words: &'static [&'static str]) -> Self {
-        Self { title, words, environment: &[], is_slow: false }
-    }
-
-    const fn slow(self) -> Self {
-        Self { is_slow: true, ..self }
-    }
-
-    const fn with(self, environment: &'static [(&'static str, &'static str)]) -> Self {
-        Self { environment, ..self }
-    }
-
-    fn run(&self) -> Result<(), String> {
-        println!("── {}: cargo {}", self.title, self.words.join(" "));
+    fn run(&self) -> Result<Outcome, String> {
+        println!("── {}", self.title);
         let start = Instant::now();
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo)
-            .args(self.words)
-            .envs(self.environment.iter().copied())
-            .status()
-            .map_err(|error| format!("cargo does not start: {error}"))?;
+        let outcome = match self.work {
+            Cargo(words, environment) => run_cargo(
+                Command::new(cargo())
+                    .args(words)
+                    .envs(environment.iter().copied())
+                    .env("CALLWEAVE_SKIPPED", skipped()),
+            ),
+            Task(task) => task(),
+        };
+        // Told, never asserted.
         println!("── {}: {:.0} s", self.title, start.elapsed().as_secs_f64());
-        if status.success() { Ok(()) } else { Err(format!("{} failed", self.title)) }
+        outcome.map_err(|why| format!("{} failed: {why}", self.title))
     }
 }
 
-/// `cargo xtask check [--quick]`
-pub(crate) fn run(words: &[&str]) -> Result<(), String> {
-    let is_quick = match words {
-        [] => false,
-        ["--quick"] => true,
-        _ => return Err("usage: cargo xtask check [--quick]".to_owned()),
-    };
-    STEPS.iter().filter(|step| !(is_quick && step.is_slow)).try_for_each(Step::run)
+fn run_cargo(command: &mut Command) -> Result<Outcome, String> {
+    println!(
+        "   cargo {}",
+        command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    );
+    succeed(command.current_dir(root())).map(|()| Outcome::Passed)
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Runs a command that has to succeed.
+pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("{command:?} does not start: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}
+
+/// Whether a program can be started at all.
+pub(crate) fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// `cargo xtask check [--TIER…]`
+pub(crate) fn run(flags: &[&str]) -> Result<(), String> {
+    let flags = if flags.is_empty() { &[TIERS[0].flag] } else { flags };
+    let mut steps = Vec::new();
+    for flag in flags {
+        let Some(tier) = TIERS.iter().find(|tier| tier.flag == *flag) else {
+            let known: Vec<_> = TIERS.iter().map(|tier| tier.flag).collect();
+            return Err(format!("usage: cargo xtask check [{}]", known.join("|")));
+        };
+        steps.extend(tier.steps);
+    }
+    let list = skipped();
+    std::fs::create_dir_all(target()).and_then(|()| std::fs::write(&list, "")).map_err(told(&list))?;
+    let mut times = Vec::new();
+    for step in steps {
+        let start = Instant::now();
+        if let Outcome::Skipped(why) = step.run()? {
+            skip(&list, &format!("skipped: {}: {why}\n", step.title))?;
+        }
+        times.push((step.title, start.elapsed().as_secs()));
+    }
+    println!("── done");
+    for (title, seconds) in times {
+        println!("{seconds:6} s  {title}");
+    }
+    let skipped = std::fs::read_to_string(&list).map_err(told(&list))?;
+    print!("{}", if skipped.is_empty() { "nothing was skipped\n" } else { &skipped });
+    Ok(())
+}
+
+/// Where tests and steps write down that they were skipped.
+fn skipped() -> PathBuf {
+    target().join("skipped.txt")
+}
+
+/// Runs a task as a command of its own.
+pub(crate) fn alone(task: fn() -> Result<Outcome, String>) -> Result<(), String> {
+    if let Outcome::Skipped(why) = task()? {
+        println!("skipped: {why}");
+    }
+    Ok(())
+}
+
+fn skip(list: &Path, line: &str) -> Result<(), String> {
+    use std::io::Write as _;
+    print!("{line}");
+    let mut file = std::fs::OpenOptions::new().append(true).open(list).map_err(told(list))?;
+    file.write_all(line.as_bytes()).map_err(told(list))
+}
+
+/// An error of the file system, with the path it is about.
+pub(crate) fn told(path: &Path) -> impl Fn(std::io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
 }

@@ -1,45 +1,52 @@
 //! The providers' official clients, played our own cases: do they understand what callweave understands?
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `cargo xtask clients`: installs the clients into `target/clients` and compares.
-pub(crate) fn run() -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask stands in the workspace")?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let home = target.join("clients");
+use crate::check::{Outcome, cargo, is_there, succeed};
+use crate::{root, target};
+
+/// `cargo xtask check --clients`: installs the clients into `target/clients`, in the versions that
+/// `clients/requirements.txt` names, and compares.
+pub(crate) fn run() -> Result<Outcome, String> {
+    let home = target().join("clients");
     let python = home.join("bin/python");
-    if Command::new("python3").arg("--version").output().is_err() {
-        return skip("there is no python3");
+    if !is_there("python3") {
+        return Ok(Outcome::Skipped("there is no python3".into()));
     }
-    if !python.exists() {
-        step(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
+    if !python.exists()
+        && let Err(why) = succeed(Command::new("python3").args(["-m", "venv"]).arg(&home))
+    {
+        return unreachable(why);
     }
-    let requirements = root.join("clients/requirements.txt");
-    let install =
-        step(Command::new(&python).args(["-m", "pip", "install", "--quiet", "-r"]).arg(requirements));
-    if let Err(message) = install {
-        return skip(&message);
+    let requirements = root().join("clients/requirements.txt");
+    let install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--retries=1",
+        "--timeout=20",
+        "-r",
+    ];
+    if let Err(why) = succeed(Command::new(&python).args(install).arg(requirements)) {
+        return unreachable(why);
     }
-    step(Command::new("cargo").args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root))?;
-    step(
+    succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
+    succeed(
         Command::new(&python)
-            .arg(root.join("clients/compare.py"))
-            .arg(target.join("debug/callweave"))
-            .arg(root.join("crates/callweave/tests/data/protocol")),
-    )
+            .arg(root().join("clients/compare.py"))
+            .arg(target().join("debug/callweave"))
+            .arg(root().join("crates/callweave/tests/data/protocol")),
+    )?;
+    Ok(Outcome::Passed)
 }
 
-/// Without the clients there is nothing to compare with. CI must have them.
-fn skip(why: &str) -> Result<(), String> {
+/// Python is there and the clients cannot be had. Without a network that is nobody's fault; CI has one, and
+/// must not pass for months without having compared anything.
+fn unreachable(why: String) -> Result<Outcome, String> {
     if std::env::var_os("CI").is_some() {
         return Err(format!("the clients cannot be had: {why}"));
     }
-    println!("skipped: the clients cannot be had: {why}");
-    Ok(())
-}
-
-fn step(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|error| format!("{command:?} does not start: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} failed")) }
+    Ok(Outcome::Skipped(format!("the clients cannot be had: {why}")))
 }

@@ -4,6 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::check::{Outcome, cargo, is_there, succeed};
+use crate::root;
+
 const USAGE: &str = "usage: cargo xtask fuzz [--seconds N] [TARGET]";
 
 /// Coverage for libFuzzer.
@@ -18,6 +21,20 @@ const FLAGS: &[&str] = &[
     "-Cdebug-assertions",
     "-Coverflow-checks",
 ];
+
+/// A few seconds for each target: that they build, and that nothing lies on the surface.
+pub(crate) fn smoke() -> Result<Outcome, String> {
+    let compilers = [std::env::var("CXX").unwrap_or_default(), "c++".into(), "g++".into(), "clang++".into()];
+    if !compilers.iter().any(|compiler| !compiler.is_empty() && is_there(compiler)) {
+        return Ok(Outcome::Skipped("there is no C++ compiler to build libFuzzer with".into()));
+    }
+    let fetch = ["fetch", "--quiet", "--manifest-path", "fuzz/Cargo.toml"];
+    if let Err(why) = succeed(Command::new(cargo()).args(fetch).current_dir(root())) {
+        let why = format!("what the fuzzers are built with cannot be had: {why}");
+        return if std::env::var_os("CI").is_some() { Err(why) } else { Ok(Outcome::Skipped(why)) };
+    }
+    run(&["--seconds", "5"]).map(|()| Outcome::Passed)
+}
 
 /// Builds the targets and lets each run.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
@@ -73,7 +90,7 @@ fn build(fuzz: &Path) -> Result<PathBuf, String> {
     Ok(folder.join(host).join("release"))
 }
 
-fn host() -> Result<String, String> {
+pub(crate) fn host() -> Result<String, String> {
     let output = Command::new("rustc").arg("-vV").output().map_err(|error| format!("rustc: {error}"))?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let host = told.lines().find_map(|line| line.strip_prefix("host: "));

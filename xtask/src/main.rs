@@ -3,18 +3,28 @@
 mod check;
 mod clients;
 mod coverage;
+mod dist;
 mod fuzz;
+mod growth;
 mod instructions;
+mod licences;
+mod readme;
 mod scoreboard;
+mod semver;
+#[path = "../../crates/callweave/tests/support/shared.rs"]
+mod shared;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask check [--quick]
-       cargo xtask clients
+usage: cargo xtask check [--quick] [--clients] [--fuzz] [--release]
        cargo xtask coverage [--shared DIR]
+       cargo xtask dist [--target TARGET]
        cargo xtask fuzz [--seconds N] [TARGET]
+       cargo xtask growth
        cargo xtask instructions
+       cargo xtask readme
        cargo xtask scoreboard dialects [--differences]
        cargo xtask scoreboard repair [--differences] [FILE]
        cargo xtask scoreboard schema [--differences]";
@@ -24,9 +34,11 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["check", ref rest @ ..] => check::run(rest),
-        ["clients"] => clients::run(),
         ["coverage", ref rest @ ..] => coverage::run(rest),
+        ["dist", ref rest @ ..] => dist::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::run(rest),
+        ["growth"] => check::alone(growth::run),
+        ["readme"] => check::alone(readme::run),
         ["instructions", ref rest @ ..] => instructions::run(rest),
         ["scoreboard", "dialects", ref rest @ ..] => scoreboard::dialects::run(rest),
         ["scoreboard", "repair", ref rest @ ..] => scoreboard::repair::run(rest),
@@ -40,4 +52,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().map_or_else(|| xtask.clone(), PathBuf::from)
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

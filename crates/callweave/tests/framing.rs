@@ -6,6 +6,8 @@
 
 #[path = "support/aws.rs"]
 mod aws;
+#[path = "support/shared.rs"]
+mod shared;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -270,11 +272,8 @@ fn name_of(path: &Path) -> String {
 /// recording's index says.
 #[test]
 fn corpus() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    let Ok(index) = fs::read_to_string(root.join("INDEX.jsonl")) else {
-        println!("skipped: no corpus at {}", root.display());
-        return;
-    };
+    let Some(root) = shared::find("corpus") else { return };
+    let index = fs::read_to_string(root.join("INDEX.jsonl")).expect("the corpus has an index");
     let mut random = Random(1);
     for row in index.lines() {
         let row: Value = serde_json::from_str(row).expect("the index is JSON");

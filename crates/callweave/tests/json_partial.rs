@@ -5,7 +5,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::str::FromStr as _;
-use std::time::{Duration, Instant};
 
 use callweave::json::partial::{Change, Growing, Partial, Progress};
 use callweave::json::{Status, Value};
@@ -180,20 +179,10 @@ fn grow(text: &str) {
     assert!(is_seen && partial.finish() == Status::Complete);
 }
 
-/// The shortest of some runs: time that others took from us is not counted.
-fn time_of(text: &str) -> Duration {
-    let run = || {
-        let start = Instant::now();
-        grow(text);
-        start.elapsed()
-    };
-    (0..5).map(|_| run()).min().expect("some runs")
-}
-
-/// Four bytes at a time, ten times the text costs about ten times as much; reading all again with each
+/// Four bytes at a time, ten times the text allocates about ten times as much; copying all again with each
 /// delta would make it a hundred.
 #[test]
-fn a_megabyte_in_small_deltas_is_linear() {
+fn a_megabyte_in_small_deltas_allocates_in_proportion() {
     let make = |shape, size| match shape {
         "one string" => json!({"content": "line of text\n".repeat(size / 14)}).to_string(),
         "many items" => json!({"items": vec![json!({"id": 7, "name": "x"}); size / 21]}).to_string(),
@@ -204,8 +193,6 @@ fn a_megabyte_in_small_deltas_is_linear() {
         let [few, many] = [&small, &large].map(|text| allocation_counter::measure(|| grow(text)));
         assert!(many.count_total <= few.count_total * 11, "{shape}: {few:?} became {many:?}");
         assert!(many.bytes_total <= few.bytes_total * 25, "{shape}: {few:?} became {many:?}");
-        let (small, large) = (time_of(&small), time_of(&large));
-        assert!(large < small * 35, "{shape}: {small:?} became {large:?}");
     }
     let one_string = allocation_counter::measure(|| grow(&make("one string", 1_000_000)));
     assert!(one_string.count_total < 100, "a growing string is not copied per delta: {one_string:?}");

@@ -1,6 +1,8 @@
 //! Protocols: our own cases and, where it is at hand, recorded traffic, under all laws.
 
 mod laws;
+#[path = "support/shared.rs"]
+mod shared;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +10,7 @@ use std::fs;
 use callweave::message::Content;
 use callweave::protocol::{Protocol, TABLE, read_error};
 use callweave::upstream::ErrorClass;
-use laws::{check_laws, data, expect, folders, name, shared};
+use laws::{check_laws, data, expect, folders, name};
 
 /// The one file of a case that is called `input`, whatever its ending.
 fn input(case: &std::path::Path) -> Vec<u8> {
@@ -89,7 +91,7 @@ fn streamed_and_whole_give_the_same_message() {
 
 #[test]
 fn recorded_traffic_holds_all_laws() {
-    let Some(corpus) = shared("corpus") else { return };
+    let Some(corpus) = shared::find("corpus") else { return };
     let index = fs::read_to_string(corpus.join("INDEX.jsonl")).expect("an index");
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut complaints = Vec::new();
@@ -150,7 +152,7 @@ fn is_cut_short(file: &str) -> bool {
 /// The bodies of failed requests: each has words, and a class that the body tells without the status, too.
 #[test]
 fn recorded_error_bodies_have_a_class() {
-    let Some(corpus) = shared("corpus") else { return };
+    let Some(corpus) = shared::find("corpus") else { return };
     let index = fs::read_to_string(corpus.join("INDEX.jsonl")).expect("an index");
     let mut count = 0;
     for line in index.lines() {

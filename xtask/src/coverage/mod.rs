@@ -147,14 +147,11 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared;
 
     #[test]
     fn nothing_is_dropped_without_a_reason() {
-        let shared = default_shared();
-        if !shared.exists() {
-            eprintln!("skipped: the recorded material is not beside the repository");
-            return;
-        }
+        let Some(shared) = shared::find("") else { return };
         let report = Report::of(&shared).expect("readable recordings");
         if let Err(problem) = report.check() {
             panic!("{problem}\n{report}");

@@ -6,10 +6,15 @@ use serde_json::json;
 
 use crate::{clean, file, path, program, run};
 
+#[path = "../../../callweave/tests/support/shared.rs"]
+mod shared;
+
+use shared::skip;
+
 /// Runs the program on a terminal (by way of `script`), or nothing where there is none to be had.
 fn on_terminal(arguments: &str, environment: &[(&str, &str)]) -> Option<String> {
     if !cfg!(target_os = "linux") {
-        println!("skipped: script takes other options here");
+        skip("script takes other options here");
         return None;
     }
     let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_callweave"));
@@ -19,7 +24,7 @@ fn on_terminal(arguments: &str, environment: &[(&str, &str)]) -> Option<String> 
     match command.output() {
         Ok(output) => Some(String::from_utf8(output.stdout).expect("UTF-8").replace("\r\n", "\n")),
         Err(error) => {
-            println!("skipped: there is no program script to make a terminal with ({error})");
+            skip(&format!("there is no program script to make a terminal with ({error})"));
             None
         }
     }

@@ -186,3 +186,13 @@ proptest! {
         check(&characters.into_iter().collect::<String>());
     }
 }
+
+#[test]
+fn depth_is_bounded_by_a_verdict_and_not_by_the_stack() {
+    let valid = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(repair(&valid).verdict, Verdict::Valid);
+    for opener in ["[", "{\"a\":", "(", "[f("] {
+        let verdict = repair(&opener.repeat(100_000)).verdict;
+        assert!(matches!(verdict, Verdict::Hopeless { .. }), "{opener}: {verdict:?}");
+    }
+}

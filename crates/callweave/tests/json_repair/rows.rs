@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use callweave::json::Value;
 use callweave::json::repair::{Class, Options, Verdict};
 
+use crate::shared;
+
 /// One case of another project's test suite.
 pub(crate) struct Row {
     /// The project and file it comes from.
@@ -32,11 +34,7 @@ pub(crate) enum Outcome {
 
 /// Where the vectors are, if they are there.
 pub(crate) fn path() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .map(|folder| folder.join("../shared/vectors/json_repair.jsonl"))
-        .find(|path| path.exists());
-    path.and_then(|path| path.canonicalize().ok())
+    shared::find("vectors/json_repair.jsonl")
 }
 
 /// Reads the rows of a file of vectors.
@@ -92,9 +90,23 @@ impl Row {
         if is_as_expected { Outcome::Pass } else { Outcome::Differs(shown()) }
     }
 
+    pub(crate) fn needs_schema(&self) -> bool {
+        self.kind.starts_with("schema")
+    }
+
+    /// Our answer, as it is recorded for rows that are set aside.
+    #[allow(dead_code, reason = "a test's, not a report's")]
+    pub(crate) fn answer(&self) -> Value {
+        let repair = self.options().repair(&self.input);
+        let value =
+            repair.closed().map(|text| serde_json::from_str::<Value>(text).expect("repaired text is JSON"));
+        let verdict = format!("{:?}", repair.verdict);
+        Value::object([("verdict", verdict.as_str().into()), ("value", value.unwrap_or(Value::Null))])
+    }
+
     /// Why the row is no matter of repair alone.
     fn set_aside(&self) -> Option<&'static str> {
-        if self.kind.starts_with("schema") {
+        if self.needs_schema() {
             return Some("needs a schema");
         }
         if self.kind != "error" {

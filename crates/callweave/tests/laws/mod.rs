@@ -173,16 +173,6 @@ pub(crate) fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Recorded traffic that is not part of the repository; tests that need it skip where it is absent.
-pub(crate) fn shared(part: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(part);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: the recorded material `shared/{part}` is not beside the repository");
-    None
-}
-
 /// Compares with an expected file, or writes it when `BLESS` is set.
 pub(crate) fn expect(path: &Path, actual: &str) {
     if std::env::var_os("BLESS").is_some() {

@@ -1,8 +1,7 @@
-//! The work grows with the text, whatever the text.
+//! Repair, of texts that invite to look ahead or back far.
 
-use std::time::{Duration, Instant};
-
-use callweave::json::repair::{Options, Verdict, repair};
+use callweave::json::repair::{Options, repair};
+use callweave_growth::assert_linear;
 
 /// Beginnings, pieces to repeat, and ends that invite to look ahead or back far.
 const HARD: &[(&str, &str, &str)] = &[
@@ -93,42 +92,14 @@ const HARD: &[(&str, &str, &str)] = &[
     ("{\"a\": \"", "\",b\" ", "}"),
 ];
 
-fn time(text: &str) -> Duration {
-    let once = || {
-        let start = Instant::now();
-        std::hint::black_box(repair(text));
-        std::hint::black_box(Options::new().prefix().repair(text));
-        start.elapsed()
-    };
-    once().min(once())
-}
-
 #[test]
-fn ten_times_the_text_takes_ten_times_as_long() {
+#[ignore = "counts work: cargo xtask growth"]
+fn repair_is_linear() {
     for (start, piece, end) in HARD {
-        let text = |bytes: usize| format!("{start}{}{end}", piece.repeat(bytes / piece.len()));
-        let (small, large) = (text(8_000), text(80_000));
-        // Quadratic work would take a hundred times as long. Short times are too noisy to compare, and
-        // a busy machine may spoil a comparison, but hardly all of them.
-        let is_linear = (0..5).any(|_| {
-            let large = time(&large);
-            large < Duration::from_millis(20) || large < time(&small) * 50
+        assert_linear(&format!("{start:?} {piece:?} {end:?}"), 8_000, 10, |bytes| {
+            let text = format!("{start}{}{end}", piece.repeat(bytes / piece.len()));
+            std::hint::black_box(repair(&text));
+            std::hint::black_box(Options::new().prefix().repair(&text));
         });
-        assert!(
-            is_linear,
-            "{start:?} {piece:?} {end:?}: {:?} for 8 kB, {:?} for 80 kB",
-            time(&small),
-            time(&large)
-        );
-    }
-}
-
-#[test]
-fn depth_is_bounded_by_a_verdict_and_not_by_the_stack() {
-    let valid = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    assert_eq!(repair(&valid).verdict, Verdict::Valid);
-    for opener in ["[", "{\"a\":", "(", "[f("] {
-        let verdict = repair(&opener.repeat(100_000)).verdict;
-        assert!(matches!(verdict, Verdict::Hopeless { .. }), "{opener}: {verdict:?}");
     }
 }

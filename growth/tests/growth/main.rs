@@ -1,0 +1,6 @@
+//! The work grows with the input, whatever the input.
+
+mod decoder;
+mod dialects;
+mod partial;
+mod repair;
