@@ -1,6 +1,6 @@
 //! Accumulates loose JSON fragments, one per line, of any of the four shapes into one message.
 //!
-//! `echo '[{"index": 0, "function": {"name": "look", "arguments": "{}"}}]' | cargo run --example accumulate_fragments`
+//! `echo '[{"index": 0, "function": {"name": "look", "arguments": "{}"}}]' | cargo run -p callweave --example accumulate_fragments`
 
 use std::error::Error;
 

@@ -1,7 +1,7 @@
 //! Passes the tool calls of a stream of payloads (JSON, one per line, of any wrapping) on as the
 //! `tool_calls` of Chat Completions chunks, then prints the whole calls.
 //!
-//! `cargo run --example aggregate_tool_calls < FILE`
+//! `echo '{"tool_calls": [{"index": 0, "function": {"name": "look", "arguments": "{}"}}]}' | cargo run -p callweave --example aggregate_tool_calls`
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
 //! Collects a recorded answer, streamed or whole, of any protocol, into one message.
 //!
-//! `cargo run --example collect_message -- FILE`
+//! `cargo run -p callweave --example collect_message -- FILE`
 
 use std::error::Error;
 

@@ -1,11 +1,12 @@
-//! Follows the arguments of a tool call live, while the model still writes them.
+//! Follows the arguments of tool calls live, as values, while the model still writes them.
 //!
-//! `cargo run --example follow_arguments < FILE`
+//! `cargo run -p callweave --example follow_arguments < FILE`
 
 use std::collections::HashMap;
 use std::error::Error;
 
 use callweave::event::{BlockKind, Body};
+use callweave::json::partial::{Growing, Partial};
 use callweave::read::Events;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -13,12 +14,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     for event in Events::new(std::io::stdin().lock()) {
         match event?.body {
             Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. } } => {
-                calls.insert(block, (name, String::new()));
+                calls.insert(block, (name, Partial::new(Growing::Strings)));
             }
             Body::Delta { block, text } => {
                 if let Some((name, arguments)) = calls.get_mut(&block) {
-                    arguments.push_str(&text);
-                    println!("{name} … {arguments}");
+                    arguments.push(&text);
+                    println!("{name} … {}", arguments.value().unwrap_or(&callweave::json::Value::Null));
                 }
             }
             Body::BlockEnd { block, completion } => {

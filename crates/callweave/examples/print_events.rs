@@ -1,6 +1,6 @@
 //! Prints the events of an answer as they come, one JSON object per line.
 //!
-//! `cargo run --example print_events < FILE`
+//! `cargo run -p callweave --example print_events < FILE`
 
 use std::error::Error;
 

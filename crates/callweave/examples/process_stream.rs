@@ -1,6 +1,6 @@
 //! Prints the text of a recorded stream while it is read, then the calls.
 //!
-//! `cargo run --example process_stream -- PROVIDER < FILE`
+//! `cargo run -p callweave --example process_stream -- PROVIDER < FILE`
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};

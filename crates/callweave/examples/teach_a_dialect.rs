@@ -1,6 +1,6 @@
 //! Teaches a model without native tool calls to write them, and reads what it answers.
 //!
-//! `cargo run --example teach_a_dialect -- qwen3_coder`
+//! `cargo run -p callweave --example teach_a_dialect -- qwen3_coder`
 
 use std::error::Error;
 

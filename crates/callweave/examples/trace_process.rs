@@ -1,7 +1,7 @@
 //! Writes the spans of processing through an OpenTelemetry SDK. Here they go to memory and are printed; with
 //! an OTLP exporter in its place they go to a collector.
 //!
-//! `cargo run --example trace_process`
+//! `cargo run -p callweave --example trace_process`
 
 use std::error::Error;
 

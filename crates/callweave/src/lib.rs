@@ -52,6 +52,9 @@
 //! crates; `tracing` (on by default) lets [`process`] write spans. A feature never changes results, neither ours nor
 //! those of your own code: see [`json::Value`].
 
+// docs.rs shows what needs a feature.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod accumulator;
 pub mod aggregator;
 pub mod dialect;

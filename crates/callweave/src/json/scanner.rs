@@ -104,7 +104,7 @@ pub trait Visit {
 /// Nobody listens.
 impl Visit for () {}
 
-/// The state of a scan. See the [module](self).
+/// The state of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct Scanner {
     state: State,

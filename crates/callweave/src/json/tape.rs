@@ -21,7 +21,7 @@ use super::word::{digits_end, plain_end};
 use super::{Str, escape_into};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Reusable notes about one JSON text. See the [module](self).
+/// Reusable notes about one JSON text.
 #[derive(Clone, Debug, Default)]
 pub struct Tape {
     notes: Vec<Note>,

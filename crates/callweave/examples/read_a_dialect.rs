@@ -1,0 +1,30 @@
+//! Reads calls and thoughts that a model writes into its text, while the text still comes.
+//!
+//! `cargo run -p callweave --example read_a_dialect`
+
+use std::error::Error;
+
+use callweave::dialect::{Extractor, Options};
+use callweave::event::{BlockKind, Body, Event};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let deltas = [
+        "<think>Rain in Bergen?</think>Let me look. <tool",
+        "_call>\n{\"name\": \"get_weather\", \"argu",
+        "ments\": {\"city\": \"Bergen\"}}\n</tool_call>",
+    ];
+    let mut extractor = Extractor::new(&Options::new("auto")?);
+    let mut sink = |event: Event<'_>| match event.body {
+        Body::BlockStart { kind: BlockKind::Reasoning, .. } => print!("\nthought: "),
+        Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => print!("\ncall of {name}: "),
+        Body::BlockStart { .. } => print!("\ntext: "),
+        Body::Delta { text, .. } => print!("{text}"),
+        _ => {}
+    };
+    for delta in deltas {
+        extractor.push(delta, &mut sink);
+    }
+    extractor.finish(&mut sink);
+    println!();
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Prints the text of an answer while it comes over the network, here from a stream of recorded reads.
+//!
+//! `cargo run -p callweave --features async --example stream_events -- FILE`
+
+use std::error::Error;
+
+use callweave::accumulator::Accumulator;
+use callweave::event::{Body, Sink};
+use callweave::stream::events;
+use futures::executor::block_on;
+use futures::stream::{self, StreamExt};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("give the file of a recorded answer")?;
+    let bytes = std::fs::read(path)?;
+    // Any stream of results of bytes will do: the body of a response, in whatever runtime.
+    let reads = stream::iter(bytes.chunks(100).map(Ok::<_, std::io::Error>));
+    block_on(async {
+        let (mut events, mut answer) = (events(reads), Accumulator::new());
+        while let Some(event) = events.next().await {
+            let event = event?;
+            if let Body::Delta { text, .. } = &event.body {
+                print!("{text}");
+            }
+            answer.put(event);
+        }
+        println!("\n{} calls", answer.message().tool_calls().count());
+        Ok(())
+    })
+}
