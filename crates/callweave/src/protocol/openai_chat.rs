@@ -188,7 +188,8 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     };
     let mut all = choices.iter().flat_map(|choices| choices.elements()).peekable();
     let is_all = all.peek().is_some() && all.all(is_told_whole);
-    if is_all || object.is_some_and(|object| object.is("chat.completion.done")) {
+    let is_body = is_whole && choices.is_some();
+    if is_body || is_all || object.is_some_and(|object| object.is("chat.completion.done")) {
         sink.put(Fragment::new(Part::Done));
     }
 }
