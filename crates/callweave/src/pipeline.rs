@@ -76,7 +76,10 @@ impl Decoder {
 
     /// A decoder with everything chosen: a protocol or none, a framer with its limits.
     pub fn with(protocol: Option<&'static Protocol>, framer: Framer) -> Self {
-        Self { framer, frames: FrameDecoder { protocol, ..FrameDecoder::detect() } }
+        Self {
+            framer,
+            frames: FrameDecoder { protocol, is_named: protocol.is_some(), ..FrameDecoder::detect() },
+        }
     }
 
     /// The protocol, once it is known.
@@ -125,6 +128,8 @@ pub struct FrameDecoder {
     frames: u64,
     /// Whether some frame was JSON.
     has_json: bool,
+    /// Whether the caller named the protocol.
+    is_named: bool,
     /// Whether some frame was the protocol's beyond doubt.
     is_confirmed: bool,
     /// Of which protocol the frames seem to be that are not the known one's.
@@ -171,7 +176,7 @@ const MAX_HELD_BYTES: usize = 1 << 20;
 impl FrameDecoder {
     /// A decoder of a known protocol.
     pub fn new(protocol: &'static Protocol) -> Self {
-        Self { protocol: Some(protocol), ..Self::default() }
+        Self { protocol: Some(protocol), is_named: true, ..Self::default() }
     }
 
     /// A decoder that finds out the protocol from the first frames.
@@ -240,6 +245,12 @@ impl FrameDecoder {
         self.has_json = true;
         let input = Input { event: frame.event, value };
         let has_words = has_words(&input);
+        if let Some(next) = self.successor(&input) {
+            self.release(Then::Answer, sink);
+            self.weave.begin_anew(sink);
+            self.protocol = Some(next);
+            return self.decode(next, &input, frame.offset, sink);
+        }
         let is_plain = self.held.is_empty() && !has_words;
         if let Some(known) = self.protocol.filter(|_| is_plain && self.is_confirmed) {
             return self.decode(known, &input, frame.offset, sink);
@@ -256,6 +267,20 @@ impl FrameDecoder {
                 let meaning = if has_words { Meaning::Words(claimant) } else { Meaning::Json(claimant) };
                 self.hold(frame, data, meaning, sink);
             }
+        }
+    }
+
+    /// The protocol of the next answer, if the one before is over and was not in a protocol that the caller named:
+    /// a recording may hold answers of several.
+    fn successor(&self, input: &Input<'_>) -> Option<&'static Protocol> {
+        let known = self.protocol.filter(|_| self.is_confirmed && !self.is_named && self.weave.is_over())?;
+        if (known.recognise)(input) == Some(Evidence::Strong) {
+            return None;
+        }
+        let candidates = if self.candidates.is_empty() { TABLE } else { &self.candidates };
+        match Protocol::weigh(candidates, input) {
+            Some((Evidence::Strong, next)) => Some(next),
+            _ => None,
         }
     }
 

@@ -6,6 +6,7 @@ mod laws;
 use std::fs;
 
 use callweave::event::{Completion, FinishReason, NoticeCode};
+use callweave::json::compact_into;
 use callweave::message::{Content, Message};
 use callweave::protocol::{Protocol, TABLE};
 use laws::{Decoded, data, decode_cut, folders, name};
@@ -183,6 +184,35 @@ fn a_damaged_line_costs_that_line_alone() {
                     "{title}: {text}"
                 );
             }
+        }
+    }
+}
+
+/// A recording may hold answers of several protocols: each is found out by itself.
+#[test]
+fn answers_of_several_protocols_are_several_answers() {
+    let mut bodies: Vec<(&'static Protocol, String, Vec<u8>)> = Vec::new();
+    for (protocol, title, bytes) in cases(&["json"]) {
+        let is_known = bodies.iter().any(|(other, ..)| *other == protocol);
+        let decoded = decode_cut(None, &bytes, &[]);
+        let is_whole = title.contains("/whole-") && !decoded.message.is_truncated();
+        let is_whole = is_whole && decoded.protocol == Some(protocol.name);
+        if !is_known && is_whole && is_answer(&decoded) && decoded.messages.len() == 1 {
+            bodies.push((protocol, title, bytes));
+        }
+    }
+    assert!(bodies.len() > 5, "too few protocols have a whole body: {}", bodies.len());
+    for (first, title, one) in &bodies {
+        for (second, other_title, other) in bodies.iter().filter(|(second, ..)| second != first) {
+            let mut both = String::new();
+            for body in [one, other] {
+                compact_into(std::str::from_utf8(body).expect("a case in UTF-8"), &mut both);
+                both.push('\n');
+            }
+            let decoded = decode_cut(None, both.as_bytes(), &[]);
+            let expected: Vec<_> =
+                [one, other].iter().flat_map(|bytes| content(&decode_cut(None, bytes, &[]))).collect();
+            assert_eq!(content(&decoded), expected, "{title}, then {other_title} ({})", second.name);
         }
     }
 }

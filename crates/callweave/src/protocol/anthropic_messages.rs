@@ -79,7 +79,9 @@ fn recognise(input: &Input<'_>) -> Option<Evidence> {
         }
         Some("ping") => (body.kind() == Kind::Object, Evidence::Weak),
         Some(word) if EVENTS.contains(&word) => (body.kind() == Kind::Object, Evidence::Strong),
-        _ => (is_whole(body), Evidence::Strong),
+        _ if is_whole(body) => (true, Evidence::Strong),
+        // A message whose other members were cut off.
+        _ => (is_begun(body), Evidence::Weak),
     };
     is_ours.then_some(evidence)
 }
@@ -95,6 +97,11 @@ fn is_whole(body: Value<'_>) -> bool {
             Some(word) => word.is("message"),
             None => body.get("stop_reason").is_some(),
         }
+}
+
+fn is_begun(body: Value<'_>) -> bool {
+    let has_role = body.get("role").and_then(Value::str).is_some_and(|role| role.is("assistant"));
+    has_role && body.get("content").is_some_and(|content| content.kind() == Kind::Array)
 }
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {

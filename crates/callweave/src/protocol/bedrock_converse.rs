@@ -109,7 +109,9 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
                 foreign(0, None, "", name, value, sink);
             }
         }
-    } else if input.event.is_none() && body.get("message").or(body.get("Message")).is_some() {
+    } else if input.event.is_none()
+        && body.get("message").or(body.get("Message")).is_some_and(|words| words.kind() == Kind::String)
+    {
         error(body, ERRORS, sink);
     } else {
         foreign(0, None, "", input.event.unwrap_or_default(), body, sink);

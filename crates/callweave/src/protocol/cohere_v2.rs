@@ -41,11 +41,14 @@ fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let message = body.get("message").map(Value::kind);
     let is_strong = event(input).is_some_and(is_event)
         || message == Some(Kind::Object) && body.get("finish_reason").is_some();
-    // An error: the words, an id and perhaps a type, and nothing else.
-    Evidence::of(is_strong, || {
-        message == Some(Kind::String)
-            && body.get("id").is_some_and(|id| id.kind() == Kind::String)
-            && body.members().all(|(key, _)| matches!(key, "id" | "message" | "error_type"))
+    let has_id = || body.get("id").is_some_and(|id| id.kind() == Kind::String);
+    // An error: the words, an id and perhaps a type, and nothing else. Or an answer that was cut off.
+    Evidence::of(is_strong, || match message {
+        Some(Kind::String) => {
+            has_id() && body.members().all(|(key, _)| matches!(key, "id" | "message" | "error_type"))
+        }
+        Some(Kind::Object) => has_id() && body.get("model").is_none(),
+        _ => false,
     })
 }
 

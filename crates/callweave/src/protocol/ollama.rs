@@ -31,9 +31,15 @@ const FINISH: &[(&str, FinishReason)] = &[
 
 fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
-    let is_ours = body.get("done").is_some_and(|done| done.kind() == Kind::Bool)
-        && body.get("model").is_some_and(|model| model.kind() == Kind::String);
-    is_ours.then_some(Evidence::Strong)
+    let is_kind = |key, kind| body.get(key).is_some_and(|value| value.kind() == kind);
+    if !is_kind("model", Kind::String) {
+        return None;
+    }
+    // What says that it goes on or is over comes late, and may have been cut off.
+    Evidence::of(is_kind("done", Kind::Bool), || {
+        is_kind("created_at", Kind::String)
+            && (is_kind("message", Kind::Object) || is_kind("response", Kind::String))
+    })
 }
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {

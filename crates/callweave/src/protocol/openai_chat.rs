@@ -131,9 +131,10 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "usage" if is_kind(value, Kind::Object) => {
                 usage = usage.filter(|_| value.is_null()).or(Some(value))
             }
-            "error" => failure = Some(value),
+            // Some say only that there is one, and the words beside it.
+            "error" => failure = Some(value).filter(|value| value.bool() != Some(true)),
             "base_resp" if has_failed(value) => refusal = Some(value),
-            "message" | "detail" => words = Some((key, value)),
+            "message" | "detail" if value.kind() != Kind::Object => words = Some((key, value)),
             "citations" if is_kind(value, Kind::Array) => {
                 for citation in value.elements() {
                     sink.put(Fragment::new(Part::Annotation(citation.raw())));

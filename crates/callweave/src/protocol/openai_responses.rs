@@ -126,9 +126,15 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     if body.get("object").is_some() || body.get("output").is_some() {
         decode_response(body, None, sink);
-    } else {
+    } else if ["error", "message", "detail"].iter().any(|key| body.get(key).is_some_and(is_told_error)) {
         decode_error(body, sink);
+    } else {
+        foreign(0, None, "", "", body, sink);
     }
+}
+
+fn is_told_error(value: Value<'_>) -> bool {
+    matches!(value.kind(), Kind::Object | Kind::Array | Kind::String) && value.get("content").is_none()
 }
 
 /// The error stands in `error`, or its members stand in the event itself.

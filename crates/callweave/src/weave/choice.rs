@@ -797,7 +797,9 @@ impl Choice {
             Some(FinishReason::ToolCalls) if !has_calls => {
                 Some((NoticeCode::Empty, "the provider speaks of tool calls and sent none"))
             }
-            _ if self.slots.is_empty() && matches!(said, None | Some(FinishReason::Stop)) => {
+            _ if self.slots.is_empty()
+                && matches!(said, None | Some(FinishReason::Stop | FinishReason::Other)) =>
+            {
                 Some((NoticeCode::Empty, "the answer has neither text nor calls"))
             }
             _ => None,

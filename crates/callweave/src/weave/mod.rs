@@ -133,12 +133,17 @@ impl Weave {
             let mut glance = Glance::default();
             frame(&mut glance);
             if self.is_left_behind_by(&glance) {
-                self.finish(sink);
-                let context = std::mem::take(&mut self.context);
-                *self = Self { context, ..Self::default() };
+                self.begin_anew(sink);
             }
         }
         self.push(offset, frame, sink);
+    }
+
+    /// Finishes the answer; what comes is the next one.
+    pub(crate) fn begin_anew(&mut self, sink: &mut EventSink<'_>) {
+        self.finish(sink);
+        let context = std::mem::take(&mut self.context);
+        *self = Self { context, ..Self::default() };
     }
 
     /// Says that no frame will come any more: ends all blocks, finishes all choices and the answer.
@@ -165,7 +170,7 @@ impl Weave {
 
     /// Whether what comes may be another answer: the provider has said its last word, or nothing but an error,
     /// or has given every choice a reason to finish.
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let is_begun = self.has_content || self.finished > 0 || self.ending.has_failed;
         let is_finished = self.finished > 0 && self.finished == self.choices.len();
         (self.ending.is_done && is_begun) || self.has_only_failed() || is_finished
