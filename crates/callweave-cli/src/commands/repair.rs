@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use callweave::json::repair::{self, Repair as Repaired, Verdict};
+use callweave::json::repair::{self, Repair as Repaired, Verdict, Why};
 use callweave::json::schema::{self, Extent, Missing, Schema};
 use callweave::json::{Value, compact_into, repair::Options};
 use clap::{Args, ValueEnum};
@@ -222,6 +222,10 @@ impl Report {
             Verdict::Valid => ("valid", None),
             Verdict::Repaired => ("repaired", None),
             Verdict::Incomplete => ("incomplete", None),
+            // Of a text as a whole no byte is meant.
+            Verdict::Hopeless { why: why @ (Why::Empty | Why::NoJson), .. } => {
+                ("hopeless", Some(why.to_string()))
+            }
             Verdict::Hopeless { why, at } => ("hopeless", Some(format!("{why} (at byte {at})"))),
         };
         let change = |change: &repair::Change| Change::Text {

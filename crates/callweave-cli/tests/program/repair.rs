@@ -48,6 +48,7 @@ fn what_is_hopeless_is_an_error() {
     assert_eq!(ran.stdout(), "");
     let report = run(&["repair", "--report"], "").bad("empty").json();
     assert_eq!((&report["verdict"], &report["value"]), (&json!("hopeless"), &Value::Null));
+    assert_eq!(report["why"], "the text is empty", "no byte is meant");
 }
 
 #[test]
