@@ -258,7 +258,10 @@ impl JsonValues {
     }
 
     fn hold(&mut self, piece: &[u8], offset: u64) -> Result<()> {
-        self.limits.check_frame(self.held.len() + piece.len(), offset - self.held.len() as u64)?;
+        // A brace that begins a line may be the next object's: it counts once that is known.
+        let doubtful = usize::from(self.line == Line::Brace);
+        let length = (self.held.len() + piece.len()).saturating_sub(doubtful);
+        self.limits.check_frame(length, offset - self.held.len() as u64)?;
         self.held.extend_from_slice(piece);
         Ok(())
     }

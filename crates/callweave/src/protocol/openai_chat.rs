@@ -134,7 +134,10 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             // Some say only that there is one, and the words beside it.
             "error" => failure = Some(value).filter(|value| value.bool() != Some(true)),
             "base_resp" if has_failed(value) => refusal = Some(value),
-            "message" | "detail" if value.kind() != Kind::Object => words = Some((key, value)),
+            // A message of another protocol is no words.
+            "message" | "detail" if value.get("role").or(value.get("content")).is_none() => {
+                words = Some((key, value));
+            }
             "citations" if is_kind(value, Kind::Array) => {
                 for citation in value.elements() {
                     sink.put(Fragment::new(Part::Annotation(citation.raw())));
