@@ -23,7 +23,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// Files that the README's commands read, and what lies there for them.
 const FILES: &[(&str, &str)] = &[
-    ("answer.sse", "crates/callweave-cli/samples/demo.sse"),
+    (
+        "answer.sse",
+        "crates/callweave/tests/data/protocol/openai-chat/stream-text-and-parallel-calls/input.sse",
+    ),
     (
         "answer.eventstream",
         "crates/callweave/tests/data/protocol/bedrock-converse/stream-text-and-call/input.eventstream",
@@ -126,6 +129,9 @@ impl Reader {
             _ => command.replace("FILE", "\"$RECORDING\"").replace("PROVIDER", "openai"),
         };
         let is_ours = line.contains("cargo ");
+        // That it builds and runs is asked, not how fast: in a folder of its own, and without optimising.
+        let is_release = line.contains("--release") || line.contains("cargo install");
+        let built = if is_release { target().join("documents") } else { target() };
         let programs = self.home.join("installed/bin");
         let path = std::env::var("PATH").unwrap_or_default();
         let output = Command::new("bash")
@@ -134,6 +140,8 @@ impl Reader {
             .env("PATH", format!("{}:{path}", programs.display()))
             .env("RECORDING", root().join(FILES[0].1))
             .env("CARGO_INSTALL_ROOT", self.home.join("installed"))
+            .env("CARGO_TARGET_DIR", built)
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
             .env("BROWSER", self.home.join("browser"))
             .stdin(Stdio::null())
             .output()
