@@ -1,36 +1,4 @@
-//! A JSON value in memory that keeps what was written.
-//!
-//! [`Value`] looks and feels like `serde_json::Value`, with two differences that need no feature of that
-//! crate, since a feature would change the types of everybody else in the same build: members keep their
-//! order, and a [`Number`] is its text, so `1.50`, `1e5` and `12345678901234567890123` stay what they are.
-//!
-//! ```
-//! use callweave::json::Value;
-//!
-//! let value: Value = r#"{"zip": 1.50, "at": [12345678901234567890123, null]}"#.parse()?;
-//! assert_eq!(value["zip"].as_f64(), Some(1.5));
-//! assert_eq!(value["at"][1], Value::Null);
-//! assert_eq!(value.to_string(), r#"{"zip":1.50,"at":[12345678901234567890123,null]}"#);
-//!
-//! // `serde_json::Value` goes in, can be compared, and comes out, as far as it can hold the value.
-//! let built = Value::from(serde_json::json!({"zip": 1.5}));
-//! assert_eq!(built, serde_json::json!({"zip": 1.5}));
-//! assert_eq!(serde_json::Value::from(built)["zip"], 1.5);
-//!
-//! // A value becomes a type of your own.
-//! let numbers: Vec<f64> = Value::from_iter([1, 2]).parse()?;
-//! assert_eq!(numbers, [1.0, 2.0]);
-//! # Ok::<(), callweave::Error>(())
-//! ```
-//!
-//! - Equality is that of what was written: members in any order, numbers by their text. `1.0` is not `1`;
-//!   compare [`Number::as_f64`] where the amount counts. (`serde_json` tells these two apart as well.)
-//! - Of two members with the same key the later one counts, in the place of the earlier.
-//! - Whoever walks a value recurses, so text that nests more than [`Value::MAX_DEPTH`] containers is
-//!   refused. Where nothing can be refused (what a provider sent, [`Serialize`], the way to
-//!   `serde_json::Value`), what is nested too deeply is a string of its JSON text.
-//! - A value that was put together by hand may be of any depth: copying, comparing, displaying and dropping
-//!   it takes no stack.
+//! Values in memory.
 
 mod build;
 mod format;
@@ -53,7 +21,39 @@ pub use self::outside::AsValue;
 use super::Tape;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A JSON value. See the [module](self).
+/// A JSON value in memory that keeps what was written.
+///
+/// It looks and feels like `serde_json::Value`, with two differences that need no feature of that
+/// crate, since a feature would change the types of everybody else in the same build: members keep their
+/// order, and a [`Number`] is its text, so `1.50`, `1e5` and `12345678901234567890123` stay what they are.
+///
+/// ```
+/// use callweave::json::Value;
+///
+/// let value: Value = r#"{"zip": 1.50, "at": [12345678901234567890123, null]}"#.parse()?;
+/// assert_eq!(value["zip"].as_f64(), Some(1.5));
+/// assert_eq!(value["at"][1], Value::Null);
+/// assert_eq!(value.to_string(), r#"{"zip":1.50,"at":[12345678901234567890123,null]}"#);
+///
+/// // `serde_json::Value` goes in, can be compared, and comes out, as far as it can hold the value.
+/// let built = Value::from(serde_json::json!({"zip": 1.5}));
+/// assert_eq!(built, serde_json::json!({"zip": 1.5}));
+/// assert_eq!(serde_json::Value::from(built)["zip"], 1.5);
+///
+/// // A value becomes a type of your own.
+/// let numbers: Vec<f64> = Value::from_iter([1, 2]).parse()?;
+/// assert_eq!(numbers, [1.0, 2.0]);
+/// # Ok::<(), callweave::Error>(())
+/// ```
+///
+/// - Equality is that of what was written: members in any order, numbers by their text. `1.0` is not `1`;
+///   compare [`Number::as_f64`] where the amount counts. (`serde_json` tells these two apart as well.)
+/// - Of two members with the same key the later one counts, in the place of the earlier.
+/// - Whoever walks a value recurses, so text that nests more than [`Value::MAX_DEPTH`] containers is
+///   refused. Where nothing can be refused (what a provider sent, [`Serialize`], the way to
+///   `serde_json::Value`), what is nested too deeply is a string of its JSON text.
+/// - A value that was put together by hand may be of any depth: copying, comparing, displaying and dropping
+///   it takes no stack.
 #[derive(Default)]
 pub enum Value {
     /// `null`
