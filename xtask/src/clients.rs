@@ -33,12 +33,14 @@ pub(crate) fn run() -> Result<Outcome, String> {
         return unreachable(why);
     }
     succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
-    succeed(
-        Command::new(&python)
-            .arg(root().join("clients/compare.py"))
-            .arg(target().join("debug/callweave"))
-            .arg(root().join("crates/callweave/tests/data/protocol")),
-    )?;
+    for script in ["compare.py", "encoded.py"] {
+        succeed(
+            Command::new(&python)
+                .arg(root().join("clients").join(script))
+                .arg(target().join("debug/callweave"))
+                .arg(root().join("crates/callweave/tests/data/protocol")),
+        )?;
+    }
     Ok(Outcome::Passed)
 }
 

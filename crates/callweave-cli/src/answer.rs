@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, anyhow};
 use callweave::accumulator::Accumulator;
-use callweave::dialect::{Options, Stage};
-use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, FinishReason, Sink};
-use callweave::framing::{Framer, Limits};
-use callweave::json::Value;
+use callweave::dialect::Options;
+use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, FinishReason, Notice, NoticeCode, Sink};
+use callweave::framing::{Framing, Limits};
+use callweave::json::{Object, Value};
+use callweave::mend::Mend;
 use callweave::message::{Choice, Content, Message};
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, read_error};
 
 use crate::brief::Brief;
-use crate::calls::{Calls, Invalid, Treatment};
 use crate::commands::extract::found_dialect;
 use crate::input::Input;
 use crate::rows::{Failure, Outcome};
@@ -27,15 +27,16 @@ pub(crate) struct Reading<'o> {
     pub(crate) limits: Limits,
     /// The dialect of its text, if that is to be read.
     pub(crate) dialect: Option<&'o Options>,
-    pub(crate) calls: Treatment<'o>,
+    /// What is done to its calls.
+    pub(crate) mend: &'o Mend,
 }
 
 /// What was read: an answer, or several, one after the other.
 pub(crate) struct Answers {
     messages: Vec<Message>,
-    protocol: Option<&'static Protocol>,
-    /// The calls that do not suit the declared tools.
-    invalid: Vec<(BlockId, Invalid)>,
+    pub(crate) protocol: Option<&'static Protocol>,
+    /// Whether it came in pieces.
+    pub(crate) is_streamed: bool,
     /// Why it could not be read to its end.
     failure: Option<anyhow::Error>,
     /// What it was found to be, in words.
@@ -50,44 +51,38 @@ impl Reading<'_> {
         input: &mut Input,
         live: &mut EventSink<'_>,
         is_kept: bool,
-        mut flush: impl FnMut() -> Result<()>,
+        mut flush: impl FnMut(&Decoder) -> Result<()>,
     ) -> Answers {
-        let mut decoder = Decoder::with(self.protocol, Framer::detect(self.limits));
+        let mut decoder = self.decoder();
         let (accumulator, calls) = (Accumulator::new(), HashSet::new());
         let mut ledger = Ledger { accumulator, is_kept, calls, live };
         let mut brief = Brief::new(&mut ledger);
-        let mut calls = Calls::new(self.calls, &mut brief);
-        let mut pump = |sink: &mut EventSink<'_>| {
-            input.look().context("cannot read the input")?;
-            if let Some(status) = input.head().map(|head| head.status).filter(|status| *status >= 400) {
-                return refuse(status, input, sink);
-            }
-            let read = input.for_each(|bytes| {
-                let pushed = decoder.push(bytes, sink);
-                flush()?;
-                pushed.map_err(explain)
-            });
-            let finished = decoder.finish(sink).map_err(explain);
-            read.and(finished)
-        };
-        let (read, dialect) = match self.dialect {
-            None => (pump(&mut calls), None),
-            Some(options) => {
-                let mut stage = Stage::new(options, &mut calls);
-                let read = pump(&mut stage);
-                stage.finish();
-                (read, Some(found_dialect(stage.dialect(), options)))
-            }
-        };
-        let invalid = calls.finish();
+        let read = pump(input, &mut decoder, &mut brief, &mut flush);
         brief.finish();
+        let dialect = self.dialect.map(|options| found_dialect(decoder.dialect(), options));
         let nature = nature(&decoder, dialect.as_deref(), input);
         let (messages, protocol) = (ledger.accumulator.take_all(), decoder.protocol());
-        Answers { messages, protocol, invalid, failure: read.err(), nature }
+        Answers { messages, protocol, is_streamed: is_streamed(&decoder), failure: read.err(), nature }
+    }
+
+    fn decoder(&self) -> Decoder {
+        let mut builder = Decoder::builder().limits(self.limits).mend(self.mend.clone());
+        if let Some(protocol) = self.protocol {
+            builder = builder.protocol(protocol);
+        }
+        if let Some(dialect) = self.dialect {
+            builder = builder.dialect(dialect.clone());
+        }
+        builder.build()
     }
 }
 
 impl Answers {
+    /// What there is of each.
+    pub(crate) fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
     /// What became of each. Where the input could not be read to its end, that is the last one's failure.
     pub(crate) fn outcomes(mut self) -> Vec<Result<Outcome, Failure>> {
         let mut failure = self.failure.take();
@@ -123,33 +118,72 @@ impl Answers {
 
     /// A message as JSON, with the calls marked that cannot be run.
     fn json(&self, message: &Message) -> Result<String> {
-        if self.invalid.is_empty() {
+        let misfits: Vec<_> = message.notices.iter().filter(|notice| is_misfit(notice)).collect();
+        if misfits.is_empty() {
             return Ok(serde_json::to_string(message)?);
         }
         let mut json = Value::of(message)?;
         if let (Some(first), Some(calls)) = (message.first(), json.get_mut("tool_calls")) {
-            self.mark(first, calls)?;
+            mark(&misfits, first, calls)?;
         }
         let choices = json.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
         for (choice, json) in message.choices.iter().zip(choices) {
             if let Some(calls) = json.get_mut("tool_calls") {
-                self.mark(choice, calls)?;
+                mark(&misfits, choice, calls)?;
             }
         }
         Ok(json.to_string())
     }
+}
 
-    fn mark(&self, choice: &Choice, calls: &mut Value) -> Result<()> {
-        let blocks = choice.blocks.iter().filter(|block| matches!(block.content, Content::ToolCall(_)));
-        for (block, call) in blocks.zip(calls.as_array_mut().into_iter().flatten()) {
-            if let Some((_, invalid)) = self.invalid.iter().find(|(id, _)| *id == block.id)
-                && let Some(call) = call.as_object_mut().filter(|call| !call.contains_key("invalid"))
-            {
-                call.insert("invalid", Value::of(invalid)?);
-            }
-        }
-        Ok(())
+/// Whether the answer comes in pieces, as far as can be told.
+pub(crate) fn is_streamed(decoder: &Decoder) -> bool {
+    match decoder.framing() {
+        Some(Framing::Sse | Framing::AwsEventStream) => true,
+        // A body may stand in one line.
+        Some(Framing::JsonLines) => decoder.frames() > 1,
+        Some(Framing::JsonValues) | None => false,
     }
+}
+
+/// Whether the notice says that a call does not suit the declared tools.
+fn is_misfit(notice: &Notice<'_>) -> bool {
+    matches!(notice.code, NoticeCode::UnknownTool | NoticeCode::SchemaMismatch)
+}
+
+/// Marks the calls that do not suit the declared tools as invalid.
+fn mark(misfits: &[&Notice<'_>], choice: &Choice, calls: &mut Value) -> Result<()> {
+    let blocks = choice.blocks.iter().filter(|block| matches!(block.content, Content::ToolCall(_)));
+    for (block, call) in blocks.zip(calls.as_array_mut().into_iter().flatten()) {
+        if let Some(Notice { code, detail, .. }) =
+            misfits.iter().find(|notice| notice.block == Some(block.id))
+            && let Some(call) = call.as_object_mut().filter(|call| !call.contains_key("invalid"))
+        {
+            let invalid = [("reason", Value::of(code)?), ("detail", Value::from(detail.as_ref()))];
+            call.insert("invalid", invalid.into_iter().collect::<Object>());
+        }
+    }
+    Ok(())
+}
+
+/// Reads the input to its end.
+fn pump(
+    input: &mut Input,
+    decoder: &mut Decoder,
+    sink: &mut EventSink<'_>,
+    flush: &mut impl FnMut(&Decoder) -> Result<()>,
+) -> Result<()> {
+    input.look().context("cannot read the input")?;
+    if let Some(status) = input.head().map(|head| head.status).filter(|status| *status >= 400) {
+        return refuse(status, input, sink);
+    }
+    let read = input.for_each(|bytes| {
+        let pushed = decoder.push(bytes, sink);
+        flush(decoder)?;
+        pushed.map_err(explain)
+    });
+    let finished = decoder.finish(sink).map_err(explain);
+    read.and(finished)
 }
 
 /// Passes events on and keeps what they amount to.
@@ -165,13 +199,10 @@ impl Ledger<'_> {
     fn keeps(&mut self, body: &Body<'_>) -> bool {
         match body {
             _ if self.is_kept => true,
-            Body::BlockStart { block, kind: BlockKind::ToolCall { .. } } => self.calls.insert(*block),
+            Body::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => self.calls.insert(*block),
+            Body::BlockStart { kind: BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }, .. } => false,
             Body::Delta { block, .. } | Body::Correction { block, .. } => self.calls.contains(block),
-            Body::Annotation { .. }
-            | Body::Logprobs { .. }
-            | Body::ReasoningDetail { .. }
-            | Body::ToolResult { .. }
-            | Body::Foreign { .. } => false,
+            Body::Attachment { .. } | Body::Foreign { .. } => false,
             _ => true,
         }
     }
@@ -194,6 +225,9 @@ fn refuse(status: u16, input: &mut Input, sink: &mut EventSink<'_>) -> Result<()
         Ok(())
     });
     let headers = input.head().map(|head| head.headers.clone()).unwrap_or_default();
+    let start = Body::Start { id: None, model: None, word: "".into(), members: None };
+    sink.put(Event::new(0, start));
+    sink.put(Event::new(0, Body::ChoiceStart));
     sink.put(Event::new(0, Body::Error(read_error(Some(status), headers, &body))));
     sink.put(Event::new(0, Body::Finish { reason: FinishReason::Error, raw: None }));
     sink.put(Event::new(0, Body::End));

@@ -2,9 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Cursor, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
 
 use crate::progress::Progress;
 use crate::tell::tell;
@@ -54,6 +57,24 @@ impl Input {
 
     fn of(reader: impl Read + 'static, expected: Expected) -> Self {
         Self { reader: Box::new(reader), expected: Some(expected), head: None, layers: Vec::new() }
+    }
+
+    /// The answer that a request gives: as text or as a JSON body, in base64, or by the name of its file.
+    pub(crate) fn given(
+        data: Option<Box<RawValue>>,
+        data_base64: Option<String>,
+        file: Option<PathBuf>,
+    ) -> Result<Self> {
+        let bytes = match (data, data_base64, file) {
+            (Some(data), None, None) if data.get().starts_with('"') => {
+                serde_json::from_str::<String>(data.get()).context("data is not a text")?.into_bytes()
+            }
+            (Some(body), None, None) => body.get().as_bytes().to_vec(),
+            (None, Some(data), None) => STANDARD.decode(data).context("data_base64 is not base64")?,
+            (None, None, Some(path)) => return Self::file(&path, Expected::Answer),
+            _ => bail!("a request needs exactly one of data, data_base64 and file"),
+        };
+        Ok(Self::bytes(bytes, Expected::Answer))
     }
 
     /// Looks at what it is wrapped in, which may have to wait for its first bytes.

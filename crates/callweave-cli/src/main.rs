@@ -6,11 +6,11 @@
 
 mod answer;
 mod brief;
-mod calls;
 mod commands;
 mod declared;
 mod explain;
 mod input;
+mod mending;
 mod pretty;
 mod progress;
 mod render;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use anstyle::AnsiColor;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
-use commands::{completions, decode, demo, dialects, extract, man, prompt, protocols, repair};
+use commands::{completions, convert, decode, demo, dialects, extract, man, prompt, protocols, repair};
 
 const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -59,6 +59,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Decode(decode::Decode),
+    Convert(convert::Convert),
     Extract(extract::Extract),
     Repair(repair::Repair),
     Prompt(prompt::Prompt),
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
     }
     let done = match cli.command {
         Command::Decode(decode) => decode.run(),
+        Command::Convert(convert) => convert.run(),
         Command::Extract(extract) => extract.run(),
         Command::Repair(repair) => repair.run(),
         Command::Prompt(prompt) => prompt.run(),

@@ -168,13 +168,13 @@ struct Text {
 impl<'e> Sink<Event<'e>> for Text {
     fn put(&mut self, event: Event<'e>) {
         match &event.body {
-            Body::BlockStart { block, kind: BlockKind::Text | BlockKind::Refusal }
+            Body::BlockStart { block, kind: BlockKind::Text | BlockKind::Refusal, .. }
                 if *self.choice.get_or_insert(event.choice) == event.choice =>
             {
                 self.blocks.push(*block);
             }
             Body::BlockEnd { block, .. } => self.blocks.retain(|open| open != block),
-            Body::Delta { block, text } if self.blocks.contains(block) => {
+            Body::Delta { block, text, .. } if self.blocks.contains(block) => {
                 self.ends_line = text.ends_with('\n');
                 match self.is_terminal {
                     true => self.out.extend(text.chars().map(visible)),

@@ -8,7 +8,10 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use callweave::accumulator::Accumulator;
-use callweave::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Sink};
+use callweave::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, FinishReason, Scope,
+    Sink,
+};
 use callweave::json::repair::{Verdict, repair};
 use callweave::message::{Message, ToolCall};
 
@@ -49,6 +52,8 @@ struct Block {
     id: BlockId,
     choice: u32,
     kind: BlockKind<'static>,
+    /// What the wire calls it.
+    word: String,
     /// For a call its whole argument text, else only what is not shown yet.
     text: String,
     /// Whether any of a thought was shown.
@@ -62,9 +67,9 @@ impl<'e> Sink<Event<'e>> for View {
     fn put(&mut self, event: Event<'e>) {
         let choice = event.choice;
         match event.body {
-            Body::BlockStart { block, kind } => self.start(block, choice, kind.into_owned()),
-            Body::Delta { block, text } => self.grow(block, &text),
-            Body::Identity { block, id: given } => {
+            Body::BlockStart { block, kind, word, .. } => self.start(block, choice, kind.into_owned(), &word),
+            Body::Delta { block, text, .. } => self.grow(block, &text),
+            Body::Identity { scope: Scope::Block(block), id: Some(given), .. } => {
                 if let Some(BlockKind::ToolCall { id, .. }) = self.block(block).map(|block| &mut block.kind) {
                     *id = Some(given.into_owned().into());
                 }
@@ -75,23 +80,16 @@ impl<'e> Sink<Event<'e>> for View {
                 }
             }
             Body::BlockEnd { block, completion } => self.end(block, completion),
-            Body::ToolResult { value, .. } => {
-                self.header();
-                self.page.line(DIM, "  result", &excerpt(value.as_str(), EXCERPT));
-            }
             Body::Error(ref error) => {
                 self.header();
                 self.page.line(BAD, "upstream error", &excerpt(&error.message, ERROR));
             }
-            Body::Annotation { .. } => self.annotations += 1,
+            Body::Attachment { kind: AttachmentKind::Annotation, .. } => self.annotations += 1,
             Body::Start { .. } | Body::Usage { .. } | Body::Finish { .. } | Body::Notice(_) => {
                 self.ledger.put(event);
             }
             Body::End => self.finish(),
-            Body::ReasoningDetail { .. }
-            | Body::Logprobs { .. }
-            | Body::Markup { .. }
-            | Body::Foreign { .. } => {}
+            _ => {}
         }
     }
 }
@@ -118,11 +116,20 @@ impl View {
         self.live.iter_mut().chain(&mut self.waiting).find(|block| block.id == id)
     }
 
-    fn start(&mut self, id: BlockId, choice: u32, kind: BlockKind<'static>) {
+    fn start(&mut self, id: BlockId, choice: u32, kind: BlockKind<'static>, word: &str) {
         self.header();
-        let (text, pretty) = (String::new(), Pretty::new(MARGIN));
-        let block =
-            Block { id, choice, kind, text, is_shown: false, correction: None, completion: None, pretty };
+        let (text, word, pretty) = (String::new(), word.to_owned(), Pretty::new(MARGIN));
+        let block = Block {
+            id,
+            choice,
+            kind,
+            word,
+            text,
+            is_shown: false,
+            correction: None,
+            completion: None,
+            pretty,
+        };
         if self.live.is_some() {
             return self.waiting.push_back(block);
         }
@@ -224,7 +231,7 @@ impl Block {
         }
         match &self.kind {
             // A thought may stay hidden; its head waits for its text.
-            BlockKind::Text | BlockKind::Reasoning => {}
+            BlockKind::Text | BlockKind::Reasoning(_) => {}
             BlockKind::Refusal => page.line(BAD, "refusal", ""),
             BlockKind::ToolCall { id, name, call, .. } => {
                 page.styled(NAME, "▸ ");
@@ -239,13 +246,21 @@ impl Block {
                 }
                 page.end_line();
             }
+            BlockKind::ToolResult { value, .. } => {
+                page.line(DIM, "  result", &excerpt(value.as_str(), EXCERPT));
+            }
+            BlockKind::Opaque { value } => {
+                let label = if self.word.is_empty() { "content" } else { &self.word };
+                page.line(DIM, label, &excerpt(value.as_str(), EXCERPT));
+            }
+            _ => {}
         }
     }
 
     fn show(&mut self, text: &str, page: &mut Page) {
         match &self.kind {
             BlockKind::Text | BlockKind::Refusal => page.flowing(TEXT, text),
-            BlockKind::Reasoning => {
+            BlockKind::Reasoning(_) => {
                 if !std::mem::replace(&mut self.is_shown, true) {
                     page.line(DIM, "thinking", "");
                 }
@@ -263,12 +278,14 @@ impl Block {
                 self.pretty.push(text, &mut page.out);
                 (page.is_line_empty, page.is_gap) = (false, false);
             }
+            // What comes whole is in the head.
+            _ => {}
         }
     }
 
     fn show_tail(mut self, page: &mut Page) {
         self.pretty.finish();
-        if self.kind == BlockKind::Reasoning && !self.is_shown {
+        if matches!(self.kind, BlockKind::Reasoning(_)) && !self.is_shown {
             page.line(DIM, "thinking", "(hidden)");
         }
         page.end_line();
@@ -296,8 +313,9 @@ impl Block {
             return None;
         };
         let mut accumulator = Accumulator::new();
-        accumulator.put(Event::new(0, Body::BlockStart { block, kind }));
-        accumulator.put(Event::new(0, Body::Delta { block, text: text.into() }));
+        accumulator.put(Event::new(0, Body::block_start(block, kind)));
+        let delta = Body::Delta { block, kind: DeltaKind::Arguments, text: text.into() };
+        accumulator.put(Event::new(0, delta));
         let completion = self.completion.unwrap_or_default();
         accumulator.put(Event::new(0, Body::BlockEnd { block, completion }));
         accumulator.message().tool_calls().next().cloned()
@@ -431,15 +449,16 @@ mod tests {
     use super::*;
 
     fn start(block: u32, kind: BlockKind<'static>) -> Body<'static> {
-        Body::BlockStart { block: BlockId(block), kind }
+        Body::block_start(BlockId(block), kind)
     }
 
     fn call(name: &'static str) -> BlockKind<'static> {
-        BlockKind::ToolCall { id: None, name: name.into(), index: None, call: CallKind::Function }
+        BlockKind::ToolCall { id: None, is_made: false, name: name.into(), call: CallKind::Function }
     }
 
     fn delta(block: u32, text: &'static str) -> Body<'static> {
-        Body::Delta { block: BlockId(block), text: text.into() }
+        // The view goes by what the block is.
+        Body::Delta { block: BlockId(block), kind: DeltaKind::Text, text: text.into() }
     }
 
     fn end(block: u32) -> Body<'static> {
@@ -485,7 +504,7 @@ mod tests {
         let correction = Body::Correction { block: BlockId(1), text: "whole".into() };
         let withdrawal = Body::Correction { block: BlockId(2), text: "".into() };
         let bodies = [
-            start(0, BlockKind::Reasoning),
+            start(0, BlockKind::Reasoning(Default::default())),
             end(0),
             start(1, BlockKind::Text),
             delta(1, "half"),

@@ -87,7 +87,7 @@ fn of_notices(notices: &[&Notice<'_>]) -> impl Iterator<Item = String> {
         (NoticeCode::Truncated, "the answer was cut off"),
         (NoticeCode::MalformedFrame, "a frame is damaged"),
         (NoticeCode::InvalidUtf8, "the input is damaged"),
-        (NoticeCode::LateFragment, "a piece of a call came too late"),
+        (NoticeCode::LateFragment, "something came too late"),
         (NoticeCode::MalformedCall, "a call is damaged"),
         (NoticeCode::UnknownTool, "a call cannot be used"),
         (NoticeCode::SchemaMismatch, "a call cannot be used"),

@@ -13,10 +13,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut calls = HashMap::new();
     for event in Events::new(std::io::stdin().lock()) {
         match event?.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. } } => {
+            Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } => {
                 calls.insert(block, (name, Partial::new(Growing::Strings)));
             }
-            Body::Delta { block, text } => {
+            Body::Delta { block, text, .. } => {
                 if let Some((name, arguments)) = calls.get_mut(&block) {
                     arguments.push(&text);
                     println!("{name} … {}", arguments.value().unwrap_or(&callweave::json::Value::Null));

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     let mut extractor = Extractor::new(&Options::new("auto")?);
     let mut sink = |event: Event<'_>| match event.body {
-        Body::BlockStart { kind: BlockKind::Reasoning, .. } => print!("\nthought: "),
+        Body::BlockStart { kind: BlockKind::Reasoning(_), .. } => print!("\nthought: "),
         Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => print!("\ncall of {name}: "),
         Body::BlockStart { .. } => print!("\ntext: "),
         Body::Delta { text, .. } => print!("{text}"),

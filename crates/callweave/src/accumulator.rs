@@ -6,20 +6,23 @@
 //!
 //! ```
 //! use callweave::accumulator::Accumulator;
-//! use callweave::event::{BlockId, BlockKind, Body, Event, Sink};
+//! use callweave::event::{BlockId, BlockKind, Body, DeltaKind, Event, Sink};
 //!
 //! let mut accumulator = Accumulator::new();
-//! accumulator.put(Event::new(0, Body::BlockStart { block: BlockId(0), kind: BlockKind::Text }));
-//! accumulator.put(Event::new(0, Body::Delta { block: BlockId(0), text: "Hello".into() }));
+//! accumulator.put(Event::new(0, Body::block_start(BlockId(0), BlockKind::Text)));
+//! accumulator.put(Event::new(0, Body::Delta { block: BlockId(0), kind: DeltaKind::Text, text: "Hello".into() }));
 //! assert_eq!(accumulator.message().text(), "Hello");
 //! ```
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use crate::event::{BlockId, BlockKind, Body, Completion, DetailKind, Event, Notice, NoticeCode, Sink};
-use crate::json::Value;
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, Completion, Event, ItemId, Json, Notice, NoticeCode, Scope,
+    Sink,
+};
+use crate::json::Tape;
 use crate::message::{
-    Annotation, Block, Choice, Content, Finish, Message, ReasoningDetail, ToolCall, ToolResult, Usage,
+    Attachment, Block, Choice, Content, Finish, Foreign, Item, Message, ToolCall, ToolResult, Usage,
 };
 
 /// The state of an answer, and the answers before it in the same input. See the [module](self).
@@ -37,20 +40,14 @@ struct Answer {
     message: Message,
     /// Where each block stands: its choice and its position there.
     blocks: HashMap<BlockId, (usize, usize)>,
+    items: HashMap<ItemId, (usize, usize)>,
     /// The block of the last event: most events continue what the one before began.
     latest: Option<(BlockId, usize, usize)>,
-    choices: HashMap<u32, Tally>,
-    /// Provider ids that look like made ones, so that made ones stay unique.
-    taken_ids: HashSet<String>,
+    choices: HashMap<u32, usize>,
 }
 
-/// What must be found quickly in a choice.
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    at: usize,
-    calls: usize,
-    details: HashMap<(Option<BlockId>, Option<i64>, DetailKind), usize>,
-}
+/// What hangs on a thing, and what only the protocol knows of it.
+type Belongings<'m> = (&'m mut Vec<Attachment>, &'m mut Foreign);
 
 impl Accumulator {
     /// An accumulator before the first event.
@@ -87,6 +84,12 @@ impl Accumulator {
         earlier
     }
 
+    /// A block of the growing message.
+    pub(crate) fn block(&self, block: BlockId) -> Option<&Block> {
+        let &(choice, at) = self.answer.blocks.get(&block)?;
+        self.answer.message.choices.get(choice)?.blocks.get(at)
+    }
+
     /// Adds a notice to the message, even if the answer is over.
     pub(crate) fn annotate(&mut self, notice: Notice<'static>) {
         self.answer.message.notices.push(notice);
@@ -111,16 +114,16 @@ impl<'e> Sink<Event<'e>> for Accumulator {
 }
 
 impl Answer {
-    fn tally(&mut self, number: u32) -> &mut Tally {
+    fn choice_at(&mut self, number: u32) -> usize {
         let choices = &mut self.message.choices;
-        self.choices.entry(number).or_insert_with(|| {
+        *self.choices.entry(number).or_insert_with(|| {
             choices.push(Choice { number, ..Choice::default() });
-            Tally { at: choices.len() - 1, ..Tally::default() }
+            choices.len() - 1
         })
     }
 
     fn choice(&mut self, number: u32) -> &mut Choice {
-        let at = self.tally(number).at;
+        let at = self.choice_at(number);
         &mut self.message.choices[at]
     }
 
@@ -133,95 +136,163 @@ impl Answer {
         self.message.choices.get_mut(choice)?.blocks.get_mut(at)
     }
 
-    fn start_block(&mut self, event: &Event<'_>, block: BlockId, kind: &BlockKind<'_>) {
-        let number = event.choice;
-        let tally = self.tally(number);
-        let choice = tally.at;
-        let content = match kind {
-            BlockKind::Text => Content::Text(String::new()),
-            BlockKind::Reasoning => Content::Reasoning(String::new()),
-            BlockKind::Refusal => Content::Refusal(String::new()),
-            BlockKind::ToolCall { id, name, index, call } => {
-                let ordinal = tally.calls;
-                tally.calls += 1;
-                let given = id.as_ref().map(|id| id.to_string());
-                let has_made_id = given.is_none();
-                if let Some(id) = given.as_ref().filter(|id| id.starts_with("tool_")) {
-                    self.taken_ids.insert(id.clone());
-                }
-                Content::ToolCall(ToolCall {
-                    id: given.unwrap_or_else(|| self.make_id(number, ordinal)),
-                    has_made_id,
-                    name: name.to_string(),
-                    index: *index,
-                    raw_arguments: String::new(),
-                    kind: *call,
-                    completion: Completion::Cut,
-                })
-            }
-        };
-        let blocks = &mut self.message.choices[choice].blocks;
-        self.blocks.insert(block, (choice, blocks.len()));
-        blocks.push(Block {
-            id: block,
-            content,
-            is_ended: false,
-            source: event.source,
-            foreign: Default::default(),
-        });
+    fn item(&mut self, item: ItemId) -> Option<&mut Item> {
+        let &(choice, at) = self.items.get(&item)?;
+        self.message.choices.get_mut(choice)?.items.get_mut(at)
     }
 
-    fn make_id(&self, choice: u32, ordinal: usize) -> String {
-        let mut id = format!("tool_{choice}_{ordinal}");
-        while self.taken_ids.contains(&id) {
-            id.push('_');
+    fn belongings(&mut self, choice: u32, scope: Scope) -> Option<Belongings<'_>> {
+        match scope {
+            Scope::Answer => Some((&mut self.message.attachments, &mut self.message.foreign)),
+            Scope::Choice => {
+                let choice = self.choice(choice);
+                Some((&mut choice.attachments, &mut choice.foreign))
+            }
+            Scope::Item(item) => self.item(item).map(|item| (&mut item.attachments, &mut item.foreign)),
+            Scope::Block(block) => {
+                self.block(block).map(|block| (&mut block.attachments, &mut block.foreign))
+            }
         }
-        id
     }
 }
 
+fn content(kind: BlockKind<'_>) -> Content {
+    match kind {
+        BlockKind::Text => Content::Text(String::new()),
+        BlockKind::Reasoning(form) => Content::Reasoning { form, text: String::new() },
+        BlockKind::Refusal => Content::Refusal(String::new()),
+        BlockKind::ToolCall { id, is_made, name, call } => Content::ToolCall(ToolCall {
+            has_made_id: is_made || id.is_none(),
+            id: id.unwrap_or_default().into_owned(),
+            name: name.into_owned(),
+            raw_arguments: String::new(),
+            kind: call,
+            completion: Completion::Cut,
+        }),
+        BlockKind::ToolResult { call, value } => {
+            Content::ToolResult(ToolResult { call: call.map(Into::into), value: value.into_owned() })
+        }
+        BlockKind::Opaque { value } => Content::Opaque(value.into_owned()),
+    }
+}
+
+/// Hangs something on: signatures and encrypted data replace what was there, log probabilities have an entry per token.
+fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, value: Json<'_>) {
+    let new = |value: Json<'_>| Attachment { kind, word: word.to_owned(), value: value.into_owned() };
+    match kind {
+        AttachmentKind::Logprobs => attachments.extend(value.entries().into_iter().map(new)),
+        AttachmentKind::Annotation => attachments.push(new(value)),
+        AttachmentKind::Signature | AttachmentKind::Encrypted => {
+            match attachments.iter_mut().find(|own| own.kind == kind && own.word == word) {
+                Some(known) => known.value = value.into_owned(),
+                None => attachments.push(new(value)),
+            }
+        }
+    }
+}
+
+/// The members of a start, by path.
+fn foreign(members: Option<Json<'_>>) -> Foreign {
+    let mut foreign = Foreign::default();
+    if let Some(members) = members
+        && let Ok(object) = Tape::new().parse(members.as_str())
+    {
+        for (key, value) in object.members() {
+            foreign.set(crate::json::Str::Escaped(key).to_cow(), Json::trusted(value.raw().to_owned()));
+        }
+    }
+    foreign
+}
+
 impl Block {
-    fn text_mut(&mut self) -> &mut String {
+    fn text_mut(&mut self) -> Option<&mut String> {
         match &mut self.content {
-            Content::Text(text) | Content::Reasoning(text) | Content::Refusal(text) => text,
-            Content::ToolCall(call) => &mut call.raw_arguments,
+            Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => Some(text),
+            Content::ToolCall(call) => Some(&mut call.raw_arguments),
+            Content::ToolResult(_) | Content::Opaque(_) => None,
         }
     }
 }
 
 impl Answer {
     fn put(&mut self, event: Event<'_>) {
-        let number = event.choice;
+        let (number, source) = (event.choice, event.source);
         match event.body {
-            Body::Delta { block, text } => {
-                let source = event.source;
+            Body::Delta { block, text, .. } => {
                 if let Some(block) = self.block(block) {
-                    block.text_mut().push_str(&text);
                     block.source.end = block.source.end.max(source.end);
+                    if let Some(own) = block.text_mut() {
+                        own.push_str(&text);
+                    }
                 }
             }
-            Body::Start { id, model } => {
+            Body::Start { id, model, word, members } => {
                 let message = &mut self.message;
-                message.id = message.id.take().or(id.map(Into::into));
-                // Told again only when another model answers.
-                message.model = model.map(Into::into).or(message.model.take());
+                message.id = id.map(Into::into);
+                message.model = model.map(Into::into);
+                message.word = word.into_owned();
+                message.foreign = foreign(members);
             }
-            Body::BlockStart { block, ref kind } => self.start_block(&event, block, kind),
-            Body::Identity { block, id } => {
-                if let Some(Block { content: Content::ToolCall(call), .. }) = self.block(block) {
-                    call.id = id.into_owned();
-                    call.has_made_id = false;
+            Body::ChoiceStart => {
+                self.choice_at(number);
+            }
+            Body::ItemStart { item, id, word, members } => {
+                let at = self.choice_at(number);
+                let items = &mut self.message.choices[at].items;
+                self.items.insert(item, (at, items.len()));
+                items.push(Item {
+                    number: item,
+                    id: id.map(Into::into),
+                    word: word.into_owned(),
+                    attachments: Vec::new(),
+                    foreign: foreign(members),
+                });
+            }
+            Body::BlockStart { block, item, kind, word, index, members } => {
+                let at = self.choice_at(number);
+                let blocks = &mut self.message.choices[at].blocks;
+                self.blocks.insert(block, (at, blocks.len()));
+                blocks.push(Block {
+                    id: block,
+                    item,
+                    word: word.into_owned(),
+                    index,
+                    content: content(kind),
+                    is_ended: false,
+                    source,
+                    attachments: Vec::new(),
+                    foreign: foreign(members),
+                });
+            }
+            Body::Identity { scope, id, model } => match scope {
+                // The first names count; some servers give every chunk new ones.
+                Scope::Answer => {
+                    let message = &mut self.message;
+                    message.id = message.id.take().or(id.map(Into::into));
+                    message.model = message.model.take().or(model.map(Into::into));
                 }
-            }
+                Scope::Choice => {}
+                Scope::Item(item) => {
+                    if let (Some(item), Some(id)) = (self.item(item), id) {
+                        item.id = Some(id.into_owned());
+                    }
+                }
+                Scope::Block(block) => {
+                    if let (Some(Block { content: Content::ToolCall(call), .. }), Some(id)) =
+                        (self.block(block), id)
+                    {
+                        call.id = id.into_owned();
+                        call.has_made_id = false;
+                    }
+                }
+            },
             Body::Correction { block, text } => {
-                if let Some(block) = self.block(block) {
-                    let own = block.text_mut();
+                if let Some(own) = self.block(block).and_then(Block::text_mut) {
                     own.clear();
                     own.push_str(&text);
                 }
             }
             Body::BlockEnd { block, completion } => {
-                let source = event.source;
                 if let Some(block) = self.block(block) {
                     block.is_ended = true;
                     block.source.end = block.source.end.max(source.end);
@@ -230,72 +301,26 @@ impl Answer {
                     }
                 }
             }
-            Body::ReasoningDetail { block, detail } => {
-                let tally = self.tally(number);
-                let choice = tally.at;
-                let key = (block, detail.index, detail.kind);
-                // Without a number nothing says that two details belong together.
-                let known = detail.index.or(block.map(|_| 0)).and_then(|_| tally.details.get(&key).copied());
-                let details = &mut self.message.choices[choice].reasoning_details;
-                match known.and_then(|at| details.get_mut(at)) {
-                    Some(ReasoningDetail { detail: known, .. }) => {
-                        let data = known.data.to_mut();
-                        match detail.kind {
-                            DetailKind::Text | DetailKind::Summary => {}
-                            DetailKind::Signature | DetailKind::Encrypted | DetailKind::Redacted => {
-                                data.clear()
-                            }
-                        }
-                        data.push_str(&detail.data);
-                        known.extra = detail.extra.map(|extra| extra.into_owned()).or(known.extra.take());
-                    }
-                    None => {
-                        let at = details.len();
-                        details.push(ReasoningDetail { block, detail: detail.into_owned() });
-                        self.tally(number).details.insert(key, at);
-                    }
+            Body::Attachment { scope, kind, word, value } => {
+                if let Some((attachments, _)) = self.belongings(number, scope) {
+                    attach(attachments, kind, &word, value);
                 }
             }
-            Body::Annotation { block, value } => {
-                self.choice(number).annotations.push(Annotation { block, value: value.to_value() });
-            }
-            Body::Logprobs { value } => match value.to_value() {
-                Value::Array(entries) => self.choice(number).logprobs.extend(entries),
-                entry => self.choice(number).logprobs.push(entry),
+            Body::Usage { counters, raw, .. } => match &mut self.message.usage {
+                Some(usage) => usage.merge(&counters, &raw),
+                None => self.message.usage = Some(Usage { counters, raw: raw.into_owned() }),
             },
-            Body::ToolResult { block, call, value } => {
-                let (call, value) = (call.map(Into::into), value.to_value());
-                self.choice(number).tool_results.push(ToolResult { block, call, value });
-            }
-            Body::Usage { counters, ref raw } => {
-                self.message.usage.get_or_insert_with(Usage::default).merge(&counters, raw);
-            }
             Body::Finish { reason, raw } => {
                 self.choice(number).finish = Some(Finish { reason, raw: raw.map(Into::into) });
             }
-            Body::Markup { .. } | Body::End => {}
             Body::Notice(notice) => self.message.notices.push(notice.into_owned()),
             Body::Error(error) => self.message.errors.push(error.into_owned()),
-            Body::Foreign { block, path, value } => {
-                let value = value.to_value();
-                let foreign = match block {
-                    Some(block) => self.block(block).map(|block| &mut block.foreign),
-                    None if path.starts_with("choices[]") || path.starts_with("candidates[]") => {
-                        Some(&mut self.choice(number).foreign)
-                    }
-                    None => Some(&mut self.message.foreign),
-                };
-                let Some(foreign) = foreign else { return };
-                match foreign.get_mut(path.as_ref()) {
-                    Some(Value::Array(list)) if path.ends_with("[]") => list.push(value),
-                    _ if path.ends_with("[]") => {
-                        foreign.insert(path.into_owned(), vec![value]);
-                    }
-                    _ => {
-                        foreign.insert(path.into_owned(), value);
-                    }
+            Body::Foreign { scope, path, value } => {
+                if let Some((_, foreign)) = self.belongings(number, scope) {
+                    foreign.set(path, value.into_owned());
                 }
             }
+            Body::End | Body::ItemEnd { .. } | Body::Progress { .. } | Body::Markup { .. } => {}
         }
     }
 }

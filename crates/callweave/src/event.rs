@@ -1,26 +1,29 @@
 //! The vocabulary that every protocol and dialect is translated to and from.
 //!
-//! An answer is a sequence of [`Event`]s. Content comes in *blocks* (text, reasoning, refusal, tool
-//! call): a block starts, grows by deltas, and ends. These laws hold for every sequence the library
-//! emits, and a validator runs over everything in tests:
+//! An answer is a sequence of [`Event`]s, from its start to its end. Content comes in *blocks* (text, reasoning,
+//! refusal, tool call, tool result, what is opaque): a block starts, grows by deltas, and ends; where the wire groups
+//! blocks, they belong to *items*. The same events are read and written: each carries the wire's own word and
+//! what else the wire said there, so that an encoder need not guess. These laws hold for every sequence the
+//! library emits, and a validator runs over everything in tests:
 //!
-//! - block starts and ends balance, and a block's number is used once;
-//! - a delta, correction or end belongs to an open block of the same choice, an identity to a call that has
-//!   begun;
-//! - blocks may interleave (parallel calls);
-//! - at most one finish per choice, and nothing but usage, foreign, notices and errors after it;
-//! - an end of the answer when all blocks have ended; what follows is another answer, whose choices and ids
-//!   are its own (numbers of blocks go on).
+//! - an answer begins with its start and ends with its end; a choice begins before its first block;
+//! - block and item starts and ends balance, and a number is used once in an answer;
+//! - a delta, correction or end belongs to an open block of the same choice, a delta tells its kind;
+//! - blocks and items may interleave (parallel calls);
+//! - one finish per choice, and nothing of its blocks after it;
+//! - what stands beside content is told before it: usage, foreign values and attachments, then the delta.
 //!
 //! Events borrow: the text of a delta is a slice of the input or of the emitting stage's scratch
 //! buffer. [`Event::into_owned`] detaches one.
 
+mod flat;
+
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::json::{AsValue, Value, escape_into};
+use crate::json::{AsValue, Kind, Tape, Value, escape_into};
 use crate::upstream::UpstreamError;
 
 /// Where the items of a stage go. Sinks are infallible.
@@ -47,53 +50,86 @@ impl<'e> Sink<Event<'e>> for Vec<Event<'static>> {
 pub type EventSink<'s> = dyn for<'e> Sink<Event<'e>> + 's;
 
 /// One thing that happened in an answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Event<'a> {
-    /// The choice (candidate answer) it belongs to; 0 where the protocol knows only one.
+    /// The choice (candidate answer) it belongs to; 0 where the protocol knows only one, and for what
+    /// concerns the answer as a whole.
     pub choice: u32,
     /// The bytes of the text stream this event was made from, where a dialect extractor made it;
     /// else empty. Counted over the choice's visible text, or over its reasoning text.
-    #[serde(skip_serializing_if = "Span::is_empty")]
     pub source: Span,
     /// What happened.
-    #[serde(flatten)]
     pub body: Body<'a>,
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+///
+/// `word` is always the wire's own word for the thing, so that an encoder of the same protocol can write it
+/// back; it is empty where nobody had one. `members` is a JSON object of what else the wire said with a start.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Body<'a> {
-    /// The answer began. May come again when the provider names itself later.
+    /// The answer begins: the first event of every answer.
     Start {
         /// The provider's id of the answer.
-        #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<Cow<'a, str>>,
         /// The model that answers.
-        #[serde(skip_serializing_if = "Option::is_none")]
         model: Option<Cow<'a, str>>,
+        /// What the wire calls such an answer (`chat.completion`, `text_completion`, `message`, …).
+        word: Cow<'a, str>,
+        /// What else came with the start.
+        members: Option<Json<'a>>,
+    },
+    /// A choice begins, before or without any block.
+    ChoiceStart,
+    /// An item begins: what the wire groups blocks by, such as the output items of OpenAI Responses.
+    ItemStart {
+        /// Its number, unique in the answer.
+        item: ItemId,
+        /// The provider's id of it.
+        id: Option<Cow<'a, str>>,
+        /// What the wire calls it.
+        word: Cow<'a, str>,
+        /// What else came with its start.
+        members: Option<Json<'a>>,
+    },
+    /// An item is over. Late news about it may still come, with its number.
+    ItemEnd {
+        /// The item.
+        item: ItemId,
     },
     /// A block opened.
     BlockStart {
         /// Its number, unique in the answer.
         block: BlockId,
+        /// The item it belongs to.
+        item: Option<ItemId>,
         /// What it will hold.
-        #[serde(flatten)]
         kind: BlockKind<'a>,
+        /// What the wire calls it.
+        word: Cow<'a, str>,
+        /// The wire's own number for it, where it has one. Not its position.
+        index: Option<i64>,
+        /// What else came with its start.
+        members: Option<Json<'a>>,
     },
-    /// A block grew: text to append (for a tool call: argument text).
+    /// A block grew.
     Delta {
         /// The block.
         block: BlockId,
+        /// What the block holds.
+        kind: DeltaKind,
         /// The text to append; never empty.
         text: Cow<'a, str>,
     },
-    /// The id of a call that came after its block had started.
+    /// A name that came late, or anew.
     Identity {
-        /// The block.
-        block: BlockId,
-        /// The provider's id of the call.
-        id: Cow<'a, str>,
+        /// Whose.
+        scope: Scope,
+        /// The provider's id.
+        id: Option<Cow<'a, str>>,
+        /// The model (of an answer).
+        model: Option<Cow<'a, str>>,
     },
     /// The provider's closing restatement differs from what it streamed: this is the whole text.
     Correction {
@@ -109,43 +145,31 @@ pub enum Body<'a> {
         /// Whether it ended as it should.
         completion: Completion,
     },
-    /// Something about a reasoning block besides its visible text.
-    ReasoningDetail {
-        /// The reasoning block it belongs to, where one is known.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        block: Option<BlockId>,
-        /// The detail.
-        #[serde(flatten)]
-        detail: Detail<'a>,
-    },
-    /// A citation or other annotation of the text, as the provider wrote it.
-    Annotation {
-        /// The block it annotates, where one is known.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        block: Option<BlockId>,
-        /// The annotation.
+    /// Something that hangs on a block, an item, a choice or the answer.
+    Attachment {
+        /// What it hangs on.
+        scope: Scope,
+        /// What it is.
+        kind: AttachmentKind,
+        /// What the wire calls it; for log probabilities their channel.
+        word: Cow<'a, str>,
+        /// The attachment, as the provider wrote it.
         value: Json<'a>,
     },
-    /// Log probabilities, as the provider wrote them: one entry or a list of entries.
-    Logprobs {
-        /// The entries.
-        value: Json<'a>,
-    },
-    /// What a builtin (provider-executed) tool answered.
-    ToolResult {
-        /// The block of the call it answers, where one is known.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        block: Option<BlockId>,
-        /// The id of the call it answers, as the provider wrote it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        call: Option<Cow<'a, str>>,
-        /// The result, as the provider wrote it.
-        value: Json<'a>,
+    /// How an item or the answer comes along: nothing of it is part of the message.
+    Progress {
+        /// What comes along.
+        scope: Scope,
+        /// What the wire calls this step.
+        word: Cow<'a, str>,
+        /// What it says, if it says anything.
+        value: Option<Json<'a>>,
     },
     /// Token counts so far. See [`Usage`](crate::message::Usage) for how later ones go with earlier ones.
     Usage {
+        /// Where the wire says them.
+        word: Cow<'a, str>,
         /// The normalised counters.
-        #[serde(flatten)]
         counters: Counters,
         /// The provider's own object.
         raw: Json<'a>,
@@ -155,11 +179,8 @@ pub enum Body<'a> {
         /// The reason in our words, derived from content where the provider's is wrong.
         reason: FinishReason,
         /// The provider's last non-null word for it.
-        #[serde(skip_serializing_if = "Option::is_none")]
         raw: Option<Cow<'a, str>>,
     },
-    /// The answer is over. What follows is the next answer of the same input.
-    End,
     /// Dialect syntax that is neither text nor argument; `source` says where it stood.
     Markup {
         /// The syntax.
@@ -169,50 +190,129 @@ pub enum Body<'a> {
     Notice(Notice<'a>),
     /// The upstream reported an error.
     Error(UpstreamError<'a>),
-    /// What only this protocol knows.
+    /// What only this protocol knows, told when it is new or has changed.
     Foreign {
-        /// The block it belongs to, where one is known.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        block: Option<BlockId>,
-        /// Where it stood, in the wire's own words.
+        /// What it is about.
+        scope: Scope,
+        /// Where it stood, from the thing it is about downwards, in the wire's own words: keys joined by
+        /// dots, a dot inside a key written as `\\.`.
         path: Cow<'a, str>,
         /// What stood there.
         value: Json<'a>,
     },
+    /// The answer is over: the last event of every answer. Another answer may follow in the same input.
+    End,
 }
 
+impl<'a> Body<'a> {
+    /// The start of a block that nobody has said more of.
+    pub fn block_start(block: BlockId, kind: BlockKind<'a>) -> Self {
+        Self::BlockStart { block, item: None, kind, word: Cow::Borrowed(""), index: None, members: None }
+    }
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The answer as a whole.
+    Answer,
+    /// The event's choice.
+    Choice,
+    /// An item.
+    Item(ItemId),
+    /// A block.
+    Block(BlockId),
+}
+
+/// What a delta appends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeltaKind {
+    /// Visible text.
+    Text,
+    /// Thoughts.
+    Reasoning,
+    /// A refusal.
+    Refusal,
+    /// The argument text of a tool call.
+    Arguments,
+}
+
+/// What hangs on something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AttachmentKind {
+    /// A signature to send back with what it signs. A later one replaces an earlier one.
+    Signature,
+    /// Encrypted data to send back. A later one replaces an earlier one.
+    Encrypted,
+    /// A citation or other annotation.
+    Annotation,
+    /// Log probabilities: one entry or a list of entries.
+    Logprobs,
+}
+
+/// The number of an item, unique in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ItemId(pub u32);
+
 /// The number of a block, unique in an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BlockId(pub u32);
 
 /// What a block holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BlockKind<'a> {
     /// Visible text.
     Text,
     /// The model's thoughts.
-    Reasoning,
+    Reasoning(ReasoningForm),
     /// The model's refusal to answer.
     Refusal,
     /// A tool call; its deltas are argument text.
     ToolCall {
-        /// The provider's id, where it gave one.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        /// The provider's id, or a made one; none before the last stage has made it.
         id: Option<Cow<'a, str>>,
+        /// Whether the id was made because the provider gave none.
+        is_made: bool,
         /// The tool's name; empty where the provider never gave one.
         name: Cow<'a, str>,
-        /// The wire's own number for the call, where it has one.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        index: Option<i64>,
         /// Who runs it and what its arguments are.
         call: CallKind,
     },
+    /// What a tool that the provider ran has answered; whole, without deltas.
+    ToolResult {
+        /// The id of the call it answers, where one is known.
+        call: Option<Cow<'a, str>>,
+        /// The result, as the provider wrote it.
+        value: Json<'a>,
+    },
+    /// Content that only the protocol knows (images, audio, uploads, …); whole, without deltas.
+    Opaque {
+        /// The content, as the provider wrote it.
+        value: Json<'a>,
+    },
+}
+
+/// How much of its thoughts a model shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningForm {
+    /// The thoughts themselves.
+    #[default]
+    Raw,
+    /// A summary of them.
+    Summary,
+    /// Nothing: what was thought is encrypted or withheld.
+    Redacted,
 }
 
 /// Who runs a call and what its arguments are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
     /// The client runs it; arguments are JSON text.
@@ -225,7 +325,7 @@ pub enum CallKind {
 }
 
 /// Whether a block ended as it should.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
     /// It is whole.
@@ -235,42 +335,8 @@ pub enum Completion {
     Cut,
 }
 
-/// Something about a reasoning block besides its visible text.
-///
-/// Details of the same `index` and `kind` belong together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Detail<'a> {
-    /// What it is.
-    #[serde(rename = "detail")]
-    pub kind: DetailKind,
-    /// The provider's number for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub index: Option<i64>,
-    /// The signature, the encrypted data or the summary text.
-    pub data: Cow<'a, str>,
-    /// The provider's remaining fields (id, format, …).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extra: Option<Json<'a>>,
-}
-
-/// The kinds of [`Detail`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DetailKind {
-    /// Thought text that the provider files under details; it is also the block's text, never doubled.
-    Text,
-    /// A summary of the thoughts.
-    Summary,
-    /// A signature to send back with the thoughts. A later one replaces an earlier one.
-    Signature,
-    /// Encrypted thoughts to send back. A later one replaces an earlier one.
-    Encrypted,
-    /// Redacted thoughts to send back.
-    Redacted,
-}
-
 /// Why an answer finished, in our words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model was done, or met a stop sequence.
@@ -288,7 +354,7 @@ pub enum FinishReason {
 }
 
 /// Token counts in our words. A missing counter was not reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// All input tokens, cached ones included.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -329,12 +395,15 @@ impl Counters {
 }
 
 /// An oddity that was recovered from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice<'a> {
     /// Which oddity.
     pub code: NoticeCode,
     /// Where in the input, in bytes.
     pub offset: u64,
+    /// The block that it tells of, if it tells of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<BlockId>,
     /// In words; names the thing.
     pub detail: Cow<'a, str>,
     /// Text that found no other place.
@@ -343,7 +412,7 @@ pub struct Notice<'a> {
 }
 
 /// Which oddity a [`Notice`] tells of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum NoticeCode {
@@ -383,7 +452,7 @@ pub enum NoticeCode {
 }
 
 /// A range of bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Span {
     /// The first byte.
     pub start: u64,
@@ -432,6 +501,22 @@ impl<'a> Json<'a> {
         Value::of_text(&self.0)
     }
 
+    /// The text, if it is a string.
+    pub fn to_text(&self) -> Option<Cow<'_, str>> {
+        let inner = self.0.trim_ascii().strip_prefix('"')?.strip_suffix('"')?;
+        Some(crate::json::Str::Escaped(inner).to_cow())
+    }
+
+    /// The elements, if it is a list; else itself alone.
+    pub fn entries(self) -> Vec<Json<'static>> {
+        match Tape::new().parse(&self.0) {
+            Ok(list) if list.kind() == Kind::Array => {
+                list.elements().map(|entry| Json(Cow::Owned(entry.raw().to_owned()))).collect()
+            }
+            _ => vec![self.clone().into_owned()],
+        }
+    }
+
     /// Detaches it from what it borrows.
     pub fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))
@@ -451,6 +536,12 @@ impl Serialize for Json<'_> {
     }
 }
 
+impl<'de> Deserialize<'de> for Json<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Json::from_value(&serde_json::Value::deserialize(deserializer)?))
+    }
+}
+
 impl<'a> Event<'a> {
     /// An event of `choice` that was not made from text.
     pub fn new(choice: u32, body: Body<'a>) -> Self {
@@ -467,32 +558,55 @@ fn own(text: Cow<'_, str>) -> Cow<'static, str> {
     Cow::Owned(text.into_owned())
 }
 
+fn own_json(value: Json<'_>) -> Json<'static> {
+    value.into_owned()
+}
+
 impl Body<'_> {
     /// Detaches the body from what it borrows.
     pub fn into_owned(self) -> Body<'static> {
         match self {
-            Self::Start { id, model } => Body::Start { id: id.map(own), model: model.map(own) },
-            Self::BlockStart { block, kind } => Body::BlockStart { block, kind: kind.into_owned() },
-            Self::Delta { block, text } => Body::Delta { block, text: own(text) },
-            Self::Identity { block, id } => Body::Identity { block, id: own(id) },
+            Self::Start { id, model, word, members } => Body::Start {
+                id: id.map(own),
+                model: model.map(own),
+                word: own(word),
+                members: members.map(own_json),
+            },
+            Self::ChoiceStart => Body::ChoiceStart,
+            Self::ItemStart { item, id, word, members } => {
+                Body::ItemStart { item, id: id.map(own), word: own(word), members: members.map(own_json) }
+            }
+            Self::ItemEnd { item } => Body::ItemEnd { item },
+            Self::BlockStart { block, item, kind, word, index, members } => Body::BlockStart {
+                block,
+                item,
+                kind: kind.into_owned(),
+                word: own(word),
+                index,
+                members: members.map(own_json),
+            },
+            Self::Delta { block, kind, text } => Body::Delta { block, kind, text: own(text) },
+            Self::Identity { scope, id, model } => {
+                Body::Identity { scope, id: id.map(own), model: model.map(own) }
+            }
             Self::Correction { block, text } => Body::Correction { block, text: own(text) },
             Self::BlockEnd { block, completion } => Body::BlockEnd { block, completion },
-            Self::ReasoningDetail { block, detail } => {
-                Body::ReasoningDetail { block, detail: detail.into_owned() }
+            Self::Attachment { scope, kind, word, value } => {
+                Body::Attachment { scope, kind, word: own(word), value: value.into_owned() }
             }
-            Self::Annotation { block, value } => Body::Annotation { block, value: value.into_owned() },
-            Self::Logprobs { value } => Body::Logprobs { value: value.into_owned() },
-            Self::ToolResult { block, call, value } => {
-                Body::ToolResult { block, call: call.map(own), value: value.into_owned() }
+            Self::Progress { scope, word, value } => {
+                Body::Progress { scope, word: own(word), value: value.map(own_json) }
             }
-            Self::Usage { counters, raw } => Body::Usage { counters, raw: raw.into_owned() },
+            Self::Usage { word, counters, raw } => {
+                Body::Usage { word: own(word), counters, raw: raw.into_owned() }
+            }
             Self::Finish { reason, raw } => Body::Finish { reason, raw: raw.map(own) },
             Self::End => Body::End,
             Self::Markup { text } => Body::Markup { text: own(text) },
             Self::Notice(notice) => Body::Notice(notice.into_owned()),
             Self::Error(error) => Body::Error(error.into_owned()),
-            Self::Foreign { block, path, value } => {
-                Body::Foreign { block, path: own(path), value: value.into_owned() }
+            Self::Foreign { scope, path, value } => {
+                Body::Foreign { scope, path: own(path), value: value.into_owned() }
             }
         }
     }
@@ -503,23 +617,15 @@ impl BlockKind<'_> {
     pub fn into_owned(self) -> BlockKind<'static> {
         match self {
             Self::Text => BlockKind::Text,
-            Self::Reasoning => BlockKind::Reasoning,
+            Self::Reasoning(form) => BlockKind::Reasoning(form),
             Self::Refusal => BlockKind::Refusal,
-            Self::ToolCall { id, name, index, call } => {
-                BlockKind::ToolCall { id: id.map(own), name: own(name), index, call }
+            Self::ToolCall { id, is_made, name, call } => {
+                BlockKind::ToolCall { id: id.map(own), is_made, name: own(name), call }
             }
-        }
-    }
-}
-
-impl Detail<'_> {
-    /// Detaches the detail from what it borrows.
-    pub fn into_owned(self) -> Detail<'static> {
-        Detail {
-            kind: self.kind,
-            index: self.index,
-            data: own(self.data),
-            extra: self.extra.map(Json::into_owned),
+            Self::ToolResult { call, value } => {
+                BlockKind::ToolResult { call: call.map(own), value: value.into_owned() }
+            }
+            Self::Opaque { value } => BlockKind::Opaque { value: value.into_owned() },
         }
     }
 }
@@ -527,11 +633,11 @@ impl Detail<'_> {
 impl<'a> Notice<'a> {
     /// A notice without kept text.
     pub fn new(code: NoticeCode, offset: u64, detail: impl Into<Cow<'a, str>>) -> Self {
-        Self { code, offset, detail: detail.into(), text: None }
+        Self { code, offset, block: None, detail: detail.into(), text: None }
     }
 
     /// Detaches the notice from what it borrows.
     pub fn into_owned(self) -> Notice<'static> {
-        Notice { code: self.code, offset: self.offset, detail: own(self.detail), text: self.text.map(own) }
+        Notice { detail: own(self.detail), text: self.text.map(own), ..self }
     }
 }

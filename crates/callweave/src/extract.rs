@@ -335,7 +335,6 @@ impl Extracted {
             id: found.id.unwrap_or_default(),
             has_made_id: false,
             name: found.name,
-            index: None,
             raw_arguments: found.arguments,
             kind,
             completion: if found.incomplete { Completion::Cut } else { Completion::Whole },

@@ -7,7 +7,7 @@
 //! Fragments borrow from the frame. Strings stay as they stand in the JSON ([`Str`]) and values as they
 //! were written (`&str` of JSON text); both are decoded where they are used.
 
-use crate::event::{CallKind, Counters, DetailKind, FinishReason, NoticeCode, Sink};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode, ReasoningForm, Sink};
 use crate::json::Str;
 use crate::upstream::UpstreamError;
 
@@ -33,14 +33,17 @@ pub struct Place {
     pub space: u8,
     /// The wire's number.
     pub index: i64,
-    /// A part inside the numbered thing (a content part or summary of a Responses item); 0 if there is none.
+    /// A part inside the numbered thing, see [`Place::part`]; 0 if there is none.
     pub part: u32,
+    /// Whether a block at this place runs until something else arrives, as one without a place does: the wire
+    /// numbers it, but never says that it is over.
+    pub runs: bool,
 }
 
 impl Place {
     /// The block of the choice that was spoken of last, open or over: for what a wire without numbers
     /// says about the block it has just told.
-    pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0 };
+    pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0, runs: false };
 
     /// The space of places that stand for names.
     const NAMED: u8 = u8::MAX - 2;
@@ -50,15 +53,15 @@ impl Place {
     pub const MIRROR: u8 = u8::MAX - 3;
 
     /// The space of positions in a list that tells all things again, where each is first to be found: see
-    /// [`Part::Same`].
+    /// [`Part::Item`].
     pub const RECAP: u8 = u8::MAX - 4;
 
-    /// How many parts of one sort a thing can have.
-    pub const SORT: u32 = 1 << 20;
+    /// Parts beyond this number are one.
+    const MOST_PARTS: u32 = (1 << 24) - 1;
 
     /// The block that the wire numbers `index`, in the first space.
     pub fn at(index: i64) -> Self {
-        Self { space: 0, index, part: 0 }
+        Self { space: 0, index, part: 0, runs: false }
     }
 
     /// The block that a wire without numbers calls by a name: the same name is the same place.
@@ -67,18 +70,17 @@ impl Place {
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        Self { space: Self::NAMED, index: hash.cast_signed(), part: 0 }
+        Self { space: Self::NAMED, index: hash.cast_signed(), part: 0, runs: false }
     }
 
     /// The thing that the part belongs to.
     pub(crate) fn thing(self) -> Self {
-        Self { part: 0, ..self }
+        Self { part: 0, runs: false, ..self }
     }
 
-    /// The sort of the part: parts that a thing lists apart from each other (contents, summaries) are numbered
-    /// this far from each other.
-    pub(crate) fn sort(self) -> u32 {
-        self.part / Self::SORT
+    /// The group of the part: what a thing lists apart from each other (contents, summaries).
+    pub(crate) fn group(self) -> u32 {
+        self.part / (Self::MOST_PARTS + 1)
     }
 
     /// Whether the space is one of the protocol's own.
@@ -91,9 +93,12 @@ impl Place {
         self.space == Self::RECAP
     }
 
-    /// The wire's number, if it gave one.
+    /// The wire's number of the part, or of the thing where it has no parts, if it gave one.
     pub fn number(self) -> Option<i64> {
-        (self.space < Self::NAMED).then_some(self.index)
+        match self.part {
+            0 => (self.space < Self::NAMED).then_some(self.index),
+            part => Some(i64::from(part & Self::MOST_PARTS)),
+        }
     }
 
     /// The same number in another space.
@@ -101,9 +106,20 @@ impl Place {
         Self { space, ..self }
     }
 
-    /// A part inside the numbered thing.
-    pub fn part(self, part: u32) -> Self {
-        Self { part, ..self }
+    /// A part inside the numbered thing: the `number`th of a `group` of parts.
+    pub fn part(self, group: u8, number: u64) -> Self {
+        let number = number.min(u64::from(Self::MOST_PARTS)) as u32;
+        Self { part: (u32::from(group) + 1) * (Self::MOST_PARTS + 1) + number, ..self }
+    }
+
+    /// The same, as the place of a block that runs until something else arrives.
+    pub fn running(self) -> Self {
+        Self { runs: true, ..self }
+    }
+
+    /// The numbered thing itself, without the part inside it.
+    pub fn item(self) -> Self {
+        Self { part: 0, ..self }
     }
 }
 
@@ -112,43 +128,76 @@ impl Place {
 pub enum Channel {
     /// Visible text.
     Text,
-    /// Thoughts. Where one answer tells the same thoughts in several fields, each field has its own
-    /// source number; the first source seen in a choice is used and the others are not, smaller
-    /// numbers first within a frame.
-    Reasoning {
-        /// The number of the field.
-        source: u8,
-    },
+    /// Thoughts.
+    Reasoning(ReasoningForm),
     /// A refusal.
     Refusal,
 }
 
 impl Channel {
-    /// Thoughts that the wire tells in one place only.
-    pub const REASONING: Self = Self::Reasoning { source: 0 };
+    /// Thoughts, as the model thought them.
+    pub const REASONING: Self = Self::Reasoning(ReasoningForm::Raw);
+}
+
+/// What a value that only the protocol knows is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// The answer.
+    Answer,
+    /// The choice.
+    Choice,
+    /// The item at the place.
+    Item,
+    /// The block at the place.
+    Block,
+    /// The item or block that the next fragment of this frame speaks of: a member of its start, if that
+    /// fragment starts it.
+    Next,
 }
 
 /// What a [`Fragment`] says.
+///
+/// A `word` is the wire's own word for the thing; it is told on with the start of what it names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part<'a> {
-    /// The answer's id and model.
+    /// The answer's names. Told by every frame that has them; only the first, or what has changed, is news.
     Start {
         /// The id, if given.
         id: Option<Str<'a>>,
         /// The model, if given.
         model: Option<Str<'a>>,
+        /// What the wire calls such an answer.
+        word: &'a str,
     },
     /// Another model answers than the one that was asked.
     Rerouted {
         /// The model that answers.
         model: Str<'a>,
     },
+    /// The choice is there, whether or not anything is said of it.
+    Choice,
+    /// The item at the place is there.
+    Item {
+        /// The provider's id.
+        id: Option<Str<'a>>,
+        /// What the wire calls it.
+        word: &'a str,
+    },
+    /// The item at the place is over, and so are its blocks.
+    ItemEnd,
     /// A text block begins (only where the wire says so; a [`Part::Text`] opens its block by itself).
-    Open(Channel),
-    /// Text to append to the block at the place, or to the running block of that channel.
+    Open {
+        /// Which kind of text.
+        channel: Channel,
+        /// What the wire calls the block.
+        word: &'a str,
+    },
+    /// Text to append to the block at the place, or to the running block of that channel and word.
     Text {
         /// Which kind of text.
         channel: Channel,
+        /// What the wire calls the block.
+        word: &'a str,
         /// The text.
         text: Str<'a>,
     },
@@ -157,6 +206,8 @@ pub enum Part<'a> {
     Restate {
         /// Which kind of text.
         channel: Channel,
+        /// What the wire calls the block.
+        word: &'a str,
         /// The whole text.
         text: Str<'a>,
         /// Whether it is told once more with all the rest of the answer, perhaps numbered anew: a block
@@ -171,6 +222,8 @@ pub enum Part<'a> {
         name: Option<Str<'a>>,
         /// Who runs it.
         kind: CallKind,
+        /// What the wire calls the block.
+        word: &'a str,
         /// Arguments. `Some` of an empty text also says that the name is settled.
         arguments: Option<Arguments<'a>>,
     },
@@ -184,21 +237,22 @@ pub enum Part<'a> {
     },
     /// The block at the place is over.
     End,
-    /// A detail of the thoughts at the place.
-    Detail {
+    /// The block at the place is over, because a limit cut it.
+    Cut,
+    /// Something that hangs on a block, an item, the choice or the answer.
+    Attach {
+        /// What it hangs on. On [`Level::Block`] without a place, or at a place that runs, it hangs on the running
+        /// block of thoughts whose word begins with `on`, and else on a new one of that word.
+        level: Level,
+        /// The word of the block of thoughts it hangs on, where that may have to be opened.
+        on: &'a str,
         /// What it is.
-        kind: DetailKind,
-        /// The wire's number for it.
-        index: Option<i64>,
-        /// The data.
-        data: Str<'a>,
-        /// Remaining fields, a JSON object.
-        extra: Option<&'a str>,
+        kind: AttachmentKind,
+        /// What the wire calls it.
+        word: &'a str,
+        /// The attachment; JSON.
+        value: &'a str,
     },
-    /// An annotation of the text at the place; JSON.
-    Annotation(&'a str),
-    /// Log probabilities; JSON, one entry or a list.
-    Logprobs(&'a str),
     /// What will come at the place is the result of that call.
     Answers {
         /// The id of the call.
@@ -209,8 +263,24 @@ pub enum Part<'a> {
     ToolResult {
         /// The id of the call.
         call: Option<Str<'a>>,
+        /// What the wire calls it.
+        word: &'a str,
         /// The result; JSON.
         value: &'a str,
+    },
+    /// Content that only the protocol knows, whole.
+    Opaque {
+        /// What the wire calls it.
+        word: &'a str,
+        /// The content; JSON.
+        value: &'a str,
+    },
+    /// How the item at the place, or without a place the answer, comes along.
+    Progress {
+        /// What the wire calls this step.
+        word: &'a str,
+        /// What it says; JSON.
+        value: Option<&'a str>,
     },
     /// Token counts of one step of the answer, to be added to those of the steps before.
     Step {
@@ -223,6 +293,8 @@ pub enum Part<'a> {
     },
     /// Token counts.
     Usage {
+        /// Where the wire says them.
+        word: &'a str,
         /// Normalised.
         counters: Counters,
         /// As the provider wrote them; JSON.
@@ -241,10 +313,11 @@ pub enum Part<'a> {
     Error(&'a UpstreamError<'a>),
     /// What only this protocol knows. Told on once, and again only when it changes.
     Foreign {
-        /// Where it stood: the path down to the object, ending in a dot, or empty.
-        scope: &'static str,
-        /// The member's name (or the event's). One that ends in `[]` is an element of a list: another one does
-        /// not replace it, and is told on even if it is equal, unless it stands at the same place.
+        /// What it is about.
+        level: Level,
+        /// Where it stood: the path from there down to the object, ending in a dot, or empty.
+        path: &'static str,
+        /// The member's name (or the event's).
         key: &'a str,
         /// What stood there; JSON.
         value: &'a str,

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::event::{BlockId, BlockKind, Body, Event, Sink};
+use crate::event::{BlockId, BlockKind, Body, DeltaKind, Event, ItemId, Scope, Sink};
 
 /// Checks the laws that [`crate::event`] states.
 #[derive(Debug, Default)]
@@ -13,7 +13,14 @@ pub struct Validator {
     blocks: HashMap<BlockId, Open>,
     /// How many blocks of each choice are open.
     open: HashMap<u32, usize>,
+    choices: HashSet<u32>,
+    /// Whether each item has ended.
+    items: HashMap<ItemId, bool>,
     finished: HashSet<u32>,
+    /// Whether an answer is going on.
+    has_begun: bool,
+    /// Whether only blocks are told, without an answer around them.
+    is_bare: bool,
     events: usize,
     faults: Vec<String>,
 }
@@ -21,7 +28,8 @@ pub struct Validator {
 #[derive(Debug)]
 struct Open {
     choice: u32,
-    is_call: bool,
+    /// What its deltas are.
+    kind: Option<DeltaKind>,
     is_ended: bool,
 }
 
@@ -31,18 +39,36 @@ impl Validator {
         Self::default()
     }
 
+    /// A validator of blocks without an answer around them, as an extractor tells them.
+    pub fn of_blocks() -> Self {
+        Self { is_bare: true, ..Self::default() }
+    }
+
     /// What was wrong, with the number of the event; empty for a good sequence so far.
     pub fn faults(&self) -> &[String] {
         &self.faults
     }
 
-    /// What was wrong once no event will come any more: open blocks are faults, too.
+    /// What was wrong once no event will come any more: what is open is a fault, too.
     pub fn finish(mut self) -> Vec<String> {
-        let mut open: Vec<_> =
-            self.blocks.iter().filter(|(_, block)| !block.is_ended).map(|(id, _)| id.0).collect();
-        open.sort_unstable();
-        self.faults.extend(open.into_iter().map(|block| format!("block {block} never ended")));
+        if self.has_begun {
+            self.fault("the answer never ended");
+        }
+        self.end_answer();
         self.faults
+    }
+
+    /// All that began in the answer must have ended; the next one counts anew.
+    fn end_answer(&mut self) {
+        let mut open: Vec<_> =
+            self.blocks.drain().filter(|(_, block)| !block.is_ended).map(|(id, _)| ("block", id.0)).collect();
+        open.extend(self.items.drain().filter(|(_, is_ended)| !is_ended).map(|(id, _)| ("item", id.0)));
+        open.sort_unstable();
+        self.faults.extend(open.into_iter().map(|(what, number)| format!("{what} {number} never ended")));
+        self.open.clear();
+        self.choices.clear();
+        self.finished.clear();
+        self.has_begun = false;
     }
 
     fn fault(&mut self, what: impl std::fmt::Display) {
@@ -73,30 +99,77 @@ impl<'e> Sink<Event<'e>> for Validator {
                 | Body::Foreign { .. }
                 | Body::Notice(_)
                 | Body::Error(_)
-                | Body::Start { .. }
+                | Body::Identity { .. }
+                | Body::Progress { .. }
                 | Body::End
         );
         if self.finished.contains(&choice) && !may_follow_finish {
             self.fault(format_args!("{:?} after the finish", event.body));
         }
+        if !self.has_begun && !self.is_bare && !matches!(event.body, Body::Start { .. } | Body::Notice(_)) {
+            self.fault(format_args!("{:?} before the start", event.body));
+        }
+        if let Some(Scope::Item(item)) = scope_of(&event.body)
+            && !self.items.contains_key(&item)
+        {
+            self.fault(format_args!("{:?} of an item that never started", event.body));
+        }
         match &event.body {
-            Body::BlockStart { block, kind } => {
-                let is_call = matches!(kind, BlockKind::ToolCall { .. });
-                if self.blocks.insert(*block, Open { choice, is_call, is_ended: false }).is_some() {
+            Body::Start { .. } => {
+                if self.has_begun {
+                    self.fault("an answer starts before the one before it ended");
+                }
+                self.has_begun = true;
+            }
+            Body::ChoiceStart => {
+                if !self.choices.insert(choice) {
+                    self.fault(format_args!("choice {choice} started twice"));
+                }
+            }
+            Body::ItemStart { item, .. } => {
+                if self.items.insert(*item, false).is_some() {
+                    self.fault(format_args!("item {} started twice", item.0));
+                }
+            }
+            Body::ItemEnd { item } => match self.items.insert(*item, true) {
+                Some(false) => {}
+                Some(true) => self.fault(format_args!("item {} ended twice", item.0)),
+                None => self.fault(format_args!("item {} ended but never started", item.0)),
+            },
+            Body::BlockStart { block, kind, item, .. } => {
+                if !self.is_bare && !self.choices.contains(&choice) {
+                    self.fault(format_args!("block {} in choice {choice}, which never started", block.0));
+                }
+                if item.is_some_and(|item| !self.items.contains_key(&item)) {
+                    self.fault(format_args!("block {} in an item that never started", block.0));
+                }
+                let kind = match kind {
+                    BlockKind::Text => Some(DeltaKind::Text),
+                    BlockKind::Reasoning(_) => Some(DeltaKind::Reasoning),
+                    BlockKind::Refusal => Some(DeltaKind::Refusal),
+                    BlockKind::ToolCall { .. } => Some(DeltaKind::Arguments),
+                    BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => None,
+                };
+                if self.blocks.insert(*block, Open { choice, kind, is_ended: false }).is_some() {
                     self.fault(format_args!("block {} started twice", block.0));
                 }
                 *self.open.entry(choice).or_default() += 1;
             }
-            Body::Delta { block, text } => {
+            Body::Delta { block, kind, text } => {
                 self.inside(choice, *block, "delta");
+                if self.blocks.get(block).is_some_and(|open| open.kind != Some(*kind)) {
+                    self.fault(format_args!("{kind:?} for block {}, which holds something else", block.0));
+                }
                 if text.is_empty() {
                     self.fault(format_args!("empty delta of block {}", block.0));
                 }
             }
-            Body::Identity { block, .. } => match self.blocks.get(block) {
-                Some(open) if open.choice == choice && open.is_call => {}
+            Body::Identity { scope: Scope::Block(block), .. } => match self.blocks.get(block) {
+                Some(open) if open.choice == choice && open.kind == Some(DeltaKind::Arguments) => {}
                 _ => self.fault(format_args!("identity of block {}, which is no call here", block.0)),
             },
+            Body::Attachment { scope: Scope::Block(block), .. } => self.inside(choice, *block, "attachment"),
+            Body::Foreign { scope: Scope::Block(block), .. } => self.inside(choice, *block, "foreign value"),
             Body::Correction { block, .. } => self.inside(choice, *block, "correction"),
             Body::BlockEnd { block, .. } => {
                 self.inside(choice, *block, "end");
@@ -113,21 +186,30 @@ impl<'e> Sink<Event<'e>> for Validator {
                 self.finished.insert(choice);
             }
             Body::End => {
-                if self.open.values().any(|&open| open > 0) {
-                    self.fault("the answer ended with an open block");
+                let finished = self.finished.len();
+                if finished != self.choices.len() {
+                    self.fault("an answer ended before all its choices had finished");
                 }
-                self.finished.clear();
+                self.end_answer();
             }
-            Body::Start { .. }
-            | Body::ReasoningDetail { .. }
-            | Body::Annotation { .. }
-            | Body::Logprobs { .. }
-            | Body::ToolResult { .. }
+            Body::Identity { .. }
+            | Body::Attachment { .. }
+            | Body::Progress { .. }
             | Body::Usage { .. }
             | Body::Markup { .. }
             | Body::Notice(_)
             | Body::Error(_)
             | Body::Foreign { .. } => {}
         }
+    }
+}
+
+fn scope_of(body: &Body<'_>) -> Option<Scope> {
+    match body {
+        Body::Identity { scope, .. }
+        | Body::Attachment { scope, .. }
+        | Body::Progress { scope, .. }
+        | Body::Foreign { scope, .. } => Some(*scope),
+        _ => None,
     }
 }

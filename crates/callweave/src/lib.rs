@@ -1,11 +1,42 @@
 //! callweave turns whatever a language model answers, in any provider's protocol and in any textual
 //! dialect, streamed or whole, into one clean sequence of events and one finished message with valid
-//! tool calls.
+//! tool calls; and back out again in the protocol that a client speaks.
+//!
+//! ```
+//! use callweave::dialect::Options;
+//! use callweave::read::Items;
+//! use callweave::{Decoder, Item, Tools, Value};
+//!
+//! # let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"<tool_call>{'name': 'look', \"}}]}\n\n\
+//! #     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"'arguments': {'at': 'sky'}}</tool_call>\"}}]}\n\n\
+//! #     data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+//! # let answer = body.as_bytes();
+//! let tools: Value = r#"[{"name": "look", "parameters": {"type": "object"}}]"#.parse()?;
+//! let decoder = Decoder::builder()
+//!     .dialect(Options::new("auto")?) // calls that the model writes into its text
+//!     .tools(Tools::from_json(&tools))
+//!     .repair() // arguments that are not quite JSON
+//!     .build();
+//! let mut items = Items::with(answer, decoder); // anything that can be read
+//! while let Some(item) = items.next() {
+//!     match item? {
+//!         Item::Text(text) => print!("{text}"),
+//!         Item::Thought(thought) => eprint!("{thought}"),
+//!         Item::Call(call) => println!("{} … {:?}", call.name, call.arguments), // while it grows
+//!         Item::CallDone(call) => println!("{}({})", call.name, call.arguments()),
+//!         Item::Finish(reason) => println!("{reason:?}"),
+//!         _ => {}
+//!     }
+//! }
+//! # assert_eq!(items.message().tool_calls().next().map(|call| call.arguments().to_owned()), Some(r#"{"at": "sky"}"#.to_owned()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # The flow
 //!
 //! ```text
-//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ Event ─▶ dialect extractor ─▶ Event ─▶ Accumulator ─▶ Message
+//! bytes ─▶ framing ─▶ protocol ─▶ weave ─▶ Event ─▶ extractor, mend ─▶ close ─▶ Event ─┬▶ Accumulator ─▶ Message
+//!                                                                                      └▶ Encoder ─▶ bytes
 //! ```
 //!
 //! Every stage is `push(input, &mut sink)` and `finish(&mut sink)`. Whole input is one push, so the
@@ -29,11 +60,17 @@
 //!
 //! # The stages
 //!
+//! Fragments, weave, close and grammar are the spine of the library: they can be reached, for tests and tools, but may
+//! change with any release.
+//!
 //! - [`framing`]: bytes in any cut → frames (SSE, JSON lines, JSON values, AWS event streams).
 //! - [`protocol`]: one frame → [`fragment`]s, pure; the [`protocol::TABLE`] lists what is spoken.
 //! - [`weave`]: fragments → [`event`]s, the one stateful fold; [`grammar`] states what comes out.
 //! - [`dialect`]: text → events, for models that write calls and thoughts into their text.
-//! - [`accumulator`]: events → [`message`].
+//! - [`mend`]: calls → calls that can be run: repaired, fitted to their schemas, checked.
+//! - [`close`]: ids that nobody gave, and why the answer finished.
+//! - [`accumulator`]: events → [`message`]; [`live`]: events → what to follow while they come.
+//! - [`encode`]: events and messages → the bytes of a protocol.
 //! - [`upstream`]: the errors of providers, with a class that says what to do.
 //! - [`json`]: scanning, partial values, repair and schemas of what models write.
 //!
@@ -57,15 +94,22 @@
 
 pub mod accumulator;
 pub mod aggregator;
+#[doc(hidden)]
+pub mod close;
 pub mod dialect;
+pub mod encode;
 pub mod error;
 pub mod event;
 pub mod extract;
+#[doc(hidden)]
 pub mod fragment;
 pub mod framing;
+#[doc(hidden)]
 pub mod grammar;
 pub mod json;
+pub mod live;
 pub mod loose;
+pub mod mend;
 pub mod message;
 pub mod pipeline;
 pub mod process;
@@ -76,9 +120,19 @@ pub mod read;
 pub mod stream;
 mod truncated;
 pub mod upstream;
+#[doc(hidden)]
 pub mod weave;
 
+pub use accumulator::Accumulator;
+pub use dialect::Tools;
+pub use encode::Encoder;
 pub use error::{Error, ErrorKind, Result};
+pub use event::Event;
+pub use json::Value;
+pub use live::Item;
+pub use message::{Message, ToolCall};
+pub use pipeline::Decoder;
+pub use protocol::Protocol;
 
 /// The examples in the documents, so that they are run.
 #[cfg(doctest)]

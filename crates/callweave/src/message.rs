@@ -1,29 +1,36 @@
 //! The finished message: what an answer amounts to.
 //!
-//! A [`Message`] is built by the [`Accumulator`](crate::accumulator::Accumulator) and can be looked at
-//! while it grows. It serialises to the JSON object that the program prints.
+//! A [`Message`] is the ordered list of the answer's blocks, per choice, with what hangs on them. It is built by the
+//! [`Accumulator`](crate::accumulator::Accumulator) and can be looked at while it grows; [`Message::text`],
+//! [`Message::reasoning`] and [`Message::tool_calls`] are views of the list. It serialises to the JSON object
+//! that the program prints, and is read back from it.
+
+mod flat;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::event::{
-    BlockId, CallKind, Completion, Counters, Detail, FinishReason, Json, Notice, NoticeCode, Span,
+    AttachmentKind, BlockId, CallKind, Completion, Counters, FinishReason, ItemId, Json, Notice, NoticeCode,
+    ReasoningForm, Span,
 };
-use crate::json::{Object, Value};
+use crate::json::{Named, Object};
 use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
 
 /// An answer, finished or growing.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Message {
     /// The provider's id of the answer.
     pub id: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
+    /// What the wire calls such an answer.
+    pub word: String,
     /// The candidate answers, in the order in which they were first heard of. Usually one.
     pub choices: Vec<Choice>,
     /// Token counts, if any were reported.
@@ -32,58 +39,103 @@ pub struct Message {
     pub notices: Vec<Notice<'static>>,
     /// Errors that the upstream reported.
     pub errors: Vec<UpstreamError<'static>>,
-    /// What only the protocol knows of the answer as a whole; the newest value of each path, and all values of
-    /// a path that ends in `[]`.
+    /// What hangs on the answer as a whole.
+    pub attachments: Vec<Attachment>,
+    /// What only the protocol knows of the answer as a whole.
     pub foreign: Foreign,
 }
 
 /// One candidate answer.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Choice {
     /// Its number.
     pub number: u32,
+    /// What the wire groups blocks by, in the order in which the items began.
+    pub items: Vec<Item>,
     /// Its content, in the order in which the blocks began.
     pub blocks: Vec<Block>,
-    /// Signatures, encrypted and redacted parts, summaries; merged by index and kind.
-    pub reasoning_details: Vec<ReasoningDetail>,
-    /// Annotations and citations, in order of arrival.
-    pub annotations: Vec<Annotation>,
-    /// Log probabilities, one entry per token, in order of arrival.
-    pub logprobs: Vec<Value>,
-    /// Results of tools that the provider ran, in order of arrival.
-    pub tool_results: Vec<ToolResult>,
+    /// What hangs on the choice as a whole, such as log probabilities.
+    pub attachments: Vec<Attachment>,
     /// Why it finished; none while it has not.
     pub finish: Option<Finish>,
-    /// What only the protocol knows of this choice; the newest value of each path.
+    /// What only the protocol knows of this choice.
+    pub foreign: Foreign,
+}
+
+/// What the wire groups blocks by.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Item {
+    /// Its number in the stream of events.
+    pub number: ItemId,
+    /// The provider's id of it.
+    pub id: Option<String>,
+    /// What the wire calls it.
+    pub word: String,
+    /// What hangs on it.
+    pub attachments: Vec<Attachment>,
+    /// What only the protocol knows of it.
     pub foreign: Foreign,
 }
 
 /// A piece of content.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Block {
     /// Its number in the stream of events.
     pub id: BlockId,
+    /// The item it belongs to.
+    pub item: Option<ItemId>,
+    /// What the wire calls it.
+    pub word: String,
+    /// The wire's own number for it, where it has one. Not its position.
+    pub index: Option<i64>,
     /// What it holds.
     pub content: Content,
     /// Whether it has ended.
     pub is_ended: bool,
     /// Where in the text stream it stood, if a dialect extractor found it there.
     pub source: Span,
-    /// What only the protocol knows of it; the newest value of each path.
+    /// What hangs on it.
+    pub attachments: Vec<Attachment>,
+    /// What only the protocol knows of it.
     pub foreign: Foreign,
 }
 
 /// What a [`Block`] holds.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Content {
     /// Visible text.
     Text(String),
     /// Thoughts.
-    Reasoning(String),
+    Reasoning {
+        /// How much of them is shown.
+        form: ReasoningForm,
+        /// What is shown.
+        text: String,
+    },
     /// A refusal.
     Refusal(String),
     /// A tool call.
     ToolCall(ToolCall),
+    /// What a tool that the provider ran answered.
+    ToolResult(ToolResult),
+    /// What only the protocol knows, as the provider wrote it.
+    Opaque(Json<'static>),
+}
+
+/// What hangs on a block, an item, a choice or the answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// What it is.
+    pub kind: AttachmentKind,
+    /// What the wire calls it; for log probabilities their channel.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub word: String,
+    /// The attachment, as the provider wrote it.
+    pub value: Json<'static>,
 }
 
 /// A tool call.
@@ -95,8 +147,6 @@ pub struct ToolCall {
     pub has_made_id: bool,
     /// The tool's name; empty if the provider never gave one.
     pub name: String,
-    /// The wire's own number for the call, where it has one. Not its position.
-    pub index: Option<i64>,
     /// The argument text, byte for byte; empty if there was none. See [`ToolCall::arguments`].
     pub raw_arguments: String,
     /// Who runs it and what its arguments are.
@@ -128,34 +178,13 @@ pub enum InvalidReason {
     NoName,
 }
 
-/// Something about the thoughts besides their text.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ReasoningDetail {
-    /// The reasoning block it belongs to, where one is known.
-    pub block: Option<BlockId>,
-    /// The detail, its pieces joined.
-    pub detail: Detail<'static>,
-}
-
-/// An annotation of the text, as the provider wrote it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Annotation {
-    /// The block it annotates, where one is known.
-    pub block: Option<BlockId>,
-    /// The annotation.
-    pub value: Value,
-}
-
 /// What a tool that the provider ran answered.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
-    /// The call's block, where one is known.
-    #[serde(skip)]
-    pub block: Option<BlockId>,
-    /// The call's id, as the provider wrote it.
+    /// The call's id.
     pub call: Option<String>,
     /// The result, as the provider wrote it.
-    pub value: Value,
+    pub value: Json<'static>,
 }
 
 /// Why a choice finished.
@@ -168,17 +197,45 @@ pub struct Finish {
 }
 
 /// Token counts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// Normalised.
-    #[serde(flatten)]
     pub counters: Counters,
-    /// The provider's own object, the last one, as it was written.
-    pub raw: Value,
+    /// The provider's last object, as it was written.
+    pub raw: Json<'static>,
 }
 
-/// Values that only the protocol knows, by path.
-pub type Foreign = Object;
+/// Values that only the protocol knows: by path, in the order in which they were first told, the newest value of
+/// each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Foreign(Named<Json<'static>>);
+
+impl Foreign {
+    /// The value at that path.
+    pub fn get(&self, path: &str) -> Option<&Json<'static>> {
+        self.0.get(path)
+    }
+
+    /// Sets the value at that path.
+    pub fn set(&mut self, path: impl Into<String>, value: Json<'static>) {
+        self.0.insert(path.into(), value);
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Json<'static>)> {
+        self.0.all().iter().map(|(path, value)| (path.as_str(), value))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.all().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.all().is_empty()
+    }
+}
 
 impl Message {
     /// The choice of that number.
@@ -276,7 +333,7 @@ impl Choice {
     /// All thoughts, joined.
     pub fn reasoning(&self) -> Cow<'_, str> {
         self.joined(|content| match content {
-            Content::Reasoning(text) => Some(text),
+            Content::Reasoning { text, .. } => Some(text),
             _ => None,
         })
     }
@@ -295,6 +352,21 @@ impl Choice {
             Content::ToolCall(call) => Some(call),
             _ => None,
         })
+    }
+
+    /// What tools that the provider ran have answered, in order.
+    pub fn tool_results(&self) -> impl Iterator<Item = &ToolResult> {
+        self.blocks.iter().filter_map(|block| match &block.content {
+            Content::ToolResult(result) => Some(result),
+            _ => None,
+        })
+    }
+
+    /// All that hangs on the choice, its items and its blocks, of that kind.
+    pub fn attachments(&self, kind: AttachmentKind) -> impl Iterator<Item = &Attachment> {
+        let blocks = self.blocks.iter().flat_map(|block| &block.attachments);
+        let items = self.items.iter().flat_map(|item| &item.attachments);
+        blocks.chain(items).chain(&self.attachments).filter(move |attachment| attachment.kind == kind)
     }
 
     fn joined<'a>(&'a self, pick: impl Fn(&'a Content) -> Option<&'a String>) -> Cow<'a, str> {
@@ -361,7 +433,7 @@ impl ToolCall {
     ///
     /// ```
     /// # use callweave::message::ToolCall;
-    /// # let call = ToolCall { id: "call_1".into(), has_made_id: false, name: "weather".into(), index: None,
+    /// # let call = ToolCall { id: "call_1".into(), has_made_id: false, name: "weather".into(),
     /// #     raw_arguments: r#"{"city": "Oslo"}"#.into(), kind: Default::default(), completion: Default::default() };
     /// #[derive(serde::Deserialize)]
     /// struct Weather { city: String }
@@ -402,7 +474,7 @@ impl Usage {
         let gave_both = newer.input_tokens.is_some() && newer.output_tokens.is_some();
         let is_used = input(own) == input(newer) && output(own) == output(newer);
         own.total_tokens = newer.total_tokens.filter(|_| gave_both && is_used);
-        self.raw = raw.to_value();
+        self.raw = raw.clone().into_owned();
     }
 
     /// The counters with the total filled in where the provider gave none.
@@ -416,132 +488,12 @@ impl Usage {
     }
 }
 
-impl Serialize for ReasoningDetail {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", &self.detail.kind)?;
-        if let Some(index) = self.detail.index {
-            map.serialize_entry("index", &index)?;
-        }
-        map.serialize_entry("data", &self.detail.data)?;
-        if let Some(extra) = &self.detail.extra {
-            map.serialize_entry("extra", extra)?;
-        }
-        map.end()
-    }
-}
-
-impl ToolCall {
-    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> std::result::Result<(), M::Error> {
-        map.serialize_entry("id", &self.id)?;
-        map.serialize_entry("name", &self.name)?;
-        map.serialize_entry("arguments", self.arguments())?;
-        map.serialize_entry("kind", &self.kind)?;
-        if self.has_made_id {
-            map.serialize_entry("has_made_id", &true)?;
-        }
-        match self.invalid() {
-            Some(invalid) => map.serialize_entry("invalid", &invalid),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Serialize for ToolCall {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.serialize_members(&mut map)?;
-        map.end()
-    }
-}
-
-/// A call with what only the protocol knows of it.
-struct Called<'a>(&'a ToolCall, &'a Foreign);
-
-fn called(block: &Block) -> Option<Called<'_>> {
-    match &block.content {
-        Content::ToolCall(call) => Some(Called(call, &block.foreign)),
-        _ => None,
-    }
-}
-
-impl Serialize for Called<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let Self(call, foreign) = self;
-        let mut map = serializer.serialize_map(None)?;
-        call.serialize_members(&mut map)?;
-        if !foreign.is_empty() {
-            map.serialize_entry("foreign", foreign)?;
-        }
-        map.end()
-    }
-}
-
-/// Writes the members that describe one choice.
-fn serialize_choice<M: SerializeMap>(choice: &Choice, map: &mut M) -> std::result::Result<(), M::Error> {
-    let filled = |text: Cow<'_, str>| (!text.is_empty()).then(|| text.into_owned());
-    map.serialize_entry("role", "assistant")?;
-    map.serialize_entry("content", &filled(choice.text()))?;
-    map.serialize_entry("reasoning", &filled(choice.reasoning()))?;
-    map.serialize_entry("reasoning_details", &choice.reasoning_details)?;
-    map.serialize_entry("refusal", &filled(choice.refusal()))?;
-    map.serialize_entry("tool_calls", &choice.blocks.iter().filter_map(called).collect::<Vec<_>>())?;
-    if !choice.tool_results.is_empty() {
-        map.serialize_entry("tool_results", &choice.tool_results)?;
-    }
-    map.serialize_entry(
-        "annotations",
-        &choice.annotations.iter().map(|note| &note.value).collect::<Vec<_>>(),
-    )?;
-    map.serialize_entry("logprobs", &choice.logprobs)?;
-    map.serialize_entry("finish_reason", &choice.finish.as_ref().map(|finish| finish.reason))?;
-    map.serialize_entry("raw_finish_reason", &choice.finish.as_ref().and_then(|finish| finish.raw.as_ref()))?;
-    if !choice.foreign.is_empty() {
-        map.serialize_entry("choice_foreign", &choice.foreign)?;
-    }
-    Ok(())
-}
-
-struct Numbered<'a>(&'a Choice);
-
-impl Serialize for Numbered<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("index", &self.0.number)?;
-        serialize_choice(self.0, &mut map)?;
-        map.end()
-    }
-}
-
-impl Serialize for Message {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let empty = Choice::default();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.id)?;
-        map.serialize_entry("model", &self.model)?;
-        serialize_choice(self.first().unwrap_or(&empty), &mut map)?;
-        let usage =
-            self.usage.as_ref().map(|usage| Usage { counters: usage.counters(), raw: usage.raw.clone() });
-        map.serialize_entry("usage", &usage)?;
-        map.serialize_entry("notices", &self.notices)?;
-        if !self.errors.is_empty() {
-            map.serialize_entry("errors", &self.errors)?;
-        }
-        if !self.foreign.is_empty() {
-            map.serialize_entry("foreign", &self.foreign)?;
-        }
-        if self.choices.len() > 1 {
-            map.serialize_entry("choices", &self.choices.iter().map(Numbered).collect::<Vec<_>>())?;
-        }
-        map.end()
-    }
-}
-
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(text) | Self::Reasoning(text) | Self::Refusal(text) => f.write_str(text),
+            Self::Text(text) | Self::Reasoning { text, .. } | Self::Refusal(text) => f.write_str(text),
             Self::ToolCall(call) => write!(f, "{}({})", call.name, call.arguments()),
+            Self::ToolResult(ToolResult { value, .. }) | Self::Opaque(value) => f.write_str(value.as_str()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes → events: framing, protocol and weave in a row.
+//! Bytes → events: framing, protocol, weave and all that follows it, in a row and with one owner.
 //!
 //! ```
 //! use callweave::pipeline::{Decoder, decode};
@@ -19,10 +19,13 @@
 //! ```
 
 use crate::accumulator::Accumulator;
+use crate::close::Close;
+use crate::dialect::{self, Stage, Tools};
 use crate::event::{Body, Event, EventSink, Notice, NoticeCode};
-use crate::fragment::{Fragment, FragmentSink, Part};
+use crate::fragment::{Fragment, FragmentSink, Level, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
 use crate::json::{AsValue, Kind, Node as Value, Str, Tape, repair};
+use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
 use crate::truncated::{Remains, Truncated};
@@ -32,24 +35,134 @@ use crate::{Error, ErrorKind, Result};
 /// Decodes a whole answer, streamed or not, of a protocol that is found out. Of several answers it is the
 /// first, with a notice; [`decode_all`] has the others.
 pub fn decode(bytes: &[u8]) -> Result<Message> {
-    Ok(collect(Decoder::detect(), bytes)?.take())
+    Decoder::detect().decode(bytes)
 }
 
 /// Decodes a whole answer of a known protocol.
 pub fn decode_as(protocol: &'static Protocol, bytes: &[u8]) -> Result<Message> {
-    Ok(collect(Decoder::new(protocol), bytes)?.take())
+    Decoder::new(protocol).decode(bytes)
 }
 
 /// Decodes all answers of an input: several bodies or streams, one after the other.
 pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
-    Ok(collect(Decoder::detect(), bytes)?.take_all())
+    Decoder::detect().decode_all(bytes)
 }
 
-fn collect(mut decoder: Decoder, bytes: &[u8]) -> Result<Accumulator> {
-    let mut accumulator = Accumulator::new();
-    decoder.push(bytes, &mut accumulator)?;
-    decoder.finish(&mut accumulator)?;
-    Ok(accumulator)
+/// How answers are read: everything that can be chosen, with a default for each.
+///
+/// ```
+/// use callweave::dialect::{Options, Tools};
+/// use callweave::json::Value;
+/// use callweave::pipeline::Decoder;
+///
+/// let tools: Value = r#"[{"name": "look", "parameters": {"properties": {"times": {"type": "integer"}}}}]"#.parse()?;
+/// let decoder = Decoder::builder()
+///     .dialect(Options::new("auto")?)
+///     .tools(Tools::from_json(&tools))
+///     .repair()
+///     .coerce()
+///     .build();
+/// let body = r#"{"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message":
+///     {"content": "<tool_call>{'name': 'look', 'arguments': {'times': '3'}}</tool_call>"}}]}"#;
+/// let message = decoder.decode(body.as_bytes())?;
+/// assert_eq!(message.tool_calls().next().map(|call| call.arguments()), Some(r#"{"times":3}"#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    protocol: Option<&'static Protocol>,
+    candidates: Vec<&'static Protocol>,
+    framing: Option<Framing>,
+    limits: Limits,
+    dialect: Option<dialect::Options>,
+    mend: Mend,
+    id_prefix: Option<String>,
+}
+
+impl Builder {
+    /// The answers are in this protocol. Else it is found out from the first frames.
+    pub fn protocol(self, protocol: &'static Protocol) -> Self {
+        Self { protocol: Some(protocol), ..self }
+    }
+
+    /// The answers are in one of these protocols. An error that none of them claims is reported all the same.
+    pub fn among(self, candidates: impl Into<Vec<&'static Protocol>>) -> Self {
+        Self { candidates: candidates.into(), ..self }
+    }
+
+    /// The bytes are framed so. Else it is found out from the first of them.
+    pub fn framing(self, framing: Framing) -> Self {
+        Self { framing: Some(framing), ..self }
+    }
+
+    /// How much is held of what has not ended.
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Calls and thoughts that the model writes into its text are read.
+    pub fn dialect(self, dialect: dialect::Options) -> Self {
+        Self { dialect: Some(dialect), ..self }
+    }
+
+    /// Calls are mended so; instead of what was said of that before.
+    pub fn mend(self, mend: Mend) -> Self {
+        Self { mend, ..self }
+    }
+
+    /// The tools that the model was told of. A call of another one is told in a notice.
+    pub fn tools(self, tools: Tools) -> Self {
+        Self { mend: self.mend.tools(tools), ..self }
+    }
+
+    /// Arguments that are not quite JSON are repaired; each change is told in a notice. What is strict JSON flows
+    /// as it comes; what follows an oddity comes at the end of its call.
+    pub fn repair(self) -> Self {
+        Self { mend: self.mend.repair(), ..self }
+    }
+
+    /// Arguments are fitted to the schemas of the [tools](Builder::tools) (`"5"` becomes 5 where a number is wanted);
+    /// each change is told in a notice. Such arguments come at the end of their call.
+    pub fn coerce(self) -> Self {
+        Self { mend: self.mend.coerce(), ..self }
+    }
+
+    /// Arguments that do not fit the schemas of the [tools](Builder::tools) are told in a notice.
+    #[cfg(feature = "schema")]
+    pub fn validate(self) -> Self {
+        Self { mend: self.mend.validate(), ..self }
+    }
+
+    /// What the ids begin with that are made for calls without one; else `tool`. With a prefix of its own for each
+    /// answer, ids never repeat in a conversation.
+    pub fn id_prefix(self, prefix: impl Into<String>) -> Self {
+        Self { id_prefix: Some(prefix.into()), ..self }
+    }
+
+    /// A decoder of bytes.
+    pub fn build(self) -> Decoder {
+        let framer = match self.framing {
+            Some(framing) => Framer::new(framing, self.limits),
+            None => Framer::detect(self.limits),
+        };
+        Decoder { framer, frames: self.build_for_frames() }
+    }
+
+    /// A decoder of frames, for callers that have those (or decoded JSON) instead of bytes.
+    pub fn build_for_frames(self) -> FrameDecoder {
+        let Self { protocol, candidates, dialect, mend, id_prefix, .. } = self;
+        let reader = Reader { protocol, candidates, is_named: protocol.is_some(), ..Reader::default() };
+        let dialect = dialect.map(|dialect| match mend.declared() {
+            tools if tools.is_empty() => dialect,
+            tools => dialect.tools(tools.clone()),
+        });
+        let stages = Stages {
+            extract: dialect.as_ref().map(Stage::new),
+            mend: (!mend.is_idle()).then_some(mend),
+            close: id_prefix.map_or_else(Close::new, Close::with_prefix),
+        };
+        FrameDecoder { reader, stages }
+    }
 }
 
 /// Bytes of an answer in any cut → events.
@@ -59,37 +172,44 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// A decoder with everything still to be chosen.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
     /// A decoder of a known protocol; the framing is found out from the first bytes.
     pub fn new(protocol: &'static Protocol) -> Self {
-        Self::with(Some(protocol), Framer::detect(Limits::default()))
+        Self::builder().protocol(protocol).build()
     }
 
     /// A decoder that finds out the protocol from the first frames.
     pub fn detect() -> Self {
-        Self::with(None, Framer::detect(Limits::default()))
+        Self::builder().build()
     }
 
-    /// A decoder that finds out which of these protocols it is. See [`FrameDecoder::among`].
-    pub fn among(candidates: Vec<&'static Protocol>) -> Self {
-        Self { frames: FrameDecoder::among(candidates), ..Self::detect() }
-    }
-
-    /// A decoder with everything chosen: a protocol or none, a framer with its limits.
-    pub fn with(protocol: Option<&'static Protocol>, framer: Framer) -> Self {
-        Self {
-            framer,
-            frames: FrameDecoder { protocol, is_named: protocol.is_some(), ..FrameDecoder::detect() },
-        }
+    /// A decoder that finds out which of these protocols it is. See [`Builder::among`].
+    pub fn among(candidates: impl Into<Vec<&'static Protocol>>) -> Self {
+        Self::builder().among(candidates).build()
     }
 
     /// The protocol, once it is known.
     pub fn protocol(&self) -> Option<&'static Protocol> {
-        self.frames.protocol
+        self.frames.protocol()
     }
 
     /// The framing, once it is known.
     pub fn framing(&self) -> Option<Framing> {
         self.framer.framing()
+    }
+
+    /// How many frames have come.
+    pub fn frames(&self) -> u64 {
+        self.frames.reader.frames
+    }
+
+    /// The dialect in which something was found. See [`Extractor::dialect`](dialect::Extractor::dialect).
+    pub fn dialect(&self) -> Option<&str> {
+        self.frames.dialect()
     }
 
     /// Takes the next bytes. An error ends the stream; what was emitted before stays, and
@@ -106,6 +226,23 @@ impl Decoder {
         let decoded = frames.finish(sink);
         framed.and(decoded)
     }
+
+    /// Decodes a whole answer. Of several it is the first, with a notice.
+    pub fn decode(self, bytes: &[u8]) -> Result<Message> {
+        Ok(self.collect(bytes)?.take())
+    }
+
+    /// Decodes all answers of an input: several bodies or streams, one after the other.
+    pub fn decode_all(self, bytes: &[u8]) -> Result<Vec<Message>> {
+        Ok(self.collect(bytes)?.take_all())
+    }
+
+    fn collect(mut self, bytes: &[u8]) -> Result<Accumulator> {
+        let mut accumulator = Accumulator::new();
+        self.push(bytes, &mut accumulator)?;
+        self.finish(&mut accumulator)?;
+        Ok(accumulator)
+    }
 }
 
 /// Frames → events: for callers that have frames (or decoded JSON) instead of bytes.
@@ -113,8 +250,101 @@ impl Decoder {
 /// What others may have put before the answer (keep-alives, status lines, text) is held until a frame leaves no
 /// doubt whose answer it is; so is what may turn out to be an error or the torn end of the input. If nothing
 /// such comes, the best guess counts.
-#[derive(Default)]
 pub struct FrameDecoder {
+    reader: Reader,
+    stages: Stages,
+}
+
+impl FrameDecoder {
+    /// A decoder of a known protocol.
+    pub fn new(protocol: &'static Protocol) -> Self {
+        Decoder::builder().protocol(protocol).build_for_frames()
+    }
+
+    /// A decoder that finds out the protocol from the first frames.
+    pub fn detect() -> Self {
+        Decoder::builder().build_for_frames()
+    }
+
+    /// A decoder that finds out which of these protocols it is. See [`Builder::among`].
+    pub fn among(candidates: impl Into<Vec<&'static Protocol>>) -> Self {
+        Decoder::builder().among(candidates).build_for_frames()
+    }
+
+    /// The protocol, once it is known.
+    pub fn protocol(&self) -> Option<&'static Protocol> {
+        self.reader.protocol
+    }
+
+    /// The dialect in which something was found. See [`Extractor::dialect`](dialect::Extractor::dialect).
+    pub fn dialect(&self) -> Option<&str> {
+        self.stages.extract.as_ref().and_then(Stage::dialect)
+    }
+
+    /// Takes the next frame.
+    pub fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
+        let Self { reader, stages } = self;
+        reader.push(frame, &mut |event: Event<'_>| stages.push(event, sink));
+    }
+
+    /// Takes the next frame as decoded JSON.
+    pub fn push_value(&mut self, value: &impl AsValue, sink: &mut EventSink<'_>) {
+        let data = value.as_value().to_string();
+        let offset = self.reader.frames;
+        let frame =
+            Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy: false };
+        self.push(&frame, sink);
+    }
+
+    /// Says that no frame will come any more. The error says that the protocol could not be told, or that the
+    /// input is not of the one that was named.
+    pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
+        let Self { reader, stages } = self;
+        let read = reader.finish(&mut |event: Event<'_>| stages.push(event, sink));
+        stages.finish(sink);
+        read
+    }
+}
+
+/// What stands between the weave and the caller: text → calls, calls → mended ones, and the close.
+struct Stages {
+    extract: Option<Stage>,
+    mend: Option<Mend>,
+    close: Close,
+}
+
+impl Stages {
+    fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
+        let Self { extract, mend, close } = self;
+        let mut close = |event: Event<'_>| close.push(event, sink);
+        let mut mend = |event: Event<'_>| match mend {
+            Some(mend) => mend.push(event, &mut close),
+            None => close(event),
+        };
+        match extract {
+            Some(extract) => extract.push(event, &mut mend),
+            None => mend(event),
+        }
+    }
+
+    fn finish(&mut self, sink: &mut EventSink<'_>) {
+        let Self { extract, mend, close } = self;
+        let mut close = |event: Event<'_>| close.push(event, sink);
+        if let Some(extract) = extract {
+            extract.finish(&mut |event: Event<'_>| match mend {
+                Some(mend) => mend.push(event, &mut close),
+                None => close(event),
+            });
+        }
+        if let Some(mend) = mend {
+            mend.finish(&mut close);
+        }
+    }
+}
+
+/// Frames → what the weave makes of them.
+#[derive(Default)]
+struct Reader {
     protocol: Option<&'static Protocol>,
     /// The protocols it may be; any, where none is named.
     candidates: Vec<&'static Protocol>,
@@ -173,30 +403,8 @@ enum Then {
 const MAX_HELD: usize = 64;
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-impl FrameDecoder {
-    /// A decoder of a known protocol.
-    pub fn new(protocol: &'static Protocol) -> Self {
-        Self { protocol: Some(protocol), is_named: true, ..Self::default() }
-    }
-
-    /// A decoder that finds out the protocol from the first frames.
-    pub fn detect() -> Self {
-        Self::default()
-    }
-
-    /// A decoder that finds out which of these protocols it is. An error that none of them claims is
-    /// reported all the same.
-    pub fn among(candidates: Vec<&'static Protocol>) -> Self {
-        Self { candidates, ..Self::default() }
-    }
-
-    /// The protocol, once it is known.
-    pub fn protocol(&self) -> Option<&'static Protocol> {
-        self.protocol
-    }
-
-    /// Takes the next frame.
-    pub fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
+impl Reader {
+    fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         self.frames += 1;
         if frame.is_lossy {
             let detail = "bytes that are not UTF-8 were replaced";
@@ -306,19 +514,7 @@ impl FrameDecoder {
         self.weave.push(offset, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
     }
 
-    /// Takes the next frame as decoded JSON.
-    pub fn push_value(&mut self, value: &impl AsValue, sink: &mut EventSink<'_>) {
-        let data = value.as_value().to_string();
-        let offset = self.frames;
-        self.push(
-            &Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy: false },
-            sink,
-        );
-    }
-
-    /// Says that no frame will come any more. The error says that the protocol could not be told, or that the
-    /// input is not of the one that was named.
-    pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
+    fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
         if self.frames == 0 {
             return Err(Error::new(ErrorKind::Unknown, "the input is empty"));
         }
@@ -361,15 +557,12 @@ impl FrameDecoder {
 
     /// Keeps a frame until it is clear what it means.
     fn hold(&mut self, frame: &Frame<'_>, data: &str, meaning: Meaning, sink: &mut EventSink<'_>) {
-        let is_repeat = |held: &Held| held.data == data && held.event.as_deref() == frame.event;
-        let may_repeat = matches!(meaning, Meaning::Json(_) | Meaning::Words(_));
-        if may_repeat && self.held.iter().any(is_repeat) {
-            return;
-        }
         let is_full = self.held.len() >= MAX_HELD || self.held_bytes + data.len() > MAX_HELD_BYTES;
         if is_full && !self.held.is_empty() {
             if self.protocol.is_none() {
-                self.left_out += 1;
+                // What is only repeated, such as keep-alives, is not missed.
+                let is_repeat = |held: &Held| held.data == data && held.event.as_deref() == frame.event;
+                self.left_out += u64::from(!self.held.iter().any(is_repeat));
                 return;
             }
             self.release(Then::Nothing, sink);
@@ -521,7 +714,7 @@ fn tells(protocol: &Protocol, input: &Input<'_>, is_such: fn(&Part<'_>) -> bool)
 }
 
 fn is_content(part: &Part<'_>) -> bool {
-    matches!(part, Part::Open(_) | Part::Text { .. } | Part::Restate { .. } | Part::Call { .. })
+    matches!(part, Part::Open { .. } | Part::Text { .. } | Part::Restate { .. } | Part::Call { .. })
 }
 
 /// Reads a frame by its protocol if that finds anything in it (in mere words: an error), else as an error that no
@@ -534,7 +727,7 @@ fn read_doubtful(
 ) {
     let is_such: fn(&Part<'_>) -> bool = match has_words {
         true => |part| matches!(part, Part::Error(_)),
-        false => |part| !matches!(part, Part::Start { .. } | Part::Foreign { .. }),
+        false => |part| !matches!(part, Part::Start { .. } | Part::Choice | Part::Foreign { .. }),
     };
     match protocol {
         Some(protocol) if tells(protocol, input, is_such) => protocol.decode(input, fragments),
@@ -550,7 +743,12 @@ fn read_doubtful(
 /// Passes on what came before an answer and says nothing of it.
 fn pass_on(value: Value<'_>, fragments: &mut FragmentSink<'_>) {
     for (key, value) in value.members() {
-        fragments.put(Fragment::new(Part::Foreign { scope: "", key, value: value.raw() }));
+        fragments.put(Fragment::new(Part::Foreign {
+            level: Level::Answer,
+            path: "",
+            key,
+            value: value.raw(),
+        }));
     }
 }
 

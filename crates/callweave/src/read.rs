@@ -1,4 +1,29 @@
-//! Events from anything that can be read: a file, a socket, standard input.
+//! Items, events and messages from anything that can be read: a file, a socket, standard input.
+//!
+//! ```
+//! use callweave::dialect::Options;
+//! use callweave::live::Item;
+//! use callweave::pipeline::Decoder;
+//! use callweave::read::Items;
+//!
+//! let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Well. <tool_call>{\\\"name\\\": \\\"look\\\"}\"}}]}\n\n\
+//!     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"</tool_call>\"},\"finish_reason\":\"stop\"}]}\n\n";
+//! let decoder = Decoder::builder().dialect(Options::new("hermes")?).build();
+//! let mut items = Items::with(body.as_bytes(), decoder);
+//! while let Some(item) = items.next() {
+//!     match item? {
+//!         Item::Text(text) => print!("{text}"),
+//!         Item::Call(call) => println!("{} {:?}", call.name, call.arguments),
+//!         Item::CallDone(call) => assert_eq!(call.arguments(), "{}"),
+//!         Item::Finish(reason) => println!("{reason:?}"),
+//!         _ => {}
+//!     }
+//! }
+//! assert_eq!(items.message().tool_calls().count(), 1);
+//! # Ok::<(), callweave::Error>(())
+//! ```
+//!
+//! The events that these are made of, with all that the wire said:
 //!
 //! ```
 //! use callweave::read::Events;
@@ -15,6 +40,7 @@ use std::io::{ErrorKind as IoErrorKind, Read};
 
 use crate::accumulator::Accumulator;
 use crate::event::{Event, EventSink};
+use crate::live::{Item, Live};
 use crate::message::Message;
 use crate::pipeline::Decoder;
 use crate::{Error, ErrorKind, Result};
@@ -41,6 +67,54 @@ pub fn message(reader: impl Read) -> Result<Message> {
     let mut accumulator = Accumulator::new();
     pump(reader, &mut Decoder::detect(), &mut accumulator)?;
     Ok(accumulator.take())
+}
+
+/// What there is to follow while an answer comes. After an error there is no more.
+pub struct Items<R> {
+    events: Events<R>,
+    live: Live,
+}
+
+impl<R: Read> Items<R> {
+    /// The items of an answer whose protocol is found out.
+    pub fn new(reader: R) -> Self {
+        Self::with(reader, Decoder::detect())
+    }
+
+    /// The items of an answer, by a decoder of your choice.
+    pub fn with(reader: R, decoder: Decoder) -> Self {
+        Self { events: Events::with(reader, decoder), live: Live::new() }
+    }
+
+    /// Reads on to the next item. No iterator, because items borrow.
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot give what borrows from itself")]
+    pub fn next(&mut self) -> Option<Result<Item<'_>>> {
+        loop {
+            match self.events.next()? {
+                Err(error) => return Some(Err(error)),
+                Ok(event) => {
+                    if self.live.take(event) {
+                        return self.live.item().map(Ok);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The decoder.
+    pub fn decoder(&self) -> &Decoder {
+        &self.events.decoder
+    }
+
+    /// What the answer amounts to so far.
+    pub fn message(&self) -> &Message {
+        self.live.message()
+    }
+
+    /// What all answers of the input amount to.
+    pub fn into_messages(self) -> Vec<Message> {
+        self.live.into_messages()
+    }
 }
 
 /// The events of an answer, as an iterator. After an error there are no more.
@@ -128,9 +202,9 @@ mod tests {
     #[test]
     fn what_came_before_a_failure_stays() {
         let events: Vec<_> = Events::new(Failing(false)).collect();
-        assert_eq!(events.len(), 3, "{events:?}");
-        assert!(events[..2].iter().all(Result::is_ok));
-        let error = events[2].as_ref().expect_err("reading failed");
+        assert_eq!(events.len(), 5, "{events:?}");
+        assert!(events[..4].iter().all(Result::is_ok));
+        let error = events[4].as_ref().expect_err("reading failed");
         assert_eq!((error.kind(), error.offset()), (ErrorKind::Io, Some(58)));
         let source = std::error::Error::source(error).expect("it has a source");
         assert!(source.is::<std::io::Error>() && source.to_string() == "the line is dead", "{source}");

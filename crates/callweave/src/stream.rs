@@ -20,6 +20,7 @@ use futures_core::Stream;
 use crate::accumulator::Accumulator;
 use crate::event::{Event, EventSink, Sink};
 use crate::json::AsValue;
+use crate::live::{Item, Live};
 use crate::message::Message;
 use crate::pipeline::{Decoder, FrameDecoder};
 use crate::{Error, ErrorKind, Result};
@@ -76,6 +77,78 @@ where
         accumulator.put(event?);
     }
     Ok(accumulator.take())
+}
+
+/// What there is to follow while an answer comes. After an error there is no more.
+///
+/// ```
+/// use callweave::live::Item;
+/// use callweave::stream::Items;
+///
+/// # futures::executor::block_on(async {
+/// let chunks = [Ok::<_, std::io::Error>("data: {\"choices\":[{\"index\":0,\"de"), Ok("lta\":{\"content\":\"Hi\"}}]}\n\n")];
+/// let mut items = Items::new(futures::stream::iter(chunks));
+/// while let Some(item) = items.next().await {
+///     if let Item::Text(text) = item? {
+///         print!("{text}");
+///     }
+/// }
+/// assert_eq!(items.message().text(), "Hi");
+/// # Ok::<(), callweave::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct Items<S> {
+    events: Events<S, Decoder>,
+    live: Live,
+}
+
+impl<S> Items<S> {
+    /// The items of a stream of bytes whose protocol is found out.
+    pub fn new(stream: S) -> Self {
+        Self::with(stream, Decoder::detect())
+    }
+
+    /// The items of a stream of bytes, by a decoder of your choice.
+    pub fn with(stream: S, decoder: Decoder) -> Self {
+        Self { events: Events::new(stream, decoder), live: Live::new() }
+    }
+
+    /// The decoder.
+    pub fn decoder(&self) -> &Decoder {
+        self.events.decoder()
+    }
+
+    /// What the answer amounts to so far.
+    pub fn message(&self) -> &Message {
+        self.live.message()
+    }
+
+    /// What all answers of the stream amount to.
+    pub fn into_messages(self) -> Vec<Message> {
+        self.live.into_messages()
+    }
+}
+
+impl<S, I, E> Items<S>
+where
+    S: Stream<Item = std::result::Result<I, E>> + Unpin,
+    I: AsRef<[u8]>,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Waits for the next item. Nothing is lost if the wait is given up.
+    pub async fn next(&mut self) -> Option<Result<Item<'_>>> {
+        loop {
+            let events = &mut self.events;
+            match std::future::poll_fn(|context| Pin::new(&mut *events).poll_next(context)).await? {
+                Err(error) => return Some(Err(error)),
+                Ok(event) => {
+                    if self.live.take(event) {
+                        return self.live.item().map(Ok);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// A stream of events. After an error there are no more.

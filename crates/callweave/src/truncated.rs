@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::event::{FinishReason, NoticeCode, Sink};
-use crate::fragment::{Arguments, Fragment, FragmentSink, Part, Place};
+use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::repair::{Options, Verdict};
 use crate::json::{Scanner, Status, Str};
 
@@ -56,6 +56,16 @@ impl Truncated {
 
     fn whole<'f>(&self, text: Option<Str<'f>>) -> Option<Str<'f>> {
         text.filter(|text| self.has(*text))
+    }
+
+    /// Whether the value that only the protocol knows had come; of an item or a block also all that stands with it,
+    /// which may say how it is to be read.
+    fn tells(&self, level: Level, value: &str) -> bool {
+        let is_told = |end| match level {
+            Level::Answer | Level::Choice => end <= self.cut,
+            Level::Item | Level::Block | Level::Next => end <= self.cut && self.is_closed_after(end),
+        };
+        self.range(value).is_none_or(|range| is_told(range.end))
     }
 
     /// What came of the arguments of a call, and whether that is not all.
@@ -112,8 +122,18 @@ impl<'r, 's> Remains<'r, 's> {
         Self { frame, next, cut_call: None }
     }
 
+    fn ends_cut_call(&self, choice: u32, place: Option<Place>) -> bool {
+        let item = |place: Option<Place>| place.map(Place::item);
+        let is_at = |at| item(at) == item(place) || place == Some(Place::LAST);
+        self.cut_call.is_some_and(|(own, at)| own == choice && is_at(at))
+    }
+
     /// Says that something is missing.
     pub(crate) fn finish(self) {
+        if let Some((choice, place)) = self.cut_call {
+            let place = Some(place.unwrap_or(Place::LAST));
+            self.next.put(Fragment { choice, place, part: Part::Cut });
+        }
         let detail = "the input was cut off in a frame; what had come of it was read";
         self.next.put(Fragment::new(Part::Notice { code: NoticeCode::Truncated, detail, text: None }));
     }
@@ -124,17 +144,27 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
         let Fragment { choice, place, part } = fragment;
         let frame = self.frame;
         let part = match part {
-            Part::Done => return,
-            Part::End if self.cut_call == Some((choice, place)) => return,
-            Part::Start { id, model } => Part::Start { id: frame.whole(id), model: frame.whole(model) },
+            // Nobody knows whether that step was taken, or what the item would have been called.
+            Part::Done | Part::Progress { .. } => return,
+            Part::Item { word, .. } if frame.range(word).is_none() => return,
+            Part::Item { word, .. } | Part::Opaque { word, .. } if !frame.has(Str::Plain(word)) => return,
+            Part::End | Part::ItemEnd if self.ends_cut_call(choice, place) => return,
+            Part::Foreign { level, value, .. } if !frame.tells(level, value) => return,
+            Part::Start { id, model, word } => {
+                Part::Start { id: frame.whole(id), model: frame.whole(model), word }
+            }
             Part::Finish { reason, raw } => match raw.is_none_or(|raw| frame.has(raw)) {
                 true => Part::Finish { reason: unclean(reason), raw },
                 false => return,
             },
-            Part::Call { id, name, kind, .. } => {
+            Part::Call { id, name, kind, word, .. } => {
                 let (arguments, is_cut) = frame.arguments(&part);
                 let (id, name) = (frame.whole(id), frame.whole(name));
-                self.next.put(Fragment { choice, place, part: Part::Call { id, name, kind, arguments } });
+                self.next.put(Fragment {
+                    choice,
+                    place,
+                    part: Part::Call { id, name, kind, word, arguments },
+                });
                 if is_cut {
                     self.cut_call = Some((choice, place));
                 }

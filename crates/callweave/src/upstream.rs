@@ -21,12 +21,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::event::Json;
 
 /// An error that an upstream reported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UpstreamError<'a> {
     /// What it amounts to.
@@ -38,7 +38,12 @@ pub struct UpstreamError<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Cow<'a, str>>,
     /// How long to wait before another try, where the provider says so; in JSON: seconds.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "seconds",
+        deserialize_with = "from_seconds"
+    )]
     pub retry_after: Option<Duration>,
     /// In words.
     pub message: Cow<'a, str>,
@@ -47,7 +52,7 @@ pub struct UpstreamError<'a> {
 }
 
 /// What an [`UpstreamError`] amounts to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorClass {
@@ -151,6 +156,11 @@ impl fmt::Display for UpstreamError<'_> {
 
 fn seconds<S: Serializer>(wait: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     wait.map(|wait| wait.as_secs_f64()).serialize(serializer)
+}
+
+fn from_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let seconds = Option::<f64>::deserialize(deserializer)?;
+    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }
 
 #[cfg(test)]

@@ -27,8 +27,9 @@ fn held(message: &Message) -> usize {
     let blocks = message.choices.iter().flat_map(|choice| &choice.blocks);
     blocks
         .map(|block| match &block.content {
-            Content::Text(text) | Content::Reasoning(text) | Content::Refusal(text) => text.len(),
+            Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => text.len(),
             Content::ToolCall(call) => call.raw_arguments.len(),
+            _ => 0,
         })
         .sum()
 }

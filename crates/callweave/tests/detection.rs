@@ -5,9 +5,9 @@ mod laws;
 
 use std::fs;
 
-use callweave::event::{Completion, FinishReason, NoticeCode};
+use callweave::event::{Completion, FinishReason, Json, NoticeCode};
 use callweave::json::compact_into;
-use callweave::message::{Content, Message};
+use callweave::message::{Block, Content, Message, ToolResult};
 use callweave::protocol::{Protocol, TABLE};
 use laws::{Decoded, data, decode_cut, folders, name};
 
@@ -51,9 +51,18 @@ fn cases(endings: &[&str]) -> Vec<(&'static Protocol, String, Vec<u8>)> {
 
 /// What must not change: the content and why it finished.
 fn content(decoded: &Decoded) -> Vec<(Vec<Content>, Option<FinishReason>)> {
+    // What the provider wrote as JSON is the same with other blanks.
+    let compact = |value: &Json<'_>| Json::from_value(&value.to_value());
+    let plain = |block: &Block| match block.content.clone() {
+        Content::Opaque(value) => Content::Opaque(compact(&value)),
+        Content::ToolResult(result) => {
+            Content::ToolResult(ToolResult { value: compact(&result.value), ..result })
+        }
+        content => content,
+    };
     let blocks = |message: &Message| {
         let blocks = message.choices.iter().flat_map(|choice| &choice.blocks);
-        (blocks.map(|block| block.content.clone()).collect(), message.finish_reason())
+        (blocks.map(plain).collect(), message.finish_reason())
     };
     decoded.messages.iter().map(blocks).collect()
 }
@@ -167,7 +176,8 @@ fn a_damaged_line_costs_that_line_alone() {
         }
         // A line that ends so may go on with the next, one that begins so may be a comment of SSE.
         let is_odd = |cut: usize| {
-            b":[,".contains(&bytes[cut - 1]) || (bytes[cut] == b':' && !b"\"{[".contains(&bytes[cut + 1]))
+            bytes[..cut].trim_ascii_end().last().is_some_and(|last| b":[,".contains(last))
+                || (bytes[cut] == b':' && !b"\"{[".contains(&bytes[cut + 1]))
         };
         for cut in (1..end).filter(|&cut| !is_odd(cut)) {
             for damaged in [&bytes[..cut], &bytes[cut..end]] {

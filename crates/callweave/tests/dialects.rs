@@ -13,10 +13,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use callweave::close::Close;
 use callweave::dialect::{
     Dialect, Extraction, Extractor, Form, Matched, Matcher, Options, Registry, Stage, Start, Tools,
 };
-use callweave::event::{BlockId, BlockKind, Body, CallKind, Event, FinishReason, Json, NoticeCode, Sink};
+use callweave::event::{
+    BlockId, BlockKind, Body, CallKind, DeltaKind, Event, FinishReason, Json, NoticeCode, ReasoningForm,
+    Scope, Sink,
+};
 use record::Record;
 use serde_json::{Value, json};
 
@@ -322,20 +326,27 @@ fn the_prompt_tells_where_the_text_begins() {
 }
 
 fn staged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
-    let mut out = Vec::new();
-    let mut stage = Stage::new(&Options::new("hermes").expect("hermes"), &mut out);
+    let (mut out, mut close) = (Vec::new(), Close::new());
+    let mut stage = Stage::new(&Options::new("hermes").expect("hermes"));
+    let mut sink = |event: Event<'_>| close.push(event, &mut out);
     for event in events {
-        stage.put(event);
+        stage.push(event, &mut sink);
     }
-    stage.finish();
-    laws::check_grammar(&out);
+    stage.finish(&mut sink);
+    for answer in out.split(|event| matches!(event.body, Body::End)) {
+        laws::check_grammar(answer);
+    }
     out
 }
 
 fn text_block(choice: u32, block: u32, pieces: &[&'static str]) -> Vec<Event<'static>> {
     let block = BlockId(block);
-    let mut events = vec![Event::new(choice, Body::BlockStart { block, kind: BlockKind::Text })];
-    events.extend(pieces.iter().map(|&piece| Event::new(choice, Body::Delta { block, text: piece.into() })));
+    let mut events = vec![Event::new(choice, Body::block_start(block, BlockKind::Text))];
+    events.extend(
+        pieces.iter().map(|&piece| {
+            Event::new(choice, Body::Delta { block, kind: DeltaKind::Text, text: piece.into() })
+        }),
+    );
     events.push(Event::new(choice, Body::BlockEnd { block, completion: Default::default() }));
     events
 }
@@ -385,8 +396,8 @@ fn the_stage_reads_the_text_of_each_choice() {
 fn the_stage_stops_reading_once_the_protocol_calls() {
     let mut events = text_block(0, 0, &["one <tool_call>"]);
     let name = "native".into();
-    let kind = BlockKind::ToolCall { id: None, name, index: None, call: CallKind::Function };
-    events.push(Event::new(0, Body::BlockStart { block: BlockId(1), kind }));
+    let kind = BlockKind::ToolCall { id: None, is_made: false, name, call: CallKind::Function };
+    events.push(Event::new(0, Body::block_start(BlockId(1), kind)));
     events.push(Event::new(0, Body::BlockEnd { block: BlockId(1), completion: Default::default() }));
     events.extend(text_block(0, 2, &["<tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>"]));
     let out = staged(events);
@@ -407,13 +418,13 @@ fn native_call(block: u32, id: &'static str, arguments: &'static str) -> Vec<Eve
     let block = BlockId(block);
     let kind = BlockKind::ToolCall {
         id: Some(id.into()),
+        is_made: false,
         name: "look".into(),
-        index: None,
         call: CallKind::Function,
     };
     vec![
-        Event::new(0, Body::BlockStart { block, kind }),
-        Event::new(0, Body::Delta { block, text: arguments.into() }),
+        Event::new(0, Body::block_start(block, kind)),
+        Event::new(0, Body::Delta { block, kind: DeltaKind::Arguments, text: arguments.into() }),
         Event::new(0, Body::BlockEnd { block, completion: Default::default() }),
     ]
 }
@@ -454,34 +465,38 @@ fn a_corrected_text_is_read_anew() {
     assert_eq!(text, Some("nothing to call"));
 }
 
-/// What a provider says of a block when it has ended is still said of that block.
+/// What a provider says of a block is still said of it, or where its text became something else, of the choice.
 #[test]
 fn the_stage_keeps_what_is_said_of_blocks() {
-    let start = |block, kind| Event::new(0, Body::BlockStart { block: BlockId(block), kind });
+    let start = |block, kind| Event::new(0, Body::block_start(BlockId(block), kind));
     let end = |block| Event::new(0, Body::BlockEnd { block: BlockId(block), completion: Default::default() });
     let foreign = |block| {
         let value = Json::from_value(&json!(1));
-        Event::new(0, Body::Foreign { block: Some(BlockId(block)), path: format!("p{block}").into(), value })
+        Event::new(
+            0,
+            Body::Foreign { scope: Scope::Block(BlockId(block)), path: format!("p{block}").into(), value },
+        )
     };
     // The text holds a call, so that the numbers change.
     let call = "a <tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
     let mut events = text_block(0, 0, &[call]);
-    events.extend([start(1, BlockKind::Reasoning), end(1), foreign(1), foreign(0)]);
+    events.insert(2, foreign(0));
+    events.extend([start(1, BlockKind::Reasoning(ReasoningForm::Raw)), foreign(1), end(1)]);
     let out = staged(events);
     let begun = |wanted: fn(&BlockKind<'_>) -> bool| {
         out.iter().find_map(|event| match &event.body {
-            Body::BlockStart { block, kind } if wanted(kind) => Some(*block),
+            Body::BlockStart { block, kind, .. } if wanted(kind) => Some(Scope::Block(*block)),
             _ => None,
         })
     };
     let said = |wanted: &str| {
         out.iter().find_map(|event| match &event.body {
-            Body::Foreign { block, path, .. } if path == wanted => Some(*block),
+            Body::Foreign { scope, path, .. } if path == wanted => Some(*scope),
             _ => None,
         })
     };
-    assert_eq!(said("p1"), Some(begun(|kind| matches!(kind, BlockKind::Reasoning))));
-    assert_eq!(said("p0"), Some(begun(|kind| matches!(kind, BlockKind::ToolCall { .. }))));
+    assert_eq!(said("p1"), begun(|kind| matches!(kind, BlockKind::Reasoning(_))));
+    assert_eq!(said("p0"), Some(Scope::Choice));
 }
 
 /// Read over and over, this would take minutes.

@@ -11,7 +11,7 @@ use allocation_counter::measure;
 use callweave::ErrorKind;
 use callweave::accumulator::Accumulator;
 use callweave::event::{Completion, Event, NoticeCode, Sink};
-use callweave::framing::{Framer, Framing, Limits};
+use callweave::framing::{Framing, Limits};
 use callweave::grammar::Validator;
 use callweave::message::{Content, Message};
 use callweave::pipeline::Decoder;
@@ -64,7 +64,7 @@ fn a_single_line_of_100_megabytes() {
         let piece = vec![b'x'; 1 << 16];
         let mut outcome = Ok(());
         let used = measure(|| {
-            let mut decoder = Decoder::with(None, Framer::new(framing, limits));
+            let mut decoder = Decoder::builder().framing(framing).limits(limits).build();
             let mut events = 0_usize;
             let mut sink = |_: Event<'_>| events += 1;
             outcome = decoder.push(head, &mut sink);
@@ -247,7 +247,7 @@ fn aws_message(payload: &[u8]) -> Vec<u8> {
 fn binary_frames_cut_or_changed_anywhere() {
     let one = aws_message(br#"{"contentBlockIndex":0,"delta":{"text":"Hello"}}"#);
     let bytes: Vec<u8> = one.iter().chain(&one).copied().collect();
-    let decoder = || Decoder::with(None, Framer::new(Framing::AwsEventStream, Limits::default()));
+    let decoder = || Decoder::builder().framing(Framing::AwsEventStream).build();
     for end in 1..bytes.len() {
         let (message, error) = decode_with(decoder(), &bytes[..end]);
         let expected = if end < one.len() { "" } else { "Hello" };

@@ -592,7 +592,7 @@ mod recorded {
     use std::path::{Path, PathBuf};
 
     use callweave::event::{BlockKind, Body, CallKind, Event};
-    use callweave::message::Message;
+    use callweave::message::{Content, Message};
     use callweave::pipeline::{Decoder, decode};
 
     use super::*;
@@ -615,12 +615,15 @@ mod recorded {
     type Told = (String, Vec<(String, String)>);
 
     fn held(message: &Message) -> Told {
-        let mut calls: Vec<_> = message
-            .tool_calls()
-            .filter(|call| call.kind != CallKind::Builtin && !call.name.is_empty())
-            .collect();
-        calls.sort_by_key(|call| call.index);
-        let calls = calls.into_iter().map(|call| (call.id.clone(), call.name.clone())).collect();
+        let mut blocks: Vec<_> = message.first().map_or(&[][..], |choice| &choice.blocks).iter().collect();
+        blocks.sort_by_key(|block| block.index);
+        let calls = blocks.into_iter().filter_map(|block| match &block.content {
+            Content::ToolCall(call) if call.kind != CallKind::Builtin && !call.name.is_empty() => {
+                Some((call.id.clone(), call.name.clone()))
+            }
+            _ => None,
+        });
+        let calls = calls.collect();
         (message.text().into_owned(), calls)
     }
 
@@ -631,10 +634,10 @@ mod recorded {
             // What follows is another answer.
             _ if is_over => {}
             Body::End => is_over = true,
-            Body::BlockStart { block, kind: BlockKind::Text } => {
+            Body::BlockStart { block, kind: BlockKind::Text, .. } => {
                 blocks.insert(block);
             }
-            Body::Delta { block, text: piece } if blocks.contains(&block) => text.push_str(&piece),
+            Body::Delta { block, text: piece, .. } if blocks.contains(&block) => text.push_str(&piece),
             _ => {}
         };
         let mut decoder = Decoder::detect();

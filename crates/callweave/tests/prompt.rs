@@ -12,7 +12,6 @@ fn call(name: &str, arguments: &impl AsValue) -> ToolCall {
         id: "call_1".to_owned(),
         has_made_id: false,
         name: name.to_owned(),
-        index: None,
         raw_arguments: arguments.as_value().to_string(),
         kind: CallKind::Function,
         completion: Completion::Whole,

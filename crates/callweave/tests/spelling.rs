@@ -44,7 +44,7 @@ fn decoded_answers() {
         let start = format!("\"type\":\"{kind}\"");
         told.iter().filter(|event| event.contains(&start) && event.contains(WRITTEN)).count()
     };
-    assert_eq!((with("foreign"), with("usage")), (1, 1), "{told:#?}");
+    assert_eq!((with("start"), with("usage")), (1, 1), "{told:#?}");
 
     let message = decode(answer().as_bytes()).expect("an answer");
     let call = message.tool_calls().next().expect("a call");
@@ -192,5 +192,6 @@ fn large_objects_are_read_in_linear_time() {
     assert_eq!(object.to_string(), text);
     let message = decode(answer().replace(WRITTEN, &text).as_bytes()).expect("an answer");
     assert_eq!(message.tool_calls().next().map(|call| call.arguments()), Some(text.as_str()));
-    assert_eq!(message.foreign.values().find(|value| value.is_object()), Some(&object.into()));
+    let foreign = message.foreign.iter().map(|(_, value)| value.to_value());
+    assert_eq!(foreign.into_iter().find(|value| value.is_object()), Some(object.into()));
 }

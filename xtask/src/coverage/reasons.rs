@@ -35,6 +35,7 @@ pub(crate) static TABLE: &[Reason] = &[
             "gemini-interactions  step.delta.delta.content.type*",
             "mistral-chat  $.choices[].*.content[].thinking[].type*",
             "openai-responses  *summary[].type*",
+            "openai-responses  *content[].type=reasoning_text",
             "openai-responses  response.reasoning_summary_part.*.part.type*",
         ],
         why: "it names the kind of an object whose members are read whatever it says",

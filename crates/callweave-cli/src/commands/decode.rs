@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use callweave::dialect::{Options, Tools};
+use anyhow::{Result, bail};
 use callweave::event::Event;
 use callweave::framing::Limits;
 use callweave::json::Value;
@@ -16,10 +13,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::answer::Reading;
-use crate::calls::Treatment;
 use crate::commands::extract::Wording;
 use crate::declared::{Dialects, tools_of};
 use crate::input::Input;
+use crate::mending::Mending;
 use crate::render::{Form, Printer};
 use crate::rows::{self, Failure, Outcome, Request, Turn};
 use crate::size;
@@ -48,9 +45,8 @@ pub(crate) struct Decode {
     protocol: Chosen,
     #[command(flatten)]
     wording: Wording,
-    /// Repair the arguments of calls; each change is told in a notice
-    #[arg(long)]
-    repair: bool,
+    #[command(flatten)]
+    mending: Mending,
     /// What to print
     #[arg(long = "as", value_name = "FORM", conflicts_with = "jsonl")]
     form: Option<Form>,
@@ -70,9 +66,9 @@ pub(crate) struct Decode {
 
 /// A protocol, or none: it is to be found out.
 #[derive(Clone, Copy)]
-struct Chosen(Option<&'static Protocol>);
+pub(crate) struct Chosen(pub(crate) Option<&'static Protocol>);
 
-fn protocol_parser() -> impl TypedValueParser<Value = Chosen> {
+pub(crate) fn protocol_parser() -> impl TypedValueParser<Value = Chosen> {
     let names = TABLE
         .iter()
         .map(|row| PossibleValue::new(row.name).help(row.title).aliases(row.aliases.iter().copied()));
@@ -80,12 +76,29 @@ fn protocol_parser() -> impl TypedValueParser<Value = Chosen> {
     PossibleValuesParser::new([auto].into_iter().chain(names)).map(|name| Chosen(Protocol::named(&name)))
 }
 
+impl Chosen {
+    /// The protocol that a request names, if it names one.
+    pub(crate) fn or_named(self, name: Option<&str>) -> Result<Self> {
+        match name {
+            None => Ok(self),
+            Some("auto") => Ok(Self(None)),
+            Some(name) => match Protocol::named(name) {
+                Some(protocol) => Ok(Self(Some(protocol))),
+                None => bail!("unknown protocol {name:?}; see callweave protocols"),
+            },
+        }
+    }
+}
+
 impl Decode {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = self.wording.dialects()?;
         let options = self.wording.options(&dialects)?;
         let tools = self.wording.tools()?;
-        let reading = self.reading(self.protocol, options.as_ref(), tools.as_ref());
+        let mend = self.mending.mend(tools.as_ref());
+        let Chosen(protocol) = self.protocol;
+        let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
+        let reading = Reading { protocol, limits, dialect: options.as_ref(), mend: &mend };
         if self.jsonl {
             return rows::run(&self.files, |row: Row| row.decode(&dialects, reading));
         }
@@ -103,17 +116,6 @@ impl Decode {
         })
     }
 
-    fn reading<'o>(
-        &self,
-        Chosen(protocol): Chosen,
-        dialect: Option<&'o Options>,
-        tools: Option<&'o Tools>,
-    ) -> Reading<'o> {
-        let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
-        let calls = Treatment { tools, is_repairing: self.repair };
-        Reading { protocol, limits, dialect, calls }
-    }
-
     /// Decodes one file, and prints what can be printed before its end.
     fn decode(
         &self,
@@ -124,7 +126,7 @@ impl Decode {
         let mut input = Input::open(turn.path, Expected::Answer)?;
         let mut printer = Printer::of_file(form, turn)?;
         let mut sink = printer.sink();
-        let answers = reading.read(&mut input, &mut sink, form == Form::Message, || printer.flush());
+        let answers = reading.read(&mut input, &mut sink, form == Form::Message, |_| printer.flush());
         printer.finish()?;
         if self.verbose {
             turn.tell(&answers.nature);
@@ -151,43 +153,15 @@ impl Request for Row {
 
 impl Row {
     fn decode(self, dialects: &Dialects, defaults: Reading<'_>) -> Result<Outcome, Failure> {
-        let Chosen(protocol) = self.protocol(Chosen(defaults.protocol))?;
+        let Chosen(protocol) = Chosen(defaults.protocol).or_named(self.protocol.as_deref())?;
         let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
-        let tools = own.as_ref().or(defaults.calls.tools);
-        let mut options = match &self.dialect {
-            Some(name) => Some(dialects.named(name)?),
-            None => defaults.dialect.cloned(),
-        };
-        if let Some(tools) = tools {
-            options = options.map(|options| options.tools(tools.clone()));
-        }
-        let calls = Treatment { tools, ..defaults.calls };
-        let reading = Reading { protocol, dialect: options.as_ref(), calls, ..defaults };
+        let mend = own.map(|tools| defaults.mend.clone().tools(tools));
+        let mend = mend.as_ref().unwrap_or(defaults.mend);
+        let own = self.dialect.as_deref().map(|name| dialects.named(name)).transpose()?;
+        let dialect = own.as_ref().or(defaults.dialect);
+        let reading = Reading { protocol, dialect, mend, ..defaults };
         let mut nowhere = |_: Event<'_>| {};
-        reading.read(&mut self.input()?, &mut nowhere, true, || Ok(())).only()
-    }
-
-    fn protocol(&self, default: Chosen) -> Result<Chosen> {
-        match self.protocol.as_deref() {
-            None => Ok(default),
-            Some("auto") => Ok(Chosen(None)),
-            Some(name) => match Protocol::named(name) {
-                Some(protocol) => Ok(Chosen(Some(protocol))),
-                None => bail!("unknown protocol {name:?}; see callweave protocols"),
-            },
-        }
-    }
-
-    fn input(self) -> Result<Input> {
-        let bytes = match (self.data, self.data_base64, self.file) {
-            (Some(data), None, None) if data.get().starts_with('"') => {
-                serde_json::from_str::<String>(data.get()).context("data is not a text")?.into_bytes()
-            }
-            (Some(body), None, None) => body.get().as_bytes().to_vec(),
-            (None, Some(data), None) => STANDARD.decode(data).context("data_base64 is not base64")?,
-            (None, None, Some(path)) => return Input::file(&path, Expected::Answer),
-            _ => bail!("a request needs exactly one of data, data_base64 and file"),
-        };
-        Ok(Input::bytes(bytes, Expected::Answer))
+        let mut input = Input::given(self.data, self.data_base64, self.file)?;
+        reading.read(&mut input, &mut nowhere, true, |_| Ok(())).only()
     }
 }

@@ -6,13 +6,14 @@ use anyhow::{Context, Result, anyhow};
 use callweave::dialect::{Extraction, Extractor, Options, Registry, Start, Tools};
 use callweave::event::{Event, EventSink, Sink};
 use callweave::json::Value;
+use callweave::mend::Mend;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use crate::calls::{Calls, Treatment};
 use crate::declared::{Dialects, read_tools, tools_of};
 use crate::input::Input;
+use crate::mending::Mending;
 use crate::render::{Form, Printer};
 use crate::rows::{self, Failure, Outcome, Request, Turn};
 use crate::verdict;
@@ -32,6 +33,8 @@ The exit code is 1 if a call was cut off, is damaged, or does not suit the tools
 pub(crate) struct Extract {
     #[command(flatten)]
     wording: Wording,
+    #[command(flatten)]
+    mending: Mending,
     /// What the text begins with: reasoning if the prompt has opened a thought
     #[arg(long, value_name = "WHERE", conflicts_with = "jsonl")]
     starting_in: Option<Beginning>,
@@ -125,9 +128,9 @@ impl Extract {
             Some(options) => options,
             None => self.wording.with_tools(dialects.named("auto")?)?,
         };
-        let tools = self.wording.tools()?;
+        let mend = self.mending.mend(self.wording.tools()?.as_ref());
         if self.jsonl {
-            return rows::run(&self.files, |row: Row| row.extract(&dialects, &options, tools.as_ref()));
+            return rows::run(&self.files, |row: Row| row.extract(&dialects, &options, &mend));
         }
         let options = match self.starting_in {
             None => options,
@@ -136,7 +139,7 @@ impl Extract {
         };
         let form = self.form.unwrap_or_else(Form::suited);
         rows::each_file(&self.files, |turn| {
-            let extracted = self.extract(turn, form, &options, tools.as_ref());
+            let extracted = self.extract(turn, form, &options, &mend);
             if form == Form::Message {
                 turn.print(&extracted)?;
             }
@@ -149,12 +152,12 @@ impl Extract {
         turn: Turn<'_>,
         form: Form,
         options: &Options,
-        tools: Option<&Tools>,
+        mend: &Mend,
     ) -> Result<Outcome, Failure> {
         let mut input = Input::open(turn.path, Expected::Text)?;
         let mut printer = Printer::of_file(form, turn)?;
         let mut sink = printer.sink();
-        let (found, dialect, read) = read(options, tools, &mut sink, |push| {
+        let (found, dialect, read) = read(options, mend.clone(), &mut sink, |push| {
             input.for_each_text(|piece| {
                 push(piece);
                 printer.flush()
@@ -175,7 +178,7 @@ impl Extract {
 /// the text could be had to its end.
 fn read(
     options: &Options,
-    tools: Option<&Tools>,
+    mut mend: Mend,
     live: &mut EventSink<'_>,
     text: impl FnOnce(&mut dyn FnMut(&str)) -> Result<()>,
 ) -> (Extraction, Option<String>, Result<()>) {
@@ -185,10 +188,9 @@ fn read(
         found.put(event.clone());
         live.put(event);
     };
-    let mut calls = Calls::new(Treatment { tools, is_repairing: false }, &mut both);
-    let read = text(&mut |piece| extractor.push(piece, &mut calls));
-    extractor.finish(&mut calls);
-    calls.finish();
+    let read = text(&mut |piece| extractor.push(piece, &mut |event: Event<'_>| mend.push(event, &mut both)));
+    extractor.finish(&mut |event: Event<'_>| mend.push(event, &mut both));
+    mend.finish(&mut both);
     (found, extractor.dialect().map(str::to_owned), read)
 }
 
@@ -223,20 +225,16 @@ impl Request for Row {
 }
 
 impl Row {
-    fn extract(
-        self,
-        dialects: &Dialects,
-        options: &Options,
-        tools: Option<&Tools>,
-    ) -> Result<Outcome, Failure> {
+    fn extract(self, dialects: &Dialects, options: &Options, mend: &Mend) -> Result<Outcome, Failure> {
         let mut options = match &self.dialect {
             Some(name) => dialects.named(name)?,
             None => options.clone(),
         };
         let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
-        let tools = own.as_ref().or(tools);
-        if let Some(tools) = tools {
-            options = options.tools(tools.clone());
+        let tools = own.unwrap_or_else(|| mend.declared().clone());
+        let mend = mend.clone().tools(tools.clone());
+        if !tools.is_empty() {
+            options = options.tools(tools);
         }
         if let Some(start) = self.starting_in {
             options = options.starting_in(start);
@@ -250,7 +248,7 @@ impl Row {
             (None, None) => return Err(anyhow!("a request needs text or chunks").into()),
         };
         let mut nowhere = |_: Event<'_>| {};
-        let (found, ..) = read(&options, tools, &mut nowhere, |push| {
+        let (found, ..) = read(&options, mend, &mut nowhere, |push| {
             pieces.iter().for_each(|piece| push(piece));
             Ok(())
         });

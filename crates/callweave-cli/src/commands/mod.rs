@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod completions;
+pub(crate) mod convert;
 pub(crate) mod decode;
 pub(crate) mod demo;
 pub(crate) mod dialects;

@@ -40,6 +40,7 @@ pub use self::record::{Ingested, ToolCallDelta, ToolCallRecord};
 use self::text::Patterns;
 pub use self::text::{ParsedTextBlock, TextBlocks, extract_use_tool_blocks, use_tool_blocks};
 use crate::accumulator::Accumulator;
+use crate::close::Close;
 use crate::event::{BlockId, BlockKind, Body, Event, Sink};
 use crate::json::{AsValue, Tape, Value};
 use crate::message::{Content, ToolCall};
@@ -65,6 +66,7 @@ pub struct IngestMessageOptions {
 #[derive(Default)]
 struct Turn {
     weave: Weave,
+    close: Close,
     answer: Accumulator,
     frames: u64,
     tape: Tape,
@@ -323,9 +325,10 @@ struct Found {
 
 impl Turn {
     fn read(&mut self, payload: impl FnOnce(&mut Reader<'_, '_>)) -> Found {
-        let Self { weave, answer, frames, tape, watch, .. } = self;
+        let Self { weave, close, answer, frames, tape, watch, .. } = self;
         watch.touched.clear();
-        let mut sink = Watching { answer, watch };
+        let mut watching = Watching { answer, watch };
+        let mut sink = |event: Event<'_>| close.push(event, &mut watching);
         let mut reader =
             Reader { weave, sink: &mut sink, frames, tape, forbids_parallel: false, texts: BTreeMap::new() };
         payload(&mut reader);
@@ -474,7 +477,7 @@ impl<'e> Sink<Event<'e>> for Watching<'_> {
     fn put(&mut self, event: Event<'e>) {
         let Self { answer, watch } = self;
         match &event.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { .. } } => {
+            Body::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
                 let ordinal = answer.message().choice(event.choice).map_or(0, |choice| choice.blocks.len());
                 watch.blocks.insert(*block, (event.choice, ordinal));
                 watch.touched.push((event.choice, ordinal));

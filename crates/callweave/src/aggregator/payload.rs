@@ -150,6 +150,7 @@ impl Reader<'_, '_> {
             id: ID.iter().find_map(|&key| node_text(call, key)).map(Str::Plain),
             name: name.map(Str::Plain),
             kind: if is_custom { CallKind::Custom } else { CallKind::Function },
+            word: "",
             arguments,
         };
         self.push(|fragments| fragments.put(Fragment { choice, place, part }));
@@ -162,6 +163,7 @@ impl Reader<'_, '_> {
             id: None,
             name: Some(Str::Plain(name)),
             kind: CallKind::Function,
+            word: "",
             arguments: Some(Arguments::Whole(Str::Plain(block.arguments.trim()))),
         };
         self.push(|fragments| fragments.put(Fragment::new(part).in_choice(choice)));
@@ -262,7 +264,7 @@ impl<'f> Sink<Fragment<'f>> for Calls<'_, '_> {
                 self.fragments.put(Fragment { choice, place, part: fragment.part });
             }
             Part::End => self.fragments.put(Fragment { choice, place, part: Part::End }),
-            Part::Text { channel: Channel::Text, text }
+            Part::Text { channel: Channel::Text, text, .. }
             | Part::Restate { channel: Channel::Text, text, .. }
                 if self.mode == Mode::Message =>
             {

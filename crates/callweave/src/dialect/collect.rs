@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::extractor::{Extractor, Options};
-use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, Notice, Sink, Span};
+use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, Notice, Scope, Sink, Span};
 
 /// What a text was found to hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -97,10 +97,11 @@ impl<'e> Sink<Event<'e>> for Extraction {
             };
         }
         match event.body {
-            Body::BlockStart { block, kind } => {
+            Body::BlockStart { block, kind, .. } => {
                 let place = match kind {
                     BlockKind::Text | BlockKind::Refusal => Place::Content(self.content.len()),
-                    BlockKind::Reasoning => Place::Reasoning,
+                    BlockKind::Reasoning(_) => Place::Reasoning,
+                    BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => Place::Builtin,
                     BlockKind::ToolCall { call: CallKind::Builtin, .. } => Place::Builtin,
                     BlockKind::ToolCall { id, name, .. } => {
                         let start = before
@@ -117,7 +118,7 @@ impl<'e> Sink<Event<'e>> for Extraction {
                 };
                 self.open.push((block, place));
             }
-            Body::Delta { block, text } => match self.place(block) {
+            Body::Delta { block, text, .. } => match self.place(block) {
                 Some(Place::Content(_)) => self.content.push_str(&text),
                 Some(Place::Reasoning) => self.reasoning.push_str(&text),
                 Some(Place::Call(call)) => {
@@ -127,7 +128,7 @@ impl<'e> Sink<Event<'e>> for Extraction {
                 }
                 Some(Place::Builtin) | None => {}
             },
-            Body::Identity { block, id } => {
+            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
                 if let Some(Place::Call(call)) = self.place(block) {
                     self.calls[call].id = Some(id.into_owned());
                 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, Notice, NoticeCode, Span,
+    BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, EventSink, Notice, NoticeCode,
+    ReasoningForm, Scope, Span,
 };
 
 /// Keeps the blocks of one text stream and counts its bytes.
@@ -24,6 +25,8 @@ enum Kind {
     Reasoning,
     Call,
 }
+
+const THOUGHTS: BlockKind<'static> = BlockKind::Reasoning(ReasoningForm::Raw);
 
 impl Emitter {
     /// How many bytes of the stream have been accounted for.
@@ -55,19 +58,21 @@ impl Emitter {
         let block = match self.open {
             Some((block, open)) if open == kind => block,
             _ => {
-                let words = if kind == Kind::Text { BlockKind::Text } else { BlockKind::Reasoning };
+                let words = if kind == Kind::Text { BlockKind::Text } else { THOUGHTS };
                 self.start(kind, words, Span::default(), sink)
             }
         };
         let source = self.advance(text.len());
-        self.put(source, Body::Delta { block, text: Cow::Borrowed(text) }, sink);
+        let kind = if kind == Kind::Text { DeltaKind::Text } else { DeltaKind::Reasoning };
+        self.put(source, Body::Delta { block, kind, text: Cow::Borrowed(text) }, sink);
     }
 
     /// Visible text that the prompt had already written.
     pub(super) fn text_of_prompt(&mut self, text: &str, sink: &mut EventSink<'_>) {
         if !text.is_empty() {
             let block = self.start(Kind::Text, BlockKind::Text, Span::default(), sink);
-            self.put(Span::default(), Body::Delta { block, text: Cow::Borrowed(text) }, sink);
+            let (kind, text) = (DeltaKind::Text, Cow::Borrowed(text));
+            self.put(Span::default(), Body::Delta { block, kind, text }, sink);
         }
     }
 
@@ -75,8 +80,9 @@ impl Emitter {
     pub(super) fn correct_to_reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
         let Some((block, Kind::Text)) = self.open else { return };
         self.put(Span::default(), Body::Correction { block, text: Cow::Borrowed("") }, sink);
-        let block = self.start(Kind::Reasoning, BlockKind::Reasoning, Span::default(), sink);
-        self.put(Span::default(), Body::Delta { block, text: Cow::Borrowed(text) }, sink);
+        let block = self.start(Kind::Reasoning, THOUGHTS, Span::default(), sink);
+        let (kind, text) = (DeltaKind::Reasoning, Cow::Borrowed(text));
+        self.put(Span::default(), Body::Delta { block, kind, text }, sink);
         self.end(Completion::Whole, sink);
     }
 
@@ -106,7 +112,7 @@ impl Emitter {
     ) {
         let source = self.advance(len);
         let id = (!id.is_empty()).then_some(Cow::Borrowed(id));
-        let words = BlockKind::ToolCall { id, name: Cow::Borrowed(name), index: None, call: kind };
+        let words = BlockKind::ToolCall { id, is_made: false, name: Cow::Borrowed(name), call: kind };
         self.start(Kind::Call, words, source, sink);
     }
 
@@ -114,7 +120,8 @@ impl Emitter {
     pub(super) fn identity(&mut self, id: &str, len: usize, sink: &mut EventSink<'_>) {
         let source = self.advance(len);
         if let Some((block, Kind::Call)) = self.open {
-            self.put(source, Body::Identity { block, id: Cow::Borrowed(id) }, sink);
+            let (scope, id) = (Scope::Block(block), Some(Cow::Borrowed(id)));
+            self.put(source, Body::Identity { scope, id, model: None }, sink);
         }
     }
 
@@ -134,7 +141,8 @@ impl Emitter {
     #[inline]
     pub(super) fn argument_from(&mut self, source: Span, text: &str, sink: &mut EventSink<'_>) {
         if let Some((block, Kind::Call)) = self.open {
-            self.put(source, Body::Delta { block, text: Cow::Borrowed(text) }, sink);
+            let (kind, text) = (DeltaKind::Arguments, Cow::Borrowed(text));
+            self.put(source, Body::Delta { block, kind, text }, sink);
         }
     }
 
@@ -177,7 +185,7 @@ impl Emitter {
         let block = BlockId(self.next_block);
         self.next_block += 1;
         self.open = Some((block, kind));
-        self.put(source, Body::BlockStart { block, kind: words }, sink);
+        self.put(source, Body::block_start(block, words), sink);
         block
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::extractor::{Extractor, Options};
 use super::plan::Plan;
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Notice, NoticeCode, Sink,
+    BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, Notice, NoticeCode, Scope, Sink,
 };
 use crate::json::compact_into;
 
@@ -16,20 +16,19 @@ use crate::json::compact_into;
 /// Text blocks go in, and whatever the text holds comes out: text, thoughts, calls. Blocks are numbered
 /// anew. Once a protocol begins a call of its own in a choice, the text of that choice is passed on as it
 /// is; a call of its own that only repeats one of the text gives that one its id. Where the provider corrects
-/// a text that held nothing but text so far, the final text is read anew. A choice that only stopped, but holds whole calls, finishes with
-/// [`FinishReason::ToolCalls`]. Call [`Stage::finish`] when no more events will come.
+/// a text that held nothing but text so far, the final text is read anew.
 ///
 /// ```
 /// use callweave::dialect::{Options, Stage};
-/// use callweave::event::{Body, BlockId, BlockKind, Event, Sink};
+/// use callweave::event::{Body, BlockId, BlockKind, DeltaKind, Event};
 ///
 /// let mut events: Vec<Event<'static>> = Vec::new();
-/// let mut stage = Stage::new(&Options::new("hermes")?, &mut events);
-/// stage.put(Event::new(0, Body::BlockStart { block: BlockId(0), kind: BlockKind::Text }));
+/// let mut stage = Stage::new(&Options::new("hermes")?);
+/// stage.push(Event::new(0, Body::block_start(BlockId(0), BlockKind::Text)), &mut events);
 /// let text = "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>".into();
-/// stage.put(Event::new(0, Body::Delta { block: BlockId(0), text }));
-/// stage.put(Event::new(0, Body::BlockEnd { block: BlockId(0), completion: Default::default() }));
-/// stage.finish();
+/// stage.push(Event::new(0, Body::Delta { block: BlockId(0), kind: DeltaKind::Text, text }), &mut events);
+/// stage.push(Event::new(0, Body::BlockEnd { block: BlockId(0), completion: Default::default() }), &mut events);
+/// stage.finish(&mut events);
 /// assert!(events.iter().any(|event| matches!(
 ///     &event.body,
 ///     Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } if name == "look"
@@ -37,14 +36,13 @@ use crate::json::compact_into;
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Stage<'s, S: ?Sized> {
+pub struct Stage {
     options: Options,
     plan: Arc<Plan>,
     choices: Vec<Choice>,
     /// The dialect of an answer that is over.
     dialect: Option<String>,
     next_block: u32,
-    next: &'s mut S,
 }
 
 #[derive(Debug)]
@@ -52,8 +50,7 @@ struct Choice {
     number: u32,
     /// Reads the text, until the protocol begins a call of its own.
     extractor: Option<Extractor>,
-    /// The protocol's blocks, and what they are called here; none for text that is being read. Blocks that have
-    /// ended stay: details of a thought may follow it.
+    /// The protocol's blocks, and what they are called here; none for text that is being read.
     blocks: BTreeMap<u32, Option<BlockId>>,
     found: Found,
     /// How many of the protocol's text blocks the extractor has been given.
@@ -77,8 +74,6 @@ struct Found {
     growing: Option<Told>,
     /// The whole calls that no call of the protocol's own has repeated.
     told: Vec<Told>,
-    calls: usize,
-    has_cut_call: bool,
 }
 
 #[derive(Debug)]
@@ -97,19 +92,19 @@ struct Held {
     events: Vec<Event<'static>>,
 }
 
-impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
-    /// A stage in front of `next`.
-    pub fn new(options: &Options, next: &'s mut S) -> Self {
+impl Stage {
+    /// A stage for the dialect and tools of `options`.
+    pub fn new(options: &Options) -> Self {
         let (options, plan) = (options.clone(), options.plan());
-        Self { options, plan, choices: Vec::new(), dialect: None, next_block: 0, next }
+        Self { options, plan, choices: Vec::new(), dialect: None, next_block: 0 }
     }
 
     /// Says that no more events will come, and ends what is open.
-    pub fn finish(&mut self) {
+    pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         for at in 0..self.choices.len() {
-            end_text(&mut self.choices[at], &mut self.next_block, self.next);
+            end_text(&mut self.choices[at], &mut self.next_block, sink);
             for held in std::mem::take(&mut self.choices[at].held) {
-                held.events.into_iter().for_each(|event| self.pass(at, event));
+                held.events.into_iter().for_each(|event| self.pass(at, event, sink));
             }
         }
     }
@@ -125,10 +120,10 @@ impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
 
     /// Holds what is said of a call that may repeat one of the text, until its end shows whether it does.
     /// Answers with the event if it is to be passed on.
-    fn hold<'e>(&mut self, at: usize, event: Event<'e>) -> Option<Event<'e>> {
+    fn hold<'e>(&mut self, at: usize, event: Event<'e>, sink: &mut EventSink<'_>) -> Option<Event<'e>> {
         let choice = &mut self.choices[at];
-        if let Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. } } = &event.body {
-            end_text(choice, &mut self.next_block, self.next);
+        if let Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } = &event.body {
+            end_text(choice, &mut self.next_block, sink);
             if choice.found.told.iter().any(|told| told.name == *name) {
                 let (block, name) = (*block, name.to_string());
                 let events = vec![event.into_owned()];
@@ -152,18 +147,18 @@ impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
         held.events.push(event.into_owned());
         if is_over {
             let held = choice.held.remove(held_at);
-            self.settle(at, held);
+            self.settle(at, held, sink);
         }
         None
     }
 
     /// Tells a call that was held, or gives the call of the text that it repeats its identity.
-    fn settle(&mut self, at: usize, held: Held) {
+    fn settle(&mut self, at: usize, held: Held, sink: &mut EventSink<'_>) {
         let found = &mut self.choices[at].found;
         let arguments = compact(&held.arguments);
         let same = found.told.iter().position(|told| told.name == held.name && told.arguments == arguments);
         let Some(same) = same else {
-            return held.events.into_iter().for_each(|event| self.pass(at, event));
+            return held.events.into_iter().for_each(|event| self.pass(at, event, sink));
         };
         let own = found.told.remove(same).block;
         self.choices[at].blocks.insert(held.block.0, Some(own));
@@ -171,19 +166,22 @@ impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
             let Event { choice, body, .. } = event;
             match body {
                 Body::BlockStart { kind: BlockKind::ToolCall { id: Some(id), .. }, .. } => {
-                    self.next.put(Event::new(choice, Body::Identity { block: own, id }));
+                    sink.put(Event::new(
+                        choice,
+                        Body::Identity { scope: Scope::Block(own), id: Some(id), model: None },
+                    ));
                 }
                 Body::BlockStart { .. }
                 | Body::Delta { .. }
                 | Body::Correction { .. }
                 | Body::BlockEnd { .. } => {}
-                body => self.pass(at, Event::new(choice, body)),
+                body => self.pass(at, Event::new(choice, body), sink),
             }
         }
     }
 
     /// Reads the final text in place of the draft, where nothing but text was made of that.
-    fn correct(&mut self, at: usize, text: &str) {
+    fn correct(&mut self, at: usize, text: &str, sink: &mut EventSink<'_>) {
         let choice = &mut self.choices[at];
         let is_text_only = match choice.found.made[..] {
             [] => true,
@@ -196,18 +194,17 @@ impl<'s, S: for<'e> Sink<Event<'e>> + ?Sized> Stage<'s, S> {
                 text: Some(Cow::Borrowed(text)),
                 ..Notice::new(NoticeCode::LateFragment, 0, detail)
             };
-            return self.next.put(Event::new(choice.number, Body::Notice(notice)));
+            return sink.put(Event::new(choice.number, Body::Notice(notice)));
         }
         if let Some(block) = choice.found.text.take() {
             let body = Body::Correction { block, text: Cow::Borrowed("") };
-            self.next.put(Event::new(choice.number, body));
+            sink.put(Event::new(choice.number, body));
             choice.found.emptied = Some(block);
         }
         choice.found.made.clear();
         let mut extractor = Extractor::of(self.options.engine(Arc::clone(&self.plan), choice.number));
         let Choice { found, number, .. } = choice;
-        let mut renumber =
-            Renumber { found, choice: *number, next_block: &mut self.next_block, next: self.next };
+        let mut renumber = Renumber { found, choice: *number, next_block: &mut self.next_block, sink };
         extractor.push(text, &mut renumber);
         choice.extractor = Some(extractor);
     }
@@ -218,21 +215,25 @@ fn subject(body: &Body<'_>) -> Option<BlockId> {
     match body {
         Body::BlockStart { block, .. }
         | Body::Delta { block, .. }
-        | Body::Identity { block, .. }
         | Body::Correction { block, .. }
         | Body::BlockEnd { block, .. } => Some(*block),
-        Body::ReasoningDetail { block, .. }
-        | Body::Annotation { block, .. }
-        | Body::ToolResult { block, .. }
-        | Body::Foreign { block, .. } => *block,
+        Body::Identity { scope, .. }
+        | Body::Attachment { scope, .. }
+        | Body::Foreign { scope, .. }
+        | Body::Progress { scope, .. } => match scope {
+            Scope::Block(block) => Some(*block),
+            Scope::Answer | Scope::Choice | Scope::Item(_) => None,
+        },
         Body::Start { .. }
-        | Body::Logprobs { .. }
+        | Body::ChoiceStart
+        | Body::ItemStart { .. }
+        | Body::ItemEnd { .. }
         | Body::Usage { .. }
         | Body::Finish { .. }
         | Body::End
         | Body::Markup { .. }
         | Body::Notice(_)
-        | Body::Error { .. } => None,
+        | Body::Error(_) => None,
     }
 }
 
@@ -244,13 +245,15 @@ fn compact(arguments: &str) -> String {
     compact
 }
 
-impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
-    fn put(&mut self, event: Event<'e>) {
+impl Stage {
+    /// Takes the next event.
+    pub fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
         if matches!(event.body, Body::End) {
-            self.finish();
+            self.finish(sink);
             self.dialect = self.dialect().map(str::to_owned);
             self.choices.clear();
-            return self.next.put(event);
+            self.next_block = 0;
+            return sink.put(event);
         }
         let at = self.choices.iter().position(|choice| choice.number == event.choice).unwrap_or_else(|| {
             let engine = self.options.engine(Arc::clone(&self.plan), event.choice);
@@ -265,20 +268,18 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Stage<'_, S> {
             });
             self.choices.len() - 1
         });
-        if let Some(event) = self.hold(at, event) {
-            self.pass(at, event);
+        if let Some(event) = self.hold(at, event, sink) {
+            self.pass(at, event, sink);
         }
     }
-}
 
-impl<S: for<'a> Sink<Event<'a>> + ?Sized> Stage<'_, S> {
     /// Reads the text of an event, or passes it on with the number that its block has here.
-    fn pass(&mut self, at: usize, event: Event<'_>) {
+    fn pass(&mut self, at: usize, event: Event<'_>, sink: &mut EventSink<'_>) {
         let choice = &mut self.choices[at];
         let next_block = &mut self.next_block;
         let mut event = event;
         match &mut event.body {
-            Body::BlockStart { block, kind } => {
+            Body::BlockStart { block, kind, .. } => {
                 if matches!(kind, BlockKind::Text) && choice.extractor.is_some() {
                     choice.blocks.insert(block.0, None);
                     choice.texts += 1;
@@ -288,57 +289,55 @@ impl<S: for<'a> Sink<Event<'a>> + ?Sized> Stage<'_, S> {
                 choice.blocks.insert(block.0, Some(own));
                 *block = own;
             }
-            Body::Delta { block, text } => match choice.own(*block) {
+            Body::Delta { block, text, .. } => match choice.own(*block) {
                 Some(Some(own)) => *block = own,
                 Some(None) => {
                     let Choice { extractor, found, number, .. } = choice;
                     match extractor {
                         Some(extractor) => {
-                            let mut renumber =
-                                Renumber { found, choice: *number, next_block, next: self.next };
+                            let mut renumber = Renumber { found, choice: *number, next_block, sink };
                             extractor.push(text, &mut renumber);
                             return;
                         }
                         // The text block was begun before the protocol's own call.
-                        None => *block = choice.reopen(*block, next_block, self.next),
+                        None => *block = choice.reopen(*block, next_block, sink),
                     }
                 }
                 None => return,
             },
             Body::Correction { block, text } => match choice.own(*block) {
                 Some(Some(own)) => *block = own,
-                Some(None) => return self.correct(at, text),
+                Some(None) => return self.correct(at, text, sink),
                 None => return,
             },
-            Body::BlockEnd { block, .. } | Body::Identity { block, .. } => match choice.own(*block) {
+            Body::BlockEnd { block, .. } => match choice.own(*block) {
                 Some(Some(own)) => *block = own,
                 _ => return,
             },
-            Body::ReasoningDetail { block, .. }
-            | Body::Annotation { block, .. }
-            | Body::ToolResult { block, .. }
-            | Body::Foreign { block, .. } => {
-                // What is said of a text that is being read is said of what was made of it last.
-                *block = block.and_then(|block| match choice.own(block)? {
-                    Some(own) => Some(own),
-                    None => choice.found.made.last().copied(),
-                });
-            }
-            Body::Finish { reason, .. } => {
-                end_text(choice, next_block, self.next);
-                if *reason == FinishReason::Stop && choice.found.calls > 0 && !choice.found.has_cut_call {
-                    *reason = FinishReason::ToolCalls;
+            Body::Identity { scope, .. }
+            | Body::Attachment { scope, .. }
+            | Body::Foreign { scope, .. }
+            | Body::Progress { scope, .. } => {
+                if let Scope::Block(block) = *scope {
+                    // What is said of a text that is being read is said of what was made of it last.
+                    *scope = match choice.own(block) {
+                        Some(Some(own)) => Scope::Block(own),
+                        _ => choice.found.text.map_or(Scope::Choice, Scope::Block),
+                    };
                 }
             }
-            Body::End
-            | Body::Start { .. }
-            | Body::Logprobs { .. }
+            Body::Finish { .. } => end_text(choice, next_block, sink),
+            Body::Start { .. }
+            | Body::ChoiceStart
+            | Body::ItemStart { .. }
+            | Body::ItemEnd { .. }
             | Body::Usage { .. }
             | Body::Markup { .. }
             | Body::Notice(_)
-            | Body::Error(_) => {}
+            | Body::Error(_)
+            | Body::End => {}
         }
-        self.next.put(event);
+        sink.put(event);
     }
 }
 
@@ -349,10 +348,10 @@ fn number(next_block: &mut u32) -> BlockId {
 }
 
 /// Ends the text of a choice, and with it all that was found in it.
-fn end_text<S: for<'e> Sink<Event<'e>> + ?Sized>(choice: &mut Choice, next_block: &mut u32, next: &mut S) {
+fn end_text(choice: &mut Choice, next_block: &mut u32, sink: &mut EventSink<'_>) {
     if let Some(mut extractor) = choice.extractor.take() {
         let Choice { found, number, dialect, .. } = choice;
-        let mut renumber = Renumber { found, choice: *number, next_block, next };
+        let mut renumber = Renumber { found, choice: *number, next_block, sink };
         extractor.finish(&mut renumber);
         renumber.end_emptied();
         *dialect = extractor.dialect().map(str::to_owned);
@@ -365,31 +364,26 @@ impl Choice {
     }
 
     /// Gives a text block that is no longer read a block of its own.
-    fn reopen<S: for<'e> Sink<Event<'e>> + ?Sized>(
-        &mut self,
-        block: BlockId,
-        next_block: &mut u32,
-        next: &mut S,
-    ) -> BlockId {
+    fn reopen(&mut self, block: BlockId, next_block: &mut u32, sink: &mut EventSink<'_>) -> BlockId {
         let own = number(next_block);
         self.blocks.insert(block.0, Some(own));
-        next.put(Event::new(self.number, Body::BlockStart { block: own, kind: BlockKind::Text }));
+        sink.put(Event::new(self.number, Body::block_start(own, BlockKind::Text)));
         own
     }
 }
 
 /// Gives the extractor's blocks their numbers in the whole answer, and remembers its calls.
-struct Renumber<'r, S: ?Sized> {
+struct Renumber<'r, 's> {
     found: &'r mut Found,
     choice: u32,
     next_block: &'r mut u32,
-    next: &'r mut S,
+    sink: &'r mut EventSink<'s>,
 }
 
-impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Renumber<'_, S> {
+impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
     fn put(&mut self, mut event: Event<'e>) {
         match &mut event.body {
-            Body::BlockStart { block, kind } => {
+            Body::BlockStart { block, kind, .. } => {
                 let is_text = matches!(kind, BlockKind::Text);
                 let emptied = self.found.emptied.take_if(|_| is_text);
                 self.end_emptied();
@@ -398,7 +392,6 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Renumber<'_, S
                 self.found.text = is_text.then_some(own);
                 *block = own;
                 if let BlockKind::ToolCall { name, call: CallKind::Function | CallKind::Custom, .. } = kind {
-                    self.found.calls += 1;
                     let name = name.to_string();
                     self.found.growing = Some(Told { block: own, name, arguments: String::new() });
                 }
@@ -407,28 +400,28 @@ impl<'e, S: for<'a> Sink<Event<'a>> + ?Sized> Sink<Event<'e>> for Renumber<'_, S
                 }
             }
             Body::BlockEnd { block, completion } => {
-                self.found.has_cut_call |= *completion == Completion::Cut;
                 self.found.text = None;
                 let call = self.found.growing.take().filter(|_| *completion == Completion::Whole);
                 self.found.told.extend(call.map(|call| Told { arguments: compact(&call.arguments), ..call }));
                 *block = self.own(*block);
             }
-            Body::Delta { block, text } => {
+            Body::Delta { block, text, .. } => {
                 if let Some(call) = &mut self.found.growing {
                     call.arguments.push_str(text);
                 }
                 *block = self.own(*block);
             }
-            Body::Identity { block, .. } | Body::Correction { block, .. } => {
+            Body::Correction { block, .. } => {
                 *block = self.own(*block);
             }
+            Body::Identity { scope: Scope::Block(block), .. } => *block = self.own(*block),
             _ => {}
         }
-        self.next.put(event);
+        self.sink.put(event);
     }
 }
 
-impl<S: for<'a> Sink<Event<'a>> + ?Sized> Renumber<'_, S> {
+impl Renumber<'_, '_> {
     fn own(&self, block: BlockId) -> BlockId {
         // The extractor numbers its blocks from 0 without gaps.
         self.found.made.get(block.0 as usize).copied().unwrap_or(block)
@@ -438,7 +431,7 @@ impl<S: for<'a> Sink<Event<'a>> + ?Sized> Renumber<'_, S> {
     fn end_emptied(&mut self) {
         if let Some(block) = self.found.emptied.take() {
             let body = Body::BlockEnd { block, completion: Completion::Whole };
-            self.next.put(Event::new(self.choice, body));
+            self.sink.put(Event::new(self.choice, body));
         }
     }
 }

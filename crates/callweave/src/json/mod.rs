@@ -16,10 +16,14 @@ mod str;
 mod tape;
 mod value;
 mod word;
+mod write;
 
 pub use compact::compact_into;
 pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
 pub use str::{Str, Surrogate, escape_into};
+// The spine: frames are read from it.
+#[doc(hidden)]
 pub use tape::{Elements, Kind, Members, Node, Tape};
-pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};
+pub(crate) use value::{Named, bounded};
+pub(crate) use write::{Paths, Writer, write_members};

@@ -1,14 +1,16 @@
 //! Chunks: `{"type": …}` with text, a call, or metadata about the answer.
 
 use super::{CHUNKS, foreign, number, text};
-use crate::event::{CallKind, Counters, DetailKind, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Object, Str, Value};
 
 /// Members of a call's metadata that say how to read the chunk.
 const ADDRESS: &[&str] = &["id", "index", "name", "builtin?"];
 /// Marks of a call whose arguments come in pieces.
 const EXPECTS_PIECES: &[&str] = &["start", "expects_arg_fragments", "args_fragment_expected?"];
+/// What blocks are called that hold details of the thoughts.
+pub(super) const REASONING_DETAILS: &str = "reasoning_details";
 const CLOCK: &str = "done_at_unix_nano";
 
 const FINISH: &[(&str, FinishReason)] = &[
@@ -46,8 +48,8 @@ pub(super) fn read(chunk: &Object, sink: &mut FragmentSink<'_>) {
 
 fn read_text(channel: Channel, chunk: &Object, metadata: &Object, sink: &mut FragmentSink<'_>) {
     if let Some(text) = text(chunk, "text") {
-        sink.put(Fragment::new(Part::Text { channel, text: Str::Plain(text) }));
         foreign("metadata.", metadata, |_| true, sink);
+        sink.put(Fragment::new(Part::Text { channel, word: "", text: Str::Plain(text) }));
     }
 }
 
@@ -62,21 +64,22 @@ fn read_call(chunk: &Object, metadata: &Object, sink: &mut FragmentSink<'_>) {
         id: text(metadata, "id").map(Str::Plain),
         name: Some(Str::Plain(name)),
         kind: if is_marked(&"builtin?") { CallKind::Builtin } else { CallKind::Function },
+        word: "",
         arguments: Some(Arguments::Opening {
             fallback: json.as_deref().map(Str::Plain),
             expects_text: EXPECTS_PIECES.iter().any(is_marked),
         }),
     };
-    sink.put(Fragment::new(part).at(place));
     if let (Some(value), Some(json)) = (given, &json) {
         // What stands if the pieces turn out to be no JSON.
         if value.as_object().is_none_or(|object| !object.is_empty()) {
             let value = if value.is_string() { value.to_string() } else { json.clone() };
-            let part = Part::Foreign { scope: "", key: "arguments", value: &value };
-            sink.put(Fragment::new(part).at(Place::LAST));
+            let part = Part::Foreign { level: Level::Next, path: "", key: "arguments", value: &value };
+            sink.put(Fragment::new(part));
         }
     }
     foreign("metadata.", metadata, |key| !is_control(key), sink);
+    sink.put(Fragment::new(part).at(place));
     // The beginning of the arguments that came beside the name, and is no JSON by itself.
     if let Some(beginning) = text(metadata, "raw_arguments") {
         put_piece(place, beginning, sink);
@@ -89,7 +92,7 @@ fn place(metadata: &Object) -> Place {
 
 fn put_piece(place: Place, piece: &str, sink: &mut FragmentSink<'_>) {
     let arguments = Some(Arguments::Text(Str::Plain(piece)));
-    let part = Part::Call { id: None, name: None, kind: CallKind::Function, arguments };
+    let part = Part::Call { id: None, name: None, kind: CallKind::Function, word: "", arguments };
     sink.put(Fragment::new(part).at(place));
 }
 
@@ -111,14 +114,18 @@ fn read_meta(metadata: &Object, sink: &mut FragmentSink<'_>) {
         match (key, value) {
             (_, Value::Null) | ("tool_call_args", _) => {}
             ("reasoning_details", Value::Array(details)) => {
-                details.iter().for_each(|detail| read_detail(detail, sink));
+                // Passed on whole. Their text is not told as thoughts: those have chunks of their own.
+                for detail in details {
+                    let value = detail.to_string();
+                    sink.put(Fragment::new(Part::Opaque { word: REASONING_DETAILS, value: &value }));
+                }
             }
-            ("logprobs", Value::Array(_)) => {
-                sink.put(Fragment::new(Part::Logprobs(&value.to_string())));
+            (word @ "logprobs", Value::Array(_)) => {
+                attach(AttachmentKind::Logprobs, word, value, sink);
             }
-            ("annotations", Value::Array(annotations)) => {
+            (word @ "annotations", Value::Array(annotations)) => {
                 for annotation in annotations {
-                    sink.put(Fragment::new(Part::Annotation(&annotation.to_string())));
+                    attach(AttachmentKind::Annotation, word, annotation, sink);
                 }
             }
             ("finish_reason", Value::String(word)) => {
@@ -128,31 +135,19 @@ fn read_meta(metadata: &Object, sink: &mut FragmentSink<'_>) {
             }
             ("usage", Value::Object(usage)) => {
                 let counters = counters(usage);
-                sink.put(Fragment::new(Part::Usage { counters, raw: &value.to_string() }));
+                sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: &value.to_string() }));
             }
             (key, value) => {
-                let part = Part::Foreign { scope: "metadata.", key, value: &value.to_string() };
-                sink.put(Fragment::new(part));
+                let (level, path) = (Level::Answer, "metadata.");
+                sink.put(Fragment::new(Part::Foreign { level, path, key, value: &value.to_string() }));
             }
         }
     }
 }
 
-/// A detail is passed on whole, beside the part of it that has a name of ours. Its text is not told as
-/// thoughts: those have chunks of their own.
-fn read_detail(detail: &Value, sink: &mut FragmentSink<'_>) {
-    let member = |key: &str| detail.as_object().and_then(|object| text(object, key));
-    let (kind, data) = match detail {
-        Value::String(text) => (DetailKind::Text, text.as_str()),
-        _ => [("text", DetailKind::Text), ("summary", DetailKind::Summary)]
-            .into_iter()
-            .chain([("signature", DetailKind::Signature), ("data", DetailKind::Encrypted)])
-            .find_map(|(key, kind)| member(key).map(|data| (kind, data)))
-            .unwrap_or((DetailKind::Text, "")),
-    };
-    let json = detail.to_string();
-    let extra = (!detail.is_string()).then_some(json.as_str());
-    sink.put(Fragment::new(Part::Detail { kind, index: None, data: Str::Plain(data), extra }));
+fn attach(kind: AttachmentKind, word: &str, value: &Value, sink: &mut FragmentSink<'_>) {
+    let value = value.to_string();
+    sink.put(Fragment::new(Part::Attach { level: Level::Choice, on: "", kind, word, value: &value }));
 }
 
 fn counters(usage: &Object) -> Counters {

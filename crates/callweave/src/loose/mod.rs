@@ -35,8 +35,9 @@ mod chunk;
 pub mod nous;
 pub mod reqllm;
 
-use crate::event::{CallKind, EventSink};
-use crate::fragment::{Arguments, Fragment, FragmentSink, Part, Place};
+use crate::close::Close;
+use crate::event::{CallKind, Event, EventSink};
+use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{AsValue, Object, Str, Value};
 use crate::weave::Weave;
 
@@ -44,6 +45,7 @@ use crate::weave::Weave;
 #[derive(Clone, Default)]
 pub struct Loose {
     weave: Weave,
+    close: Close,
     fragments: u64,
 }
 
@@ -108,7 +110,7 @@ impl Loose {
     /// Notices count fragments where they would count bytes.
     ///
     /// ```
-    /// use callweave::event::Event;
+    /// use callweave::event::{Body, Event};
     /// use callweave::loose::{Loose, Shape};
     /// use serde_json::json;
     ///
@@ -117,22 +119,26 @@ impl Loose {
     /// let start = json!({"_phase": "start", "_index": 1, "id": "tu", "name": "find"});
     /// assert_eq!(loose.push(&start, &mut events), Some(Shape::Phase));
     /// assert_eq!(loose.push(&json!({"weather": "fair"}), &mut events), None);
-    /// assert_eq!(events.len(), 1);
+    /// assert!(matches!(events.last().map(|event| &event.body), Some(Body::BlockStart { .. })));
     /// ```
     pub fn push(&mut self, fragment: &impl AsValue, sink: &mut EventSink<'_>) -> Option<Shape> {
         let fragment = &*fragment.as_value();
         let offset = self.fragments;
         self.fragments += 1;
         let shape = Shape::of(fragment)?;
-        self.weave.push(offset, |fragments| read(shape, fragment, fragments), sink);
+        let Self { weave, close, .. } = self;
+        let mut sink = |event: Event<'_>| close.push(event, sink);
+        weave.push(offset, |fragments| read(shape, fragment, fragments), &mut sink);
         Some(shape)
     }
 
     /// Says that no fragment will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         // These shapes have no end marker: whoever calls this says that nothing is missing.
-        self.weave.push(self.fragments, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
-        self.weave.finish(sink);
+        let Self { weave, close, fragments } = self;
+        let mut sink = |event: Event<'_>| close.push(event, sink);
+        weave.push(*fragments, |fragments| fragments.put(Fragment::new(Part::Done)), &mut sink);
+        weave.finish(&mut sink);
     }
 }
 
@@ -169,10 +175,11 @@ fn read_partial(partial: &Object, sink: &mut FragmentSink<'_>) {
         id: text(partial, "id").map(Str::Plain),
         name: function.and_then(|function| text(function, "name")).map(Str::Plain),
         kind: CallKind::Function,
+        word: "",
         arguments,
     };
-    sink.put(Fragment { choice: 0, place, part });
     foreign("", partial, |key| !matches!(key, "index" | "id" | "type" | "function"), sink);
+    sink.put(Fragment { choice: 0, place, part });
 }
 
 fn read_phase(phase: &Object, sink: &mut FragmentSink<'_>) {
@@ -187,6 +194,7 @@ fn read_phase(phase: &Object, sink: &mut FragmentSink<'_>) {
                 id: text(phase, "id").map(Str::Plain),
                 name: text(phase, "name").map(Str::Plain),
                 kind: CallKind::Function,
+                word: "",
                 arguments: Some(Arguments::Opening {
                     fallback: input.as_deref().map(Str::Plain),
                     expects_text: false,
@@ -196,7 +204,7 @@ fn read_phase(phase: &Object, sink: &mut FragmentSink<'_>) {
         Some("partial") => {
             if let Some(Value::String(piece)) = phase.get("partial_json") {
                 let arguments = Some(Arguments::Text(Str::Plain(piece)));
-                put(Part::Call { id: None, name: None, kind: CallKind::Function, arguments });
+                put(Part::Call { id: None, name: None, kind: CallKind::Function, word: "", arguments });
             }
         }
         _ => put(Part::End),
@@ -207,30 +215,31 @@ fn read_complete(call: &Object, sink: &mut FragmentSink<'_>) {
     let given =
         ["arguments", "input"].iter().find_map(|&key| call.get(key).filter(|value| value.is_object()));
     let json = given.map(Value::to_string);
+    foreign("", call, |key| !matches!(key, "id" | "name" | "type" | "arguments" | "input"), sink);
     sink.put(Fragment::new(Part::Call {
         id: text(call, "id").map(Str::Plain),
         name: text(call, "name").map(Str::Plain),
         kind: CallKind::Function,
+        word: "",
         arguments: Some(Arguments::Opening {
             fallback: json.as_deref().map(Str::Plain),
             expects_text: false,
         }),
     }));
-    foreign("", call, |key| !matches!(key, "id" | "name" | "type" | "arguments" | "input"), sink);
     sink.put(Fragment::new(Part::End).at(Place::LAST));
 }
 
-/// Passes on members of `object` as what only the sender knows of the block told last. A null says nothing.
+/// Passes on members of `object` as what only the sender knows of the block that comes next. A null says nothing.
 fn foreign(
-    scope: &'static str,
+    path: &'static str,
     object: &Object,
     is_wanted: impl Fn(&str) -> bool,
     sink: &mut FragmentSink<'_>,
 ) {
     for (key, value) in object {
         if is_wanted(key) && !value.is_null() {
-            let part = Part::Foreign { scope, key, value: &value.to_string() };
-            sink.put(Fragment::new(part).at(Place::LAST));
+            let part = Part::Foreign { level: Level::Next, path, key, value: &value.to_string() };
+            sink.put(Fragment::new(part));
         }
     }
 }

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::{Loose, Shape};
 use crate::accumulator::Accumulator;
+use crate::event::Json;
 use crate::json::{AsValue, Object, Value};
 use crate::message::{Block, Content, Message, ToolCall};
 
@@ -113,10 +114,7 @@ impl Lane {
         let message = self.finished();
         let mut blocks: Vec<_> = message.first().into_iter().flat_map(|choice| &choice.blocks).collect();
         if order == Order::ByIndex {
-            blocks.sort_by_key(|block| match &block.content {
-                Content::ToolCall(call) => call.index.unwrap_or(0),
-                _ => 0,
-            });
+            blocks.sort_by_key(|block| block.index.unwrap_or(0));
         }
         blocks.into_iter().filter_map(project).collect()
     }
@@ -140,6 +138,6 @@ fn project(block: &Block) -> Option<Call> {
         name: (!name.is_empty()).then(|| name.clone()),
         invalid_arguments: decoded.is_none().then(|| raw_arguments.clone()),
         arguments: decoded.unwrap_or_default(),
-        metadata: block.foreign.get("metadata").cloned(),
+        metadata: block.foreign.get("metadata").map(Json::to_value),
     })
 }

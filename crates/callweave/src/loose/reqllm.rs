@@ -24,18 +24,19 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::Loose;
-use super::chunk::{argument_text, is_control};
+use super::chunk::{REASONING_DETAILS, argument_text, is_control};
 use crate::accumulator::Accumulator;
-use crate::event::{BlockId, Body, CallKind, Completion, Counters, Event, Sink};
+use crate::event::{AttachmentKind, BlockId, Body, CallKind, Completion, Counters, Event, Json, Sink};
 use crate::json::{AsValue, Object, Value};
-use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
+use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall, Usage};
 
 /// Chunks → what they amount to. Taking one costs O(1) amortised.
 #[derive(Clone, Default)]
 pub struct ChunkAccumulator {
     loose: Loose,
     answer: Accumulator,
-    usage: Option<Usage>,
+    /// The usage objects, merged.
+    usage: Option<(Counters, Value)>,
 }
 
 /// A call as a response is built from it.
@@ -164,7 +165,7 @@ impl ChunkAccumulator {
     pub fn push(&mut self, chunk: &impl AsValue) -> &mut Self {
         let Self { loose, answer, usage } = self;
         loose.push(chunk, &mut |event: Event<'_>| {
-            if let Body::Usage { counters, raw } = &event.body {
+            if let Body::Usage { counters, raw, .. } = &event.body {
                 merge(usage.get_or_insert_default(), counters, raw.to_value());
             }
             answer.put(event);
@@ -221,11 +222,12 @@ impl ChunkAccumulator {
     /// assert_eq!(accumulator.finalize_reasoning_details(), [json!({"text": "one"})]);
     /// ```
     pub fn finalize_reasoning_details(&self) -> Vec<Value> {
-        let details = self.choice().into_iter().flat_map(|choice| &choice.reasoning_details);
+        let blocks = self.choice().into_iter().flat_map(|choice| &choice.blocks);
+        let details = blocks.filter(|block| block.word == REASONING_DETAILS);
         details
-            .map(|known| match &known.detail.extra {
-                Some(whole) => whole.to_value(),
-                None => known.detail.data.as_ref().into(),
+            .filter_map(|block| match &block.content {
+                Content::Opaque(value) => Some(value.to_value()),
+                _ => None,
             })
             .collect()
     }
@@ -239,8 +241,8 @@ impl ChunkAccumulator {
     /// accumulator.push(&json!({"type": "meta", "metadata": {"logprobs": [{"token": "a"}, {"token": "b"}]}}));
     /// assert_eq!(accumulator.finalize_logprobs().len(), 2);
     /// ```
-    pub fn finalize_logprobs(&self) -> &[Value] {
-        self.choice().map_or(&[], |choice| &choice.logprobs)
+    pub fn finalize_logprobs(&self) -> Vec<Value> {
+        self.attachments(AttachmentKind::Logprobs).map(|entry| entry.value.to_value()).collect()
     }
 
     /// Annotations, as they came; what was told twice is listed once.
@@ -253,9 +255,12 @@ impl ChunkAccumulator {
     /// accumulator.push(&chunk).push(&chunk);
     /// assert_eq!(accumulator.finalize_annotations().count(), 1);
     /// ```
-    pub fn finalize_annotations(&self) -> impl Iterator<Item = &Value> {
-        let annotations = self.choice().into_iter().flat_map(|choice| &choice.annotations);
-        annotations.map(|annotation| &annotation.value)
+    pub fn finalize_annotations(&self) -> impl Iterator<Item = Value> {
+        self.attachments(AttachmentKind::Annotation).map(|annotation| annotation.value.to_value())
+    }
+
+    fn attachments(&self, kind: AttachmentKind) -> impl Iterator<Item = &Attachment> {
+        self.choice().into_iter().flat_map(move |choice| choice.attachments(kind))
     }
 
     /// The provider's last word on why it finished, as it came.
@@ -287,9 +292,9 @@ impl ChunkAccumulator {
     /// assert!(usage["input"] == 5 && usage["output"] == 9 && usage["total_tokens"] == 14);
     /// ```
     pub fn finalize_usage(&self) -> Option<Object> {
-        let usage = self.usage.as_ref()?;
-        let counters = usage.counters();
-        let mut all = usage.raw.as_object().cloned().unwrap_or_default();
+        let (counters, raw) = self.usage.as_ref()?;
+        let counters = Usage { counters: *counters, raw: Json::from_value(raw) }.counters();
+        let mut all = raw.as_object().cloned().unwrap_or_default();
         for (alias, key, counted) in [
             ("input", "input_tokens", counters.input_tokens),
             ("output", "output_tokens", counters.output_tokens),
@@ -389,10 +394,13 @@ impl ChunkAccumulator {
             match (&block.content, parts.last_mut()) {
                 (Content::Text(text), Some(ContentPart::Text(last))) => last.push_str(text),
                 (Content::Text(text), _) => parts.push(ContentPart::Text(text.clone())),
-                (Content::Reasoning(_), _) if thinking == Thinking::Withheld => {}
-                (Content::Reasoning(text), Some(ContentPart::Thinking(last))) => last.push_str(text),
-                (Content::Reasoning(text), _) => parts.push(ContentPart::Thinking(text.clone())),
-                (Content::Refusal(_) | Content::ToolCall(_), _) => {}
+                (Content::Reasoning { .. }, _) if thinking == Thinking::Withheld => {}
+                (Content::Reasoning { text, .. }, Some(ContentPart::Thinking(last))) => last.push_str(text),
+                (Content::Reasoning { text, .. }, _) => parts.push(ContentPart::Thinking(text.clone())),
+                (
+                    Content::Refusal(_) | Content::ToolCall(_) | Content::ToolResult(_) | Content::Opaque(_),
+                    _,
+                ) => {}
             }
         }
         parts
@@ -438,12 +446,11 @@ impl ChunkAccumulator {
 }
 
 /// Merges what was reported later, as this library does: numbers by maximum, other fields by the newest.
-fn merge(usage: &mut Usage, newer: &Counters, raw: Value) {
-    let own = &mut usage.counters;
+fn merge((own, known): &mut (Counters, Value), newer: &Counters, raw: Value) {
     own.input_tokens = own.input_tokens.max(newer.input_tokens);
     own.output_tokens = own.output_tokens.max(newer.output_tokens);
     own.total_tokens = own.total_tokens.max(newer.total_tokens);
-    merge_value(&mut usage.raw, raw, LEVELS);
+    merge_value(known, raw, LEVELS);
 }
 
 /// Usage objects are flat or nearly so; what is nested more deeply is replaced.
@@ -480,7 +487,8 @@ struct Ends {
 fn project(block: &Block, ends: &Ends) -> Option<ResponseCall> {
     let Content::ToolCall(call) = &block.content else { return None };
     let ToolCall { id, name, raw_arguments, kind, .. } = call;
-    let announced = || block.foreign.get("arguments").cloned().unwrap_or_else(|| Object::new().into());
+    let announced =
+        || block.foreign.get("arguments").map(Json::to_value).unwrap_or_else(|| Object::new().into());
     let (arguments, lost) = match raw_arguments.as_str() {
         "" if ends.cut.contains(&block.id) => (announced(), Some(LostReason::MissingFragments)),
         "" => (announced(), None),
@@ -491,7 +499,7 @@ fn project(block: &Block, ends: &Ends) -> Option<ResponseCall> {
     };
     let metadata = block.foreign.iter().filter_map(|(path, value)| {
         let key = path.strip_prefix("metadata.").filter(|key| !is_control(key))?;
-        Some((key.to_owned(), value.clone()))
+        Some((key.to_owned(), value.to_value()))
     });
     Some(ResponseCall {
         id: id.clone(),

@@ -65,7 +65,7 @@ use serde::{Serialize, Serializer};
 
 use self::provider::Provider;
 use crate::accumulator::Accumulator;
-use crate::event::{CallKind, Completion};
+use crate::event::{CallKind, Completion, Json};
 use crate::json::{AsValue, Value, escape_into};
 use crate::message::{self, Message};
 use crate::pipeline::FrameDecoder;
@@ -280,9 +280,9 @@ fn text(message: &Message) -> String {
         return text;
     }
     // SDKs put the joined text beside the items; some callers pass on nothing else.
-    match message.foreign.get("response.output_text") {
-        Some(Value::String(text)) => text.clone(),
-        _ => message.first().map(|choice| choice.refusal().into_owned()).unwrap_or_default(),
+    match message.foreign.get("output_text").and_then(Json::to_text) {
+        Some(text) => text.into_owned(),
+        None => message.first().map(|choice| choice.refusal().into_owned()).unwrap_or_default(),
     }
 }
 

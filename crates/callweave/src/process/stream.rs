@@ -11,7 +11,7 @@ use super::{Agent, Learned, ToolCall, trace, unexpected};
 use crate::accumulator::Accumulator;
 use crate::event::{BlockId, BlockKind, Body, Event, EventSink, Notice, NoticeCode, Sink};
 use crate::json::{AsValue, Value};
-use crate::message::Message;
+use crate::message::{Content, Message};
 use crate::pipeline::{Decoder, FrameDecoder};
 use crate::protocol::Protocol;
 use crate::{Error, ErrorKind, Result};
@@ -414,9 +414,9 @@ impl<'e> Sink<Event<'e>> for Folded {
         }
         match &event.body {
             Body::End => self.extent = Extent::Ended,
-            Body::BlockStart { block, kind } => self.open(event.choice, *block, kind),
+            Body::BlockStart { block, kind, .. } => self.open(event.choice, *block, kind),
             Body::BlockEnd { block, .. } => self.open.retain(|(open, _)| open != block),
-            Body::Delta { block, text } => match self.running(*block) {
+            Body::Delta { block, text, .. } => match self.running(*block) {
                 Some(Running::Text) => self.ready.push_back(Item::Text(text.to_string())),
                 Some(Running::Refusal) => {
                     return self.fail(Error::new(ErrorKind::Refusal, format!("Model refused: {text}")));
@@ -442,7 +442,10 @@ impl Folded {
         match kind {
             BlockKind::Text => self.open.push((block, Running::Text)),
             BlockKind::Refusal => self.open.push((block, Running::Refusal)),
-            BlockKind::Reasoning | BlockKind::ToolCall { .. } => {}
+            BlockKind::Reasoning(_)
+            | BlockKind::ToolCall { .. }
+            | BlockKind::ToolResult { .. }
+            | BlockKind::Opaque { .. } => {}
         }
     }
 
@@ -467,10 +470,13 @@ impl Folded {
     fn release_calls(&mut self, protocol: Option<&Protocol>) {
         let choice = self.choice.and_then(|choice| self.message.message().choice(choice));
         let (None, Some(choice)) = (&self.failure, choice) else { return };
-        let mut calls: Vec<_> = choice.tool_calls().collect();
+        let mut blocks: Vec<_> = choice.blocks.iter().collect();
         // Stable: calls that share a number, or have none, stay in the order in which they began.
-        calls.sort_by_key(|call| call.index);
-        let calls = calls.into_iter().filter_map(|call| ToolCall::of(protocol, call)).map(Item::ToolCall);
+        blocks.sort_by_key(|block| block.index);
+        let calls = blocks.into_iter().filter_map(|block| match &block.content {
+            Content::ToolCall(call) => ToolCall::of(protocol, call).map(Item::ToolCall),
+            _ => None,
+        });
         self.ready.extend(calls);
     }
 }

@@ -251,7 +251,7 @@ fn output_message(choice: &Choice) -> Value {
     let part = |kind: &str, text: &str| Value::object([("type", kind.into()), ("content", text.into())]);
     let parts = choice.blocks.iter().map(|block| match &block.content {
         Content::Text(text) | Content::Refusal(text) => part("text", text),
-        Content::Reasoning(text) => part("reasoning", text),
+        Content::Reasoning { text, .. } => part("reasoning", text),
         Content::ToolCall(call) => {
             let arguments = call.arguments();
             Value::object([
@@ -260,6 +260,17 @@ fn output_message(choice: &Choice) -> Value {
                 ("name", call.name.as_str().into()),
                 ("arguments", arguments.parse().unwrap_or_else(|_| arguments.into())),
             ])
+        }
+        Content::ToolResult(result) => {
+            let id = result.call.as_deref().map_or(Value::Null, Value::from);
+            Value::object([
+                ("type", "tool_call_response".into()),
+                ("id", id),
+                ("response", result.value.to_value()),
+            ])
+        }
+        Content::Opaque(value) => {
+            Value::object([("type", block.word.as_str().into()), ("content", value.to_value())])
         }
     });
     Value::object([

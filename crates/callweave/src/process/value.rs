@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::{Api, Processed};
-use crate::event::Counters;
+use crate::event::{Counters, Json};
 use crate::json::{Value, bounded};
 use crate::message::{Message, Usage};
 use crate::{Error, ErrorKind, Result};
@@ -66,9 +66,11 @@ pub(super) fn envelope(response: &Value) -> Message {
             total_tokens: raw.get("total_tokens").and_then(Value::as_u64),
             ..Counters::default()
         };
-        Usage { counters, raw: bounded(raw).into_owned() }
+        Usage { counters, raw: Json::from_value(bounded(raw).as_ref()) }
     });
-    Message { id: text("id"), model: text("model"), usage, ..Message::default() }
+    let mut message = Message::default();
+    (message.id, message.model, message.usage) = (text("id"), text("model"), usage);
+    message
 }
 
 fn items(response: &Value) -> &[Value] {

@@ -125,7 +125,9 @@ fn places(dialect: &Dialect, form: &Form) -> Option<((usize, usize), (usize, usi
     extractor.finish(&mut events);
     let place = |span: Span| Some((usize::try_from(span.start).ok()?, usize::try_from(span.end).ok()?));
     let (call, name) = events.iter().find_map(|event| match &event.body {
-        event::Body::BlockStart { block, kind: BlockKind::ToolCall { .. } } => Some((*block, event.source)),
+        event::Body::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
+            Some((*block, event.source))
+        }
         _ => None,
     })?;
     let mut arguments: Option<Span> = None;

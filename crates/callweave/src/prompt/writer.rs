@@ -26,7 +26,7 @@ const RESULT: &str = "<tool_response>\n{content}\n</tool_response>";
 /// use callweave::prompt::Writer;
 ///
 /// let dialect = Registry::builtin().find("qwen3_coder").expect("it is built in");
-/// let call = ToolCall { id: "a".into(), has_made_id: false, name: "look".into(), index: None,
+/// let call = ToolCall { id: "a".into(), has_made_id: false, name: "look".into(),
 ///     raw_arguments: r#"{"at": "sky", "times": 2}"#.into(), kind: Default::default(), completion: Default::default() };
 /// let writer = Writer::new(dialect)?;
 /// assert_eq!(
@@ -323,7 +323,6 @@ fn sample_call(name: &str, number: u8) -> ToolCall {
         id: number.to_string(),
         has_made_id: true,
         name: name.to_owned(),
-        index: None,
         raw_arguments: r#"{"parameter": "value"}"#.to_owned(),
         kind: CallKind::Function,
         completion: Completion::Whole,

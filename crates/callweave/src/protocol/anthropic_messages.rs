@@ -5,13 +5,14 @@
 //! after its own tools, a gateway tries again), each with a `message_start` and a numbering of its own, so a
 //! block that begins at a place ends whatever stood there.
 
-use super::{Evidence, Input, Protocol, error, finish_reason, foreign, is_kind, is_usual};
-use crate::event::{CallKind, Counters, DetailKind, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_kind, is_usual};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// Anthropic Messages.
+pub static PROTOCOL: Protocol = Protocol {
     name: "anthropic-messages",
     aliases: &["anthropic", "messages", "claude"],
     title: "Anthropic Messages",
@@ -19,6 +20,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
+    encode: None,
 };
 
 const EVENTS: &[&str] = &[
@@ -54,9 +56,6 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("conflict_error", ErrorClass::Server),
     ("timeout_error", ErrorClass::Transport),
 ];
-
-/// Blocks that are neither text nor call must not be taken for one that had their number before.
-const OPAQUE_SPACE: u8 = 1;
 
 /// How much of a block is given at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,7 +111,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         None if body.get("error").is_some() => event("error", body, sink),
         // Too little to be recognised by, but enough for who knows what it is.
         None if body.get("content").is_some_and(|content| content.kind() == Kind::Array) => whole(body, sink),
-        word => foreign(0, None, "", word.unwrap_or_default(), body, sink),
+        word => foreign(Subject::ANSWER, "", word.unwrap_or_default(), body, sink),
     }
 }
 
@@ -141,7 +140,7 @@ fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
             "error" => {
                 error(value, ERRORS, sink);
             }
-            _ => foreign(0, None, "", key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
     match word {
@@ -157,37 +156,44 @@ fn put(place: Option<Place>, part: Part<'_>, sink: &mut FragmentSink<'_>) {
 
 /// A whole message, the skeleton that begins a stream, or what `message_delta` adds to it.
 fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (id, model) =
-        (message.get("id").and_then(Value::filled), message.get("model").and_then(Value::filled));
-    if id.is_some() || model.is_some() {
-        put(None, Part::Start { id, model }, sink);
-    }
+    let (mut id, mut model, mut given, mut counts, mut finish) = (None, None, None, None, None);
     for (key, value) in message.members() {
         match key {
-            "id" | "model" | "type" => {}
+            "id" => id = value.filled(),
+            "model" => model = value.filled(),
+            "type" => {}
             "role" if is_usual(value, &["assistant"]) => {}
-            "content" if is_kind(value, Kind::String) || value.kind() == Kind::Array => {
-                if let Some(text) = value.filled() {
-                    put(None, Part::Text { channel: Channel::Text, text }, sink);
-                }
-                for (index, content) in value.elements().enumerate() {
-                    let place = i64::try_from(index).ok().map(Place::at);
-                    end_other(place, content, sink);
-                    block(place, content, Extent::Whole, sink);
-                    put(place, Part::End, sink);
-                }
-            }
-            "usage" if is_kind(value, Kind::Object) => usage(value, sink),
-            "stop_reason" if is_kind(value, Kind::String) => {
-                if let Some(word) = value.filled() {
-                    let reason = finish_reason(word, FINISH);
-                    put(None, Part::Finish { reason, raw: Some(word) }, sink);
-                }
-            }
-            _ => foreign(0, None, "", key, value, sink),
+            "content" if is_kind(value, Kind::String) || value.kind() == Kind::Array => given = Some(value),
+            "usage" if is_kind(value, Kind::Object) => counts = Some(value),
+            "stop_reason" if is_kind(value, Kind::String) => finish = value.filled(),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
+    if id.is_some() || model.is_some() {
+        put(None, Part::Start { id, model, word: "message" }, sink);
+    }
+    if let Some(counts) = counts {
+        usage(counts, sink);
+    }
+    if let Some(text) = given.and_then(Value::filled) {
+        put(None, Part::Text { channel: Channel::Text, word: "text", text }, sink);
+    }
+    for (index, content) in given.iter().flat_map(|given| given.elements()).enumerate() {
+        let place = i64::try_from(index).ok().map(Place::at);
+        end_other(place, content, sink);
+        block(place, content, Extent::Whole, sink);
+        put(place, Part::End, sink);
+    }
+    if let Some(word) = finish {
+        let reason = finish_reason(word, FINISH);
+        put(None, Part::Finish { reason, raw: Some(word) }, sink);
+    }
 }
+
+/// The summary that replaces what came before: not part of the answer, but to be sent back. It comes in one delta.
+const COMPACTION: &str = "compaction";
+
+const REDACTED: Channel = Channel::Reasoning(ReasoningForm::Redacted);
 
 fn kind(block: Value<'_>) -> &str {
     block.get("type").and_then(Value::str).map_or("", Str::written)
@@ -201,97 +207,134 @@ fn end_other(place: Option<Place>, block: Value<'_>, sink: &mut FragmentSink<'_>
 }
 
 fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
-    match kind(block) {
-        "text" => text_block(place, Channel::Text, block, sink),
-        "thinking" | "redacted_thinking" => text_block(place, Channel::REASONING, block, sink),
-        "tool_use" => call(place, CallKind::Function, block, extent, sink),
+    let word = kind(block);
+    match word {
+        "text" => text_block(place, Channel::Text, word, block, sink),
+        "thinking" => text_block(place, Channel::REASONING, word, block, sink),
+        "redacted_thinking" => text_block(place, REDACTED, word, block, sink),
+        "tool_use" => call(place, CallKind::Function, word, block, extent, sink),
         // The provider runs these itself: `server_tool_use`, `mcp_tool_use`.
-        word if word.ends_with("tool_use") => call(place, CallKind::Builtin, block, extent, sink),
-        word if word.ends_with("tool_result") => {
+        _ if word.ends_with("tool_use") => call(place, CallKind::Builtin, word, block, extent, sink),
+        _ if word.ends_with("tool_result") => {
             let call = block.get("tool_use_id").and_then(Value::filled);
-            put(None, Part::ToolResult { call, value: block.raw() }, sink);
+            put(place, Part::ToolResult { call, word, value: block.raw() }, sink);
         }
-        "compaction" => compaction(place, block, sink),
-        "fallback" => {
+        // Its content will follow.
+        COMPACTION if extent == Extent::Beginning && block.get("content").is_none_or(Value::is_null) => {}
+        _ => {
             // Another model goes on where the first one refused.
-            if let Some(model) = block.get("to").and_then(|to| to.get("model")).and_then(Value::filled) {
+            let model = block.get("to").and_then(|to| to.get("model")).and_then(Value::filled);
+            if let Some(model) = model.filter(|_| word == "fallback") {
                 put(None, Part::Rerouted { model }, sink);
             }
-            opaque(place, "content[]", block, sink);
+            put(None, Part::Opaque { word, value: block.raw() }, sink);
         }
-        _ => opaque(place, "content[]", block, sink),
     }
 }
 
-/// A block that is neither text nor call, one of a list.
-fn opaque(place: Option<Place>, key: &'static str, block: Value<'_>, sink: &mut FragmentSink<'_>) {
-    foreign(0, place.map(|place| place.in_space(OPAQUE_SPACE)), "", key, block, sink);
-}
-
-fn text_block(place: Option<Place>, channel: Channel, block: Value<'_>, sink: &mut FragmentSink<'_>) {
-    put(place, Part::Open(channel), sink);
+/// A text or thinking block as it begins, or whole.
+fn text_block(
+    place: Option<Place>,
+    channel: Channel,
+    word: &str,
+    block: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
+    for (key, value) in block.members().filter(|(key, value)| !is_content(key, *value)) {
+        foreign(Subject::next(0), "", key, value, sink);
+    }
+    put(place, Part::Open { channel, word }, sink);
     content(place, block, sink);
 }
 
-/// The members of a text or thinking block, and of the deltas that grow any block.
+/// Whether the member is read as content.
+fn is_content(key: &str, value: Value<'_>) -> bool {
+    match key {
+        "type" | "partial_json" | "citation" => true,
+        "text" | "thinking" | "signature" | "data" => is_kind(value, Kind::String),
+        "citations" => is_kind(value, Kind::Array),
+        _ => false,
+    }
+}
+
+/// The members of a text or thinking block, and of the deltas that grow any block: what hangs on it first.
 fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let index = place.map(|place| place.index);
+    for (key, value) in content.members().filter(|(key, value)| is_content(key, *value)) {
+        match key {
+            "signature" if value.filled().is_some() => {
+                attach(place, AttachmentKind::Signature, key, value, sink)
+            }
+            "data" if value.filled().is_some() => attach(place, AttachmentKind::Encrypted, key, value, sink),
+            "citation" => attach(place, AttachmentKind::Annotation, "citations", value, sink),
+            "citations" => {
+                for citation in value.elements() {
+                    attach(place, AttachmentKind::Annotation, key, citation, sink);
+                }
+            }
+            _ => {}
+        }
+    }
     for (key, value) in content.members() {
         match (key, value.filled()) {
-            ("type", _) => {}
-            ("text", Some(text)) => put(place, Part::Text { channel: Channel::Text, text }, sink),
-            ("thinking", Some(text)) => put(place, Part::Text { channel: Channel::REASONING, text }, sink),
-            ("signature", Some(data)) => {
-                put(place, Part::Detail { kind: DetailKind::Signature, index, data, extra: None }, sink);
+            ("text", Some(text)) => {
+                put(place, Part::Text { channel: Channel::Text, word: "text", text }, sink);
             }
-            ("data", Some(data)) => {
-                put(place, Part::Detail { kind: DetailKind::Redacted, index, data, extra: None }, sink);
+            ("thinking", Some(text)) => {
+                put(place, Part::Text { channel: Channel::REASONING, word: "thinking", text }, sink);
             }
-            ("text" | "thinking" | "signature" | "data", None) if is_kind(value, Kind::String) => {}
             ("partial_json", _) => {
                 let arguments = match value.kind() {
                     Kind::Null => None,
                     Kind::String => value.str().map(Arguments::Text),
                     _ => Some(Arguments::Value(value.raw())),
                 };
-                let part = Part::Call { id: None, name: None, kind: CallKind::Function, arguments };
-                put(place, part, sink);
+                let (kind, word) = (CallKind::Function, "tool_use");
+                put(place, Part::Call { id: None, name: None, kind, word, arguments }, sink);
             }
-            ("citation", _) => put(place, Part::Annotation(value.raw()), sink),
-            ("citations", _) if is_kind(value, Kind::Array) => {
-                for citation in value.elements() {
-                    put(place, Part::Annotation(citation.raw()), sink);
-                }
-            }
-            _ => foreign(0, place, "content[].", key, value, sink),
+            _ => {}
         }
     }
+}
+
+fn attach(
+    place: Option<Place>,
+    kind: AttachmentKind,
+    word: &str,
+    value: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
+    put(place, Part::Attach { level: Level::Block, on: "thinking", kind, word, value: value.raw() }, sink);
 }
 
 fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
-    match delta.get("type").and_then(Value::str) {
-        Some(word) if word.is("compaction_delta") => compaction(place, delta, sink),
-        _ => content(place, delta, sink),
+    if let Some(word) = delta.get("type").and_then(Value::str)
+        && word.is("compaction_delta")
+    {
+        let members = delta.members().filter(|(key, _)| *key != "type");
+        let value = members.fold(format!("{{\"type\":\"{COMPACTION}\""), |object, (key, value)| {
+            format!("{object},\"{key}\":{}", value.raw())
+        });
+        return put(None, Part::Opaque { word: COMPACTION, value: &(value + "}") }, sink);
     }
+    for (key, value) in delta.members().filter(|(key, value)| !is_content(key, *value)) {
+        let subject = place.map_or(Subject::choice(0), |place| Subject::block(0, place));
+        foreign(subject, "", key, value, sink);
+    }
+    content(place, delta, sink);
 }
 
-/// The summary that replaces what came before: not part of the answer, but to be sent back.
-fn compaction(place: Option<Place>, compaction: Value<'_>, sink: &mut FragmentSink<'_>) {
-    for (key, value) in compaction.members() {
-        match key {
-            "type" => {}
-            "content" | "encrypted_content" if value.str().is_some_and(Str::is_empty) => {}
-            "content" => opaque(place, "content[].compaction.content[]", value, sink),
-            "encrypted_content" => opaque(place, "content[].compaction.encrypted_content[]", value, sink),
-            _ => foreign(0, None, "content[].compaction.", key, value, sink),
-        }
-    }
-}
-
-fn call(place: Option<Place>, kind: CallKind, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+fn call(
+    place: Option<Place>,
+    kind: CallKind,
+    word: &str,
+    block: Value<'_>,
+    extent: Extent,
+    sink: &mut FragmentSink<'_>,
+) {
     let (mut id, mut name, mut arguments) = (None, None, Arguments::Text(Str::Plain("")));
     for (key, value) in block.members() {
         match key {
+            "type" => {}
             "id" => id = value.filled(),
             "name" => name = value.filled(),
             "input" => match value.kind() {
@@ -301,15 +344,10 @@ fn call(place: Option<Place>, kind: CallKind, block: Value<'_>, extent: Extent, 
                 Kind::Object if extent == Extent::Beginning && value.members().next().is_none() => {}
                 _ => arguments = Arguments::Value(value.raw()),
             },
-            _ => {}
+            _ => foreign(Subject::next(0), "", key, value, sink),
         }
     }
-    put(place, Part::Call { id, name, kind, arguments: Some(arguments) }, sink);
-    for (key, value) in block.members() {
-        if !matches!(key, "type" | "id" | "name" | "input") {
-            foreign(0, place, "content[].", key, value, sink);
-        }
-    }
+    put(place, Part::Call { id, name, kind, word, arguments: Some(arguments) }, sink);
 }
 
 fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
@@ -332,7 +370,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .and_then(|details| details.get("thinking_tokens"))
             .and_then(Value::count),
     };
-    put(None, Part::Usage { counters, raw: usage.raw() }, sink);
+    put(None, Part::Usage { word: "usage", counters, raw: usage.raw() }, sink);
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@
 //! their own. What begins a block, what grows it and what a whole answer holds is written with the same
 //! words, so all three are read by the same code.
 
-use super::{Context, Evidence, Input, Protocol, error, finish_reason, foreign, is_usual, report};
-use crate::event::{CallKind, Counters, DetailKind, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use super::{Context, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual, report};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// Amazon Bedrock Converse.
+pub static PROTOCOL: Protocol = Protocol {
     name: "bedrock-converse",
     aliases: &["converse", "bedrock"],
     title: "Amazon Bedrock Converse",
@@ -20,6 +21,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
+    encode: None,
 };
 
 /// Padding that hides token lengths.
@@ -97,6 +99,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         _ => {}
     }
     if is_whole(body) {
+        put(None, Part::Start { id: None, model: None, word: "message" }, sink);
         answer(body, sink);
         put(None, Part::Done, sink);
     } else if body.members().any(|(name, value)| is_event(name, value) || is_exception(name, value)) {
@@ -106,7 +109,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             } else if is_exception(name, value) {
                 exception(name, value, sink);
             } else if !VOLATILE.contains(&name) {
-                foreign(0, None, "", name, value, sink);
+                foreign(Subject::ANSWER, "", name, value, sink);
             }
         }
     } else if input.event.is_none()
@@ -114,7 +117,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     {
         error(body, ERRORS, sink);
     } else {
-        foreign(0, None, "", input.event.unwrap_or_default(), body, sink);
+        foreign(Subject::ANSWER, "", input.event.unwrap_or_default(), body, sink);
     }
 }
 
@@ -128,7 +131,15 @@ fn put(place: Option<Place>, part: Part<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment { choice: 0, place, part });
 }
 
+/// What is said of the block at the place.
+fn about(place: Option<Place>) -> Subject {
+    place.map_or(Subject::choice(0), |place| Subject::block(0, place))
+}
+
 fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
+    if name == "messageStart" {
+        put(None, Part::Start { id: None, model: None, word: "message" }, sink);
+    }
     if !name.starts_with("contentBlock") {
         answer(event, sink);
     } else {
@@ -138,42 +149,44 @@ fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
                 "contentBlockIndex" => {}
                 "start" | "delta" => content(place, value, sink),
                 key if VOLATILE.contains(&key) => {}
-                _ => foreign(0, place, "content[].", key, value, sink),
+                _ => foreign(about(place), "", key, value, sink),
             }
         }
         if name == "contentBlockStop" {
             put(place, Part::End, sink);
         }
     }
-    if name == "messageStop" {
-        // Usage may follow, but no content.
+    // It follows `messageStop`, and nothing follows it.
+    if name == "metadata" {
         put(None, Part::Done, sink);
     }
 }
 
 /// A whole answer, or the events that tell its parts besides the content.
 fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (mut output, mut counts, mut finish) = (None, None, None);
     for (key, value) in answer.members() {
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
-            "output" => {
-                for (key, value) in value.members() {
-                    match key {
-                        "message" => message(value, sink),
-                        _ => foreign(0, None, "output.", key, value, sink),
-                    }
-                }
-            }
-            "usage" => usage(value, sink),
-            "stopReason" => {
-                if let Some(word) = value.filled() {
-                    let reason = finish_reason(word, FINISH);
-                    put(None, Part::Finish { reason, raw: Some(word) }, sink);
-                }
-            }
+            "output" => output = Some(value),
+            "usage" => counts = Some(value),
+            "stopReason" => finish = value.filled(),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(0, None, "", key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
+    }
+    if let Some(counts) = counts {
+        usage(counts, sink);
+    }
+    for (key, value) in output.iter().flat_map(|output| output.members()) {
+        match key {
+            "message" => message(value, sink),
+            _ => foreign(Subject::ANSWER, "output.", key, value, sink),
+        }
+    }
+    if let Some(word) = finish {
+        let reason = finish_reason(word, FINISH);
+        put(None, Part::Finish { reason, raw: Some(word) }, sink);
     }
 }
 
@@ -188,7 +201,7 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
                     put(place, Part::End, sink);
                 }
             }
-            _ => foreign(0, None, "output.message.", key, value, sink),
+            _ => foreign(Subject::choice(0), "message.", key, value, sink),
         }
     }
 }
@@ -199,72 +212,87 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
         match key {
             // Some gateways name the kind beside the member that says it.
             "type" if is_usual(value, &["text", "tool_use", "tool_result", "reasoning"]) => {}
-            "text" => text(place, Channel::Text, value, sink),
+            "text" => text(place, Channel::Text, key, value, sink),
             "reasoningContent" => reasoning(place, value, sink),
             "toolUse" => call(place, value, sink),
             "toolResult" => result(place, value, sink),
             "citation" => annotation(place, value, sink),
-            "citationsContent" => {
-                for (key, value) in value.members() {
-                    match key {
-                        "content" => {
-                            for (key, value) in value.elements().flat_map(Value::members) {
-                                match key {
-                                    "text" => text(place, Channel::Text, value, sink),
-                                    _ => foreign(0, place, "content[].citationsContent.", key, value, sink),
-                                }
-                            }
-                        }
-                        "citations" => {
-                            value.elements().for_each(|citation| annotation(place, citation, sink));
-                        }
-                        _ => foreign(0, place, "content[].citationsContent.", key, value, sink),
-                    }
-                }
+            "citationsContent" => citations(place, value, sink),
+            // Pictures and whatever else there will be.
+            _ if value.kind() == Kind::Object => {
+                put(place, Part::Opaque { word: key, value: value.raw() }, sink);
             }
-            // A block that holds nothing else, one of a list.
-            "image" | "document" | "video" | "audio" => foreign(0, place, "", "content[]", content, sink),
-            _ => foreign(0, place, "content[].", key, value, sink),
+            _ => foreign(about(place), "", key, value, sink),
         }
     }
 }
 
-fn text(place: Option<Place>, channel: Channel, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn citations(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in content.members() {
+        match key {
+            "content" => {
+                for (key, value) in value.elements().flat_map(Value::members) {
+                    match key {
+                        "text" => text(place, Channel::Text, "citationsContent", value, sink),
+                        _ => foreign(about(place), "citationsContent.", key, value, sink),
+                    }
+                }
+            }
+            "citations" => value.elements().for_each(|citation| annotation(place, citation, sink)),
+            _ => foreign(about(place), "citationsContent.", key, value, sink),
+        }
+    }
+}
+
+fn text(place: Option<Place>, channel: Channel, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(text) = value.filled() {
-        put(place, Part::Text { channel, text }, sink);
+        put(place, Part::Text { channel, word, text }, sink);
     }
 }
 
 /// A citation may come before the text that it belongs to.
 fn annotation(place: Option<Place>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
-    put(place, Part::Open(Channel::Text), sink);
-    put(place, Part::Annotation(citation.raw()), sink);
+    put(place, Part::Open { channel: Channel::Text, word: "citationsContent" }, sink);
+    attach(place, AttachmentKind::Annotation, "citations", citation, sink);
 }
 
-/// Thoughts; in a whole answer their text stands one object further in.
-fn reasoning(place: Option<Place>, reasoning: Value<'_>, sink: &mut FragmentSink<'_>) {
-    for (key, value) in reasoning.members() {
+fn attach(
+    place: Option<Place>,
+    kind: AttachmentKind,
+    word: &str,
+    value: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
+    put(place, Part::Attach { level: Level::Block, on: REASONING, kind, word, value: value.raw() }, sink);
+}
+
+const REASONING: &str = "reasoningContent";
+
+/// Thoughts: their text may stand one level deeper.
+fn reasoning(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in content.members() {
         match key {
             "reasoningText" if value.kind() == Kind::Object => {
-                value.members().for_each(|(key, value)| thought(place, key, value, sink));
+                for (key, value) in value.members() {
+                    thought(place, key, value, sink);
+                }
             }
             _ => thought(place, key, value, sink),
         }
     }
 }
 
-fn thought(place: Option<Place>, key: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let kind = match key {
-        "text" => return text(place, Channel::REASONING, value, sink),
-        "signature" => DetailKind::Signature,
-        "redactedContent" => DetailKind::Redacted,
-        _ => return foreign(0, place, "content[].reasoningContent.", key, value, sink),
+fn thought<'a>(place: Option<Place>, key: &'a str, value: Value<'a>, sink: &mut FragmentSink<'_>) {
+    let (kind, form) = match key {
+        "text" => return text(place, Channel::REASONING, REASONING, value, sink),
+        "signature" => (AttachmentKind::Signature, ReasoningForm::Raw),
+        "redactedContent" => (AttachmentKind::Encrypted, ReasoningForm::Redacted),
+        _ => return foreign(about(place), "reasoningContent.", key, value, sink),
     };
-    if let Some(data) = value.filled() {
+    if value.filled().is_some() {
         // Thoughts may have no text to show, and then nothing has opened their block.
-        put(place, Part::Open(Channel::REASONING), sink);
-        let index = place.map(|place| place.index);
-        put(place, Part::Detail { kind, index, data, extra: None }, sink);
+        put(place, Part::Open { channel: Channel::Reasoning(form), word: REASONING }, sink);
+        attach(place, kind, key, value, sink);
     }
 }
 
@@ -274,7 +302,11 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
         match key {
             "toolUseId" => id = value.filled(),
             "name" => name = value.filled(),
-            "type" if value.str().is_some_and(|word| word.is("server_tool_use")) => kind = CallKind::Builtin,
+            "type" if is_usual(value, &["tool_use", "server_tool_use"]) => {
+                if value.str().is_some_and(|word| word.is("server_tool_use")) {
+                    kind = CallKind::Builtin;
+                }
+            }
             "input" => {
                 arguments = match value.kind() {
                     Kind::Null => None,
@@ -282,39 +314,31 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
                     _ => Some(Arguments::Value(value.raw())),
                 };
             }
-            _ => {}
+            _ => foreign(Subject::next(0), "toolUse.", key, value, sink),
         }
     }
     // A name comes whole.
     let arguments = arguments.or(name.map(|_| Arguments::Text(Str::Plain(""))));
-    put(place, Part::Call { id, name, kind, arguments }, sink);
-    for (key, value) in tool.members() {
-        let is_read = matches!(key, "toolUseId" | "name" | "input")
-            || key == "type" && is_usual(value, &["tool_use", "server_tool_use"]);
-        if !is_read {
-            foreign(0, place, "content[].toolUse.", key, value, sink);
-        }
-    }
+    put(place, Part::Call { id, name, kind, word: "toolUse", arguments }, sink);
 }
 
 /// What a tool of the provider's answered: whole; or, streamed, its head and then a list of its content.
 fn result(place: Option<Place>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let word = "toolResult";
     if result.kind() == Kind::Array {
-        put(place, Part::ToolResult { call: None, value: result.raw() }, sink);
-        return;
-    }
-    // From here on the result's place stands for its call, so that what follows finds it.
-    let call = result.get("toolUseId").and_then(Value::filled);
-    if call.is_some() {
-        let part = Part::Call { id: call, name: None, kind: CallKind::Builtin, arguments: None };
-        put(place, part, sink);
+        return put(place, Part::ToolResult { call: None, word, value: result.raw() }, sink);
     }
     for (key, value) in result.members() {
-        match key {
-            "toolUseId" => {}
-            "content" => put(place, Part::ToolResult { call, value: value.raw() }, sink),
-            _ => foreign(0, place, "content[].toolResult.", key, value, sink),
+        if !matches!(key, "toolUseId" | "content") {
+            foreign(Subject::next(0), "toolResult.", key, value, sink);
         }
+    }
+    let call = result.get("toolUseId").and_then(Value::filled);
+    if let Some(call) = call {
+        put(place, Part::Answers { call }, sink);
+    }
+    if let Some(content) = result.get("content").filter(|content| !content.is_null()) {
+        put(place, Part::ToolResult { call, word, value: content.raw() }, sink);
     }
 }
 
@@ -335,5 +359,5 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens,
         reasoning_tokens: None,
     };
-    put(None, Part::Usage { counters, raw: usage.raw() }, sink);
+    put(None, Part::Usage { word: "usage", counters, raw: usage.raw() }, sink);
 }

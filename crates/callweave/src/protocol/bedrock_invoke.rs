@@ -7,12 +7,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Evidence, Input, Protocol, finish_reason, foreign};
+use super::{Evidence, Input, Protocol, Subject, finish_reason, foreign};
 use crate::event::{Counters, FinishReason, NoticeCode};
 use crate::fragment::{Channel, Fragment, FragmentSink, Part};
 use crate::json::{Kind, Node as Value, Str, Tape};
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// Amazon Bedrock InvokeModel.
+pub static PROTOCOL: Protocol = Protocol {
     name: "bedrock-invoke",
     aliases: &["invoke"],
     title: "Amazon Bedrock InvokeModel",
@@ -21,6 +22,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: &[],
     recognise,
     decode,
+    encode: None,
 };
 
 /// Padding that hides token lengths.
@@ -58,7 +60,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
     for (key, value) in object.members() {
         if key != "bytes" && !VOLATILE.contains(&key) {
-            foreign(0, None, "", key, value, sink);
+            foreign(Subject::ANSWER, "", key, value, sink);
         }
     }
 }
@@ -73,7 +75,7 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         protocol.decode(input, sink);
     } else {
         // Nobody knows whether it tells more or all again.
-        foreign(0, None, "", "body[]", body, sink);
+        sink.put(Fragment::new(Part::Opaque { word: input.event.unwrap_or_default(), value: body.raw() }));
     }
     if let Some(metrics) = body.get(METRICS) {
         let count = |key: &str| metrics.get(key).and_then(Value::count);
@@ -87,7 +89,7 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             cache_write_tokens,
             ..Counters::default()
         };
-        sink.put(Fragment::new(Part::Usage { counters, raw: metrics.raw() }));
+        sink.put(Fragment::new(Part::Usage { word: METRICS, counters, raw: metrics.raw() }));
         sink.put(Fragment::new(Part::Done));
     }
 }
@@ -134,7 +136,10 @@ fn plain(choice: u32, body: Value<'_>, lists: &[&str], sink: &mut FragmentSink<'
             "type" | "index" => {}
             key if TEXTS.contains(&key) || key == "text" => {
                 if let Some(text) = value.filled() {
-                    sink.put(Fragment::new(Part::Text { channel: Channel::Text, text }).in_choice(choice));
+                    sink.put(
+                        Fragment::new(Part::Text { channel: Channel::Text, word: key, text })
+                            .in_choice(choice),
+                    );
                 }
             }
             key if lists.contains(&key) => {
@@ -153,12 +158,12 @@ fn plain(choice: u32, body: Value<'_>, lists: &[&str], sink: &mut FragmentSink<'
             "totalOutputTextTokenCount" | "generation_token_count" | "tokenCount" => {
                 counters.output_tokens = count(key, value);
             }
-            _ => foreign(choice, None, "", key, value, sink),
+            _ => foreign(Subject::choice(choice), "", key, value, sink),
         }
     }
     if counters != Counters::default() {
         // The counts stand among the text, so the object that holds them alone is made here.
         let raw = format!("{{{}}}", counts.join(","));
-        sink.put(Fragment::new(Part::Usage { counters, raw: &raw }));
+        sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw }));
     }
 }

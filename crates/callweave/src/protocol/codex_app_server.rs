@@ -6,13 +6,14 @@
 //! (`item/tool/call`) beside their item; arguments never stream. Everything about the session, the account
 //! and the machine is passed on as it is.
 
-use super::{Context, Evidence, Input, Protocol, finish_reason, foreign, report};
-use crate::event::{CallKind, Counters, FinishReason, NoticeCode};
+use super::{Context, Evidence, Input, Protocol, Subject, finish_reason, foreign, report};
+use crate::event::{CallKind, Counters, FinishReason, NoticeCode, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// Codex app-server v2.
+pub static PROTOCOL: Protocol = Protocol {
     name: "codex-appserver-v2",
     aliases: &["codex", "codex-app-server", "codex-appserver", "codex-app-server-v2"],
     title: "Codex app-server v2",
@@ -20,6 +21,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
+    encode: None,
 };
 
 /// The envelope, the clock, and ids that [`Place`], the answer's own id or the turn's thread stand for.
@@ -59,10 +61,14 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("httpConnectionFailed", ErrorClass::Transport),
 ];
 
-/// Where the parts of a reasoning item begin in its numbering; 0 is the item itself.
-const SUMMARY: u32 = 1;
-const THOUGHT: u32 = Place::SORT;
-const PARTS: u64 = Place::SORT as u64 - 2;
+/// The groups of parts that a reasoning item has.
+const SUMMARY: u8 = 0;
+const THOUGHT: u8 = 1;
+
+const SUMMARIES: Channel = Channel::Reasoning(ReasoningForm::Summary);
+
+/// What this wire calls an answer.
+const TURN: &str = "turn";
 
 /// Whether an item begins or is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,57 +113,61 @@ fn decode_reply(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     let Some(result) = body.get("result") else { return };
     if let Some(model) = result.get("model").and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Start { id: None, model: Some(model) }));
+        sink.put(Fragment::new(Part::Start { id: None, model: Some(model), word: TURN }));
     }
     for (key, value) in result.members() {
         match key {
             "model" => {}
             "turn" => decode_turn(value, sink),
-            _ => foreign(0, None, "result.", key, value, sink),
+            _ => foreign(Subject::ANSWER, "result.", key, value, sink),
         }
     }
 }
 
 fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_>) {
     let item = params.get("itemId").and_then(Value::filled).map(place_of);
-    let grown =
-        match method {
-            "item/agentMessage/delta" | "item/plan/delta" => item.map(|place| (Channel::Text, place)),
-            "item/reasoning/summaryTextDelta" => item
-                .map(|place| (Channel::REASONING, place.part(SUMMARY + number(params.get("summaryIndex"))))),
-            "item/reasoning/textDelta" => item
-                .map(|place| (Channel::REASONING, place.part(THOUGHT + number(params.get("contentIndex"))))),
-            _ => None,
-        };
-    if let Some((channel, place)) = grown {
-        if let Some(text) = params.get("delta").and_then(Value::filled) {
-            sink.put(Fragment::new(Part::Text { channel, text }).at(place));
+    let part =
+        |group, key| item.map(|place| place.part(group, params.get(key).and_then(Value::count).unwrap_or(0)));
+    let grown = match method {
+        "item/agentMessage/delta" => item.map(|place| (Channel::Text, "agentMessage", place)),
+        "item/plan/delta" => item.map(|place| (Channel::Text, "plan", place)),
+        "item/reasoning/summaryTextDelta" => {
+            part(SUMMARY, "summaryIndex").map(|place| (SUMMARIES, "summary", place))
         }
+        "item/reasoning/textDelta" => {
+            part(THOUGHT, "contentIndex").map(|place| (Channel::REASONING, "content", place))
+        }
+        _ => None,
+    };
+    if let Some((channel, word, place)) = grown {
         rest(params, &["delta", "summaryIndex", "contentIndex"], sink);
+        if let Some(text) = params.get("delta").and_then(Value::filled) {
+            sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
+        }
         return;
     }
     match method {
         "item/started" | "item/completed" => {
             let telling = if method == "item/started" { Telling::Begin } else { Telling::End };
+            rest(params, &["item"], sink);
             if let Some(item) = params.get("item") {
                 decode_item(item, telling, sink);
             }
-            rest(params, &["item"], sink);
         }
         "item/tool/call" => decode_request(body, params, sink),
         "turn/started" | "turn/completed" => {
+            if let Some(thread) = params.get("threadId") {
+                foreign(Subject::ANSWER, "", "threadId", thread, sink);
+            }
+            rest(params, &["turn"], sink);
             if let Some(turn) = params.get("turn") {
                 decode_turn(turn, sink);
             }
-            if let Some(thread) = params.get("threadId") {
-                foreign(0, None, "", "threadId", thread, sink);
-            }
-            rest(params, &["turn"], sink);
         }
         "thread/started" => {
             let thread = params.get("thread");
             if let Some(model) = thread.and_then(|thread| thread.get("model")).and_then(Value::filled) {
-                sink.put(Fragment::new(Part::Start { id: None, model: Some(model) }));
+                sink.put(Fragment::new(Part::Start { id: None, model: Some(model), word: TURN }));
             }
             rest(params, &[], sink);
         }
@@ -178,9 +188,14 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
                 sink.put(Fragment::new(Part::Rerouted { model }));
             }
             // A request is answered by its id, which stands in the envelope.
-            let value = if body.get("id").is_some() { body.raw() } else { params.raw() };
-            let part = Part::Foreign { scope: "", key: method, value };
-            sink.put(Fragment { choice: 0, place: item, part });
+            let value = if body.get("id").is_some() { body } else { params };
+            match item {
+                Some(place) => {
+                    let part = Part::Progress { word: method, value: Some(value.raw()) };
+                    sink.put(Fragment::new(part).at(place));
+                }
+                None => foreign(Subject::ANSWER, "", method, value, sink),
+            }
         }
     }
 }
@@ -190,34 +205,33 @@ fn place_of(id: Str<'_>) -> Place {
     Place::named(id.written())
 }
 
-fn number(value: Option<Value<'_>>) -> u32 {
-    value.and_then(Value::count).map_or(0, |count| count.min(PARTS) as u32)
-}
-
 /// Passes on the members that were not read.
 fn rest(params: Value<'_>, read: &[&str], sink: &mut FragmentSink<'_>) {
     for (key, value) in params.members() {
         if !read.contains(&key) && !VOLATILE.contains(&key) {
-            foreign(0, None, "", key, value, sink);
+            foreign(Subject::ANSWER, "", key, value, sink);
         }
     }
 }
 
 /// A turn: as it begins, as it ends (with its last items restated), or whole.
 fn decode_turn(turn: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (mut status, mut failure) = (None, None);
+    let (mut status, mut failure, mut items) = (None, None, None);
     if let Some(id) = turn.get("id").and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Start { id: Some(id), model: None }));
+        sink.put(Fragment::new(Part::Start { id: Some(id), model: None, word: TURN }));
     }
     for (key, value) in turn.members() {
         match key {
             "id" => {}
             "status" => status = value.filled(),
             "error" => failure = Some(value),
-            "items" => value.elements().for_each(|item| decode_item(item, Telling::End, sink)),
+            "items" => items = Some(value),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(0, None, "turn.", key, value, sink),
+            _ => foreign(Subject::ANSWER, "turn.", key, value, sink),
         }
+    }
+    for item in items.iter().flat_map(|items| items.elements()) {
+        decode_item(item, Telling::End, sink);
     }
     if let Some(failure) = failure {
         decode_failure(failure, sink);
@@ -242,7 +256,7 @@ fn decode_error(params: Value<'_>, sink: &mut FragmentSink<'_>) {
         detail: "the agent met an error and tries again",
         text: message.map(Str::written),
     }));
-    sink.put(Fragment::new(Part::Foreign { scope: "", key: "error", value: params.raw() }));
+    foreign(Subject::ANSWER, "", "error", params, sink);
 }
 
 /// An error object. What kind it is stands in a word, or in the name of a member that holds what it got from HTTP.
@@ -258,28 +272,26 @@ fn decode_failure(failure: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// The client is asked to run one of its tools; the call's item tells the same.
 fn decode_request(body: Value<'_>, params: Value<'_>, sink: &mut FragmentSink<'_>) {
     let Some(id) = params.get("callId").and_then(Value::filled) else {
-        sink.put(Fragment::new(Part::Foreign { scope: "", key: "item/tool/call", value: body.raw() }));
-        return;
+        return foreign(Subject::ANSWER, "", "item/tool/call", body, sink);
     };
-    let place = place_of(id);
-    sink.put(
-        Fragment::new(Part::Call {
-            id: Some(id),
-            name: params.get("tool").and_then(Value::filled),
-            kind: CallKind::Function,
-            arguments: params.get("arguments").map(arguments),
-        })
-        .at(place),
-    );
+    rest(params, &["callId", "tool", "arguments", "namespace"], sink);
     if let Some(request) = body.get("id") {
         // What the client's answer must carry.
-        foreign(0, Some(place), "item/tool/call.", "id", request, sink);
+        foreign(Subject::next(0), "item/tool/call.", "id", request, sink);
     }
     if let Some(namespace) = params.get("namespace") {
-        foreign(0, Some(place), "item.", "namespace", namespace, sink);
+        foreign(Subject::next(0), "", "namespace", namespace, sink);
     }
+    let place = place_of(id);
+    let part = Part::Call {
+        id: Some(id),
+        name: params.get("tool").and_then(Value::filled),
+        kind: CallKind::Function,
+        word: "arguments",
+        arguments: params.get("arguments").map(arguments),
+    };
+    sink.put(Fragment::new(part).at(place));
     sink.put(Fragment::new(Part::End).at(place));
-    rest(params, &["callId", "tool", "arguments", "namespace"], sink);
 }
 
 fn arguments(value: Value<'_>) -> Arguments<'_> {
@@ -295,49 +307,66 @@ fn decode_item(item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     let id = item.get("id").and_then(Value::filled);
     let place = id.map_or(Place::at(0), place_of);
     match kind {
-        "agentMessage" | "plan" => decode_text(kind, place, item, telling, sink),
-        "reasoning" => decode_reasoning(place, item, telling, sink),
-        // What the user or a hook said, and marks in the conversation: not the agent's answer.
-        "userMessage" | "hookPrompt" | "enteredReviewMode" | "exitedReviewMode" | "contextCompaction"
-        | "subAgentActivity" | "" => {
-            if telling == Telling::End {
-                // Of each there may be several.
-                let part = Part::Foreign { scope: "", key: "item[]", value: item.raw() };
+        "agentMessage" | "plan" => {
+            tell_item(kind, place, item, |key| key == "text", sink);
+            if let Some(text) = item.get("text").and_then(Value::filled) {
+                let part = Part::Restate { channel: Channel::Text, word: kind, text, is_recap: true };
                 sink.put(Fragment::new(part).at(place));
             }
         }
+        "reasoning" => {
+            tell_item(kind, place, item, |key| matches!(key, "summary" | "content"), sink);
+            if telling == Telling::End {
+                decode_thoughts(SUMMARIES, "summary", SUMMARY, place, item, sink);
+                decode_thoughts(Channel::REASONING, "content", THOUGHT, place, item, sink);
+            }
+        }
+        // What the user or a hook said, and marks in the conversation: not the agent's answer.
+        "userMessage" | "hookPrompt" | "enteredReviewMode" | "exitedReviewMode" | "contextCompaction"
+        | "subAgentActivity" | "" => tell_item(kind, place, item, |_| false, sink),
         _ => decode_call(kind, place, item, telling, sink),
     }
-}
-
-fn decode_text(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    if let Some(text) = item.get("text").and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Restate { channel: Channel::Text, text, is_recap: true }).at(place));
-    }
     if telling == Telling::End {
-        rest_of_item(place, item, |key| key == "text" || key == "type" && kind == "agentMessage", sink);
-        sink.put(Fragment::new(Part::End).at(place));
+        sink.put(Fragment::new(Part::ItemEnd).at(place));
     }
 }
 
-fn decode_reasoning(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    if telling == Telling::Begin {
-        return;
-    }
-    for (key, first) in [("summary", SUMMARY), ("content", THOUGHT)] {
-        for (number, text) in item.get(key).iter().flat_map(|texts| texts.elements()).enumerate() {
-            let place = place.part(first + (number as u64).min(PARTS) as u32);
-            if let Some(text) = text.filled() {
-                sink.put(
-                    Fragment::new(Part::Restate { channel: Channel::REASONING, text, is_recap: true })
-                        .at(place),
-                );
-            }
-            sink.put(Fragment::new(Part::End).at(place));
+/// Tells the item, with the members that nobody else reads. States other than the two usual ones (`failed`, `declined`)
+/// are worth telling.
+fn tell_item(
+    kind: &str,
+    place: Place,
+    item: Value<'_>,
+    is_read: impl Fn(&str) -> bool,
+    sink: &mut FragmentSink<'_>,
+) {
+    for (key, value) in item.members() {
+        let is_usual =
+            key == "status" && value.str().is_some_and(|word| word.is("completed") || word.is("inProgress"));
+        if !matches!(key, "id" | "type") && !is_usual && !is_read(key) && !VOLATILE.contains(&key) {
+            foreign(Subject::next(0), "", key, value, sink);
         }
     }
-    let is_told = |key: &str| matches!(key, "type" | "summary" | "content");
-    rest_of_item(place.part(SUMMARY), item, is_told, sink);
+    let id = item.get("id").and_then(Value::filled);
+    sink.put(Fragment::new(Part::Item { id, word: kind }).at(place));
+}
+
+/// The thoughts that an item restates.
+fn decode_thoughts(
+    channel: Channel,
+    word: &'static str,
+    group: u8,
+    place: Place,
+    item: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
+    for (number, text) in (0..).zip(item.get(word).iter().flat_map(|texts| texts.elements())) {
+        let place = place.part(group, number);
+        if let Some(text) = text.filled() {
+            sink.put(Fragment::new(Part::Restate { channel, word, text, is_recap: true }).at(place));
+        }
+        sink.put(Fragment::new(Part::End).at(place));
+    }
 }
 
 /// The members that carry what a tool is to do, in the items of the different tools, the best first.
@@ -353,12 +382,16 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
         let value = item.get(key).filter(|value| !value.is_null())?;
         Some((key, value))
     });
+    let is_read =
+        |key: &str| key == "tool" || given.is_some_and(|(member, _)| member == key) || RESULTS.contains(&key);
+    tell_item(kind, place, item, is_read, sink);
     // A search is begun before its query is known; arguments and commands are whole from the start.
     let is_settled = telling == Telling::End || matches!(given, Some(("arguments" | "command", _)));
     let part = Part::Call {
         id,
         name: tool.or(Some(Str::Plain(kind))),
         kind: if kind == "dynamicToolCall" { CallKind::Function } else { CallKind::Builtin },
+        word: given.map_or("arguments", |(member, _)| member),
         arguments: Some(
             given
                 .filter(|_| is_settled)
@@ -369,29 +402,10 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
     if telling == Telling::Begin {
         return;
     }
-    for &key in RESULTS {
-        if let Some(value) = item.get(key).filter(|value| !value.is_null()) {
-            sink.put(Fragment::new(Part::ToolResult { call: id, value: value.raw() }).at(place));
-        }
-    }
-    let is_told = |key: &str| {
-        key == "tool"
-            || key == "type" && (kind == "dynamicToolCall" || tool.is_none())
-            || given.is_some_and(|(member, _)| member == key)
-            || RESULTS.contains(&key)
-    };
-    rest_of_item(place, item, is_told, sink);
     sink.put(Fragment::new(Part::End).at(place));
-}
-
-/// Passes on the members of an item that its block does not tell. States other than the two usual ones
-/// (`failed`, `declined`) are worth telling.
-fn rest_of_item(place: Place, item: Value<'_>, is_told: impl Fn(&str) -> bool, sink: &mut FragmentSink<'_>) {
-    for (key, value) in item.members() {
-        let is_usual =
-            key == "status" && value.str().is_some_and(|word| word.is("completed") || word.is("inProgress"));
-        if key != "id" && !is_usual && !is_told(key) && !VOLATILE.contains(&key) {
-            foreign(0, Some(place), "item.", key, value, sink);
+    for &word in RESULTS {
+        if let Some(value) = item.get(word).filter(|value| !value.is_null()) {
+            sink.put(Fragment::new(Part::ToolResult { call: id, word, value: value.raw() }).at(place));
         }
     }
 }

@@ -4,13 +4,14 @@
 //! it calls) is told as thoughts: it is about the answer, not part of it, and Cohere itself keeps it out of
 //! the content. It has no number and no end, so it runs until something else begins.
 
-use super::{Evidence, Input, Protocol, error, finish_reason, foreign, is_usual};
-use crate::event::{CallKind, Counters, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// Cohere v2 chat.
+pub static PROTOCOL: Protocol = Protocol {
     name: "cohere-v2",
     aliases: &["cohere", "cohere-chat"],
     title: "Cohere v2 chat",
@@ -18,6 +19,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
+    encode: None,
 };
 
 const FINISH: &[(&str, FinishReason)] = &[
@@ -32,6 +34,9 @@ const FINISH: &[(&str, FinishReason)] = &[
 ];
 
 const ERRORS: &[(&str, ErrorClass)] = &[("TOO_MANY_TOKENS", ErrorClass::ContextTooLong)];
+
+/// What is answered: the wire has no word for it.
+const CHAT: &str = "chat";
 
 const CONTENT_SPACE: u8 = 0;
 const CALL_SPACE: u8 = 1;
@@ -78,7 +83,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     match event(input) {
         Some(name) if is_event(name) => decode_event(name, input.value, sink),
         Some(name) if input.value.get("message").is_none() && input.value.get("error").is_none() => {
-            foreign(0, None, "", name, input.value, sink);
+            foreign(Subject::ANSWER, "", name, input.value, sink);
         }
         _ => decode_body(input.value, sink),
     }
@@ -93,16 +98,16 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
             "delta" => delta = Some(value),
             "id" => id = value.filled(),
             "logprobs" => entries = Some(value),
-            _ => foreign(0, None, "", key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
-    if id.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model: None }));
+    if id.is_some() || name == "message-start" {
+        sink.put(Fragment::new(Part::Start { id, model: None, word: CHAT }));
     }
+    logprobs(entries, sink);
     if let Some(delta) = delta {
         decode_delta(index, delta, sink);
     }
-    logprobs(entries, sink);
     let over = match name {
         "content-end" => Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE),
         "tool-call-end" => Place::at(index.unwrap_or(0)).in_space(CALL_SPACE),
@@ -123,7 +128,7 @@ fn decode_delta(index: Option<i64>, delta: Value<'_>, sink: &mut FragmentSink<'_
             "finish_reason" => finish = value.str(),
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
-            _ => foreign(0, None, "delta.", key, value, sink),
+            _ => foreign(Subject::ANSWER, "delta.", key, value, sink),
         }
     }
     decode_end(finish, usage, failure, sink);
@@ -162,12 +167,13 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             "logprobs" => entries = Some(value),
             // Part of an error, which is passed on whole.
             "error_type" => {}
-            _ => foreign(0, None, "", key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
     if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model }));
+        sink.put(Fragment::new(Part::Start { id, model, word: CHAT }));
     }
+    logprobs(entries, sink);
     match message.map(Value::kind) {
         Some(Kind::String) => failure = Some(body),
         _ => {
@@ -176,7 +182,6 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
         }
     }
-    logprobs(entries, sink);
     decode_end(finish, usage, failure, sink);
     if finish.is_some() {
         sink.put(Fragment::new(Part::Done));
@@ -193,21 +198,21 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
             "tool_plan" => plan = value.filled(),
             "tool_calls" => calls = Some(value),
             "citations" => citations = Some(value),
-            _ => foreign(0, None, "message.", key, value, sink),
+            _ => foreign(Subject::choice(0), "message.", key, value, sink),
         }
     }
     if let Some(text) = content.and_then(Value::filled) {
         let place = Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE);
-        sink.put(Fragment::new(Part::Text { channel: Channel::Text, text }).at(place));
+        sink.put(Fragment::new(Part::Text { channel: Channel::Text, word: "text", text }).at(place));
     }
     each(index, content, sink, decode_content);
     each(None, citations, sink, |_, citation, _, sink| {
-        // Without a number it is about the content told last.
-        let place = citation.get("content_index").and_then(Value::index).map_or(Place::LAST, Place::at);
-        sink.put(Fragment::new(Part::Annotation(citation.raw())).at(place));
+        // It says itself which content it is about.
+        let (level, kind, word) = (Level::Choice, AttachmentKind::Annotation, "citations");
+        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: citation.raw() }));
     });
     if let Some(text) = plan {
-        sink.put(Fragment::new(Part::Text { channel: Channel::REASONING, text }));
+        sink.put(Fragment::new(Part::Text { channel: Channel::REASONING, word: "tool_plan", text }));
     }
     each(index, calls, sink, decode_call);
 }
@@ -241,25 +246,25 @@ fn decode_content(index: i64, content: Value<'_>, extent: Extent, sink: &mut Fra
     let place = Place::at(index).in_space(CONTENT_SPACE);
     let kind = content.get("type").and_then(Value::str);
     if kind.is_some_and(|kind| !kind.is("text") && !kind.is("thinking")) {
-        foreign(0, Some(place), "message.", "content[]", content, sink);
+        sink.put(Fragment::new(Part::Opaque { word: "content", value: content.raw() }).at(place));
         return;
     }
     for (key, value) in content.members() {
-        let channel = match key {
+        let (channel, word) = match key {
             "type" => continue,
-            "text" => Channel::Text,
-            "thinking" => Channel::REASONING,
+            "text" => (Channel::Text, "text"),
+            "thinking" => (Channel::REASONING, "thinking"),
             _ => {
-                foreign(0, Some(place), "message.content[].", key, value, sink);
+                foreign(Subject::block(0, place), "", key, value, sink);
                 continue;
             }
         };
         let Some(text) = value.str() else { continue };
         if kind.is_some() {
-            sink.put(Fragment::new(Part::Open(channel)).at(place));
+            sink.put(Fragment::new(Part::Open { channel, word }).at(place));
         }
         if !text.is_empty() {
-            sink.put(Fragment::new(Part::Text { channel, text }).at(place));
+            sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
         }
     }
     if extent == Extent::Whole {
@@ -280,19 +285,19 @@ fn decode_call(index: i64, call: Value<'_>, extent: Extent, sink: &mut FragmentS
             _ => {}
         }
     }
-    let part = Part::Call { id, name, kind: CallKind::Function, arguments };
-    sink.put(Fragment::new(part).at(place));
     for (key, value) in call.members() {
         let is_read = matches!(key, "id" | "function") || key == "type" && is_usual(value, &["function"]);
         if !is_read {
-            foreign(0, Some(place), "message.tool_calls[].", key, value, sink);
+            foreign(Subject::next(0), "", key, value, sink);
         }
     }
     for (key, value) in call.get("function").iter().flat_map(|function| function.members()) {
         if !matches!(key, "name" | "arguments") {
-            foreign(0, Some(place), "message.tool_calls[].function.", key, value, sink);
+            foreign(Subject::next(0), "function.", key, value, sink);
         }
     }
+    let part = Part::Call { id, name, kind: CallKind::Function, word: "tool_calls", arguments };
+    sink.put(Fragment::new(part).at(place));
     if extent == Extent::Whole {
         sink.put(Fragment::new(Part::End).at(place));
     }
@@ -300,7 +305,8 @@ fn decode_call(index: i64, call: Value<'_>, extent: Extent, sink: &mut FragmentS
 
 fn logprobs(entries: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
     if let Some(entries) = entries.filter(|entries| !entries.is_null()) {
-        sink.put(Fragment::new(Part::Logprobs(entries.raw())));
+        let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, "logprobs");
+        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: entries.raw() }));
     }
 }
 
@@ -321,5 +327,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: count("reasoning_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.raw() }));
 }

@@ -7,13 +7,16 @@
 
 use std::fmt::Write;
 
-use super::{Evidence, Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual};
-use crate::event::{CallKind, Counters, DetailKind, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use super::{
+    Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign, is_kind, is_usual,
+};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// Gemini generateContent (Google AI, Vertex).
+pub static PROTOCOL: Protocol = Protocol {
     name: "gemini-generatecontent",
     aliases: &["gemini", "generatecontent", "generate-content", "google", "vertex", "google-vertex"],
     title: "Gemini generateContent (Google AI, Vertex)",
@@ -21,6 +24,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
+    encode: None,
 };
 
 const FINISH: &[(&str, FinishReason)] = &[
@@ -73,12 +77,8 @@ const ERRORS: &[(&str, ErrorClass)] = &[
 /// The tool behind `executableCode`, by the name under which a request declares it.
 const CODE_EXECUTION: Str<'static> = Str::Plain("code_execution");
 
-const CANDIDATE: &str = "candidates[].";
-const CONTENT: &str = "candidates[].content.";
-const CALL: &str = "candidates[].content.parts[].functionCall.";
-const PART: &str = "candidates[].content.parts[].";
-/// Apart from what the call's own part says: both belong to the call's block.
-const RESULT: &str = "candidates[].content.parts[].result.";
+/// What this wire calls an answer; it has no word of its own.
+const RESPONSE: &str = "generateContent";
 
 fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value.elements().next().unwrap_or(input.value);
@@ -116,53 +116,46 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
+/// A chunk, and what Code Assist wraps it in.
 fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let mut next = Some(chunk);
-    while let Some(chunk) = next {
-        next = decode_response(chunk, sink);
-    }
-}
-
-/// One response; returns the one that it wraps.
-fn decode_response<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option<Value<'a>> {
-    let id = either(chunk, "responseId", "response_id").and_then(Value::filled);
-    let model = either(chunk, "modelVersion", "model_version").and_then(Value::filled);
-    if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model }));
-    }
-    let (mut candidates, mut usage, mut feedback, mut failure) = (None, None, None, None);
-    let mut inner = None;
-    for (key, value) in chunk.members() {
-        match key {
-            "responseId" | "response_id" | "modelVersion" | "model_version" => {}
-            "candidates" => candidates = Some(value),
-            "usageMetadata" | "usage_metadata" => usage = Some(value),
-            "promptFeedback" | "prompt_feedback" => {
-                feedback = Some(value);
-                foreign(0, None, "", key, value, sink);
+    let mut inner = Some(chunk);
+    while let Some(chunk) = inner.take() {
+        let (mut candidates, mut usage, mut feedback, mut failure) = (None, None, None, None);
+        for (key, value) in chunk.members() {
+            match key {
+                "responseId" | "response_id" | "modelVersion" | "model_version" => {}
+                "candidates" => candidates = Some(value),
+                "usageMetadata" | "usage_metadata" => usage = Some(value),
+                "promptFeedback" | "prompt_feedback" => {
+                    feedback = Some(value);
+                    foreign(Subject::ANSWER, "", key, value, sink);
+                }
+                "error" => failure = Some(value),
+                "response" if value.kind() == Kind::Object => inner = Some(value),
+                _ => foreign(Subject::ANSWER, "", key, value, sink),
             }
-            "error" => failure = Some(value),
-            // Code Assist wraps each chunk.
-            "response" if value.kind() == Kind::Object => inner = Some(value),
-            _ => foreign(0, None, "", key, value, sink),
+        }
+        let id = either(chunk, "responseId", "response_id").and_then(Value::filled);
+        let model = either(chunk, "modelVersion", "model_version").and_then(Value::filled);
+        if id.is_some() || model.is_some() {
+            sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
+        }
+        if let Some(usage) = usage {
+            decode_usage(usage, sink);
+        }
+        // A blocked prompt has no candidate that could say why it finished.
+        if let Some(word) = feedback.and_then(|feedback| either(feedback, "blockReason", "block_reason"))
+            && let Some(raw) = word.filled()
+        {
+            sink.put(Fragment::new(Part::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
+        }
+        for candidate in candidates.iter().flat_map(|candidates| candidates.elements()) {
+            decode_candidate(candidate, sink);
+        }
+        if let Some(failure) = failure {
+            error(failure, ERRORS, sink);
         }
     }
-    // A blocked prompt has no candidate that could say why it finished.
-    if let Some(word) = feedback.and_then(|feedback| either(feedback, "blockReason", "block_reason"))
-        && let Some(raw) = word.filled()
-    {
-        sink.put(Fragment::new(Part::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
-    }
-    for candidate in candidates.iter().flat_map(|candidates| candidates.elements()) {
-        decode_candidate(candidate, sink);
-    }
-    if let Some(usage) = usage {
-        decode_usage(usage, sink);
-    }
-    if let Some(failure) = failure {
-        error(failure, ERRORS, sink);
-    }
-    inner
 }
 
 /// The member of that name in either spelling.
@@ -172,14 +165,8 @@ fn either<'a>(object: Value<'a>, camel: &str, snake: &str) -> Option<Value<'a>> 
 
 fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
     let choice = choice_number(candidate.get("index"), 0);
-    for (key, value) in candidate.get("content").iter().flat_map(|content| content.members()) {
-        match key {
-            "role" if is_usual(value, &["model"]) => {}
-            "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
-            _ => foreign(choice, None, CONTENT, key, value, sink),
-        }
-    }
     let mut finish = None;
+    sink.put(Fragment::new(Part::Choice).in_choice(choice));
     for (key, value) in candidate.members() {
         match key {
             "index" | "content" => {}
@@ -187,12 +174,19 @@ fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
             // One annotation: its supports name its chunks by their position.
             "groundingMetadata" | "grounding_metadata" => {
                 if value.members().next().is_some() {
-                    sink.put(Fragment::new(Part::Annotation(value.raw())).in_choice(choice));
+                    annotation(choice, key, value, sink);
                 }
             }
             "citationMetadata" | "citation_metadata" => decode_citations(choice, value, sink),
             "logprobsResult" | "logprobs_result" => decode_logprobs(choice, value, sink),
-            _ => foreign(choice, None, CANDIDATE, key, value, sink),
+            _ => foreign(Subject::choice(choice), "", key, value, sink),
+        }
+    }
+    for (key, value) in candidate.get("content").iter().flat_map(|content| content.members()) {
+        match key {
+            "role" if is_usual(value, &["model"]) => {}
+            "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
+            _ => foreign(Subject::choice(choice), "content.", key, value, sink),
         }
     }
     if let Some(word) = finish {
@@ -201,16 +195,20 @@ fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
+fn annotation(choice: u32, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (level, kind) = (Level::Choice, AttachmentKind::Annotation);
+    let part = Part::Attach { level, on: "", kind, word, value: value.raw() };
+    sink.put(Fragment::new(part).in_choice(choice));
+}
+
 fn decode_citations(choice: u32, metadata: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in metadata.members() {
         match key {
             // Google AI's name for them, and Vertex's.
             "citationSources" | "citation_sources" | "citations" => {
-                for citation in value.elements() {
-                    sink.put(Fragment::new(Part::Annotation(citation.raw())).in_choice(choice));
-                }
+                value.elements().for_each(|citation| annotation(choice, key, citation, sink));
             }
-            _ => foreign(choice, None, "candidates[].citationMetadata.", key, value, sink),
+            _ => foreign(Subject::choice(choice), "citationMetadata.", key, value, sink),
         }
     }
 }
@@ -223,7 +221,7 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
         match key {
             "chosenCandidates" | "chosen_candidates" => chosen = Some(value),
             "topCandidates" | "top_candidates" => rivals = Some(value),
-            _ => foreign(choice, None, "candidates[].logprobsResult.", key, value, sink),
+            _ => foreign(Subject::choice(choice), "logprobsResult.", key, value, sink),
         }
     }
     let [mut chosen, mut rivals] =
@@ -247,89 +245,112 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
     }
     if !entries.is_empty() {
         entries.push(']');
-        sink.put(Fragment::new(Part::Logprobs(&entries)).in_choice(choice));
+        let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, "logprobsResult");
+        let part = Part::Attach { level, on: "", kind, word, value: &entries };
+        sink.put(Fragment::new(part).in_choice(choice));
     }
 }
 
 /// A part is a text, or it is known by the one content member it has; what else it has belongs to that.
+///
+/// A signature belongs to its own part, so a signed part is a block of its own, even without any text.
 fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     let is_odd = |(key, value): (&str, Value<'_>)| match key {
         "text" => !is_kind(value, Kind::String),
         key => is_content(key) && !is_kind(value, Kind::Object),
     };
-    if part.kind() != Kind::Object || part.members().any(is_odd) {
-        return foreign(choice, None, CONTENT, "parts[]", part, sink);
-    }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
-    if let Some(text) = part.get("text").and_then(Value::filled) {
-        let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
-        let channel = if is_thought { Channel::REASONING } else { Channel::Text };
-        put(Part::Text { channel, text });
+    if part.kind() != Kind::Object || part.members().any(is_odd) {
+        return put(Part::Opaque { word: "parts", value: part.raw() });
     }
+    let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
+    let (channel, word) = if is_thought { (Channel::REASONING, "thought") } else { (Channel::Text, "text") };
+    let text = part.get("text").and_then(Value::filled);
     let mut contents = part.members().filter(|(key, value)| !value.is_null() && is_content(key)).peekable();
-    if contents.peek().is_none() {
-        if let Some(data) = signature(part) {
-            put(Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None });
+    if contents.peek().is_some() {
+        if let Some(text) = text {
+            put(Part::Text { channel, word, text });
         }
-        for (key, value) in part.members() {
-            if !matches!(key, "text" | "thought" | "thoughtSignature" | "thought_signature") {
-                foreign(choice, None, PART, key, value, sink);
-            }
+        for (key, content) in contents {
+            decode_part_content(choice, part, key, content, sink);
         }
+        return;
     }
-    for (key, content) in contents {
-        decode_part_content(choice, part, key, content, sink);
+    let signature = signature(part).filter(|signature| signature.filled().is_some());
+    if signature.is_some() {
+        end_last(choice, sink);
     }
+    if text.is_some() || signature.is_some() {
+        decode_rest(Subject::next(choice), part, sink);
+    } else {
+        decode_rest(Subject::choice(choice), part, sink);
+    }
+    if let Some(signature) = signature {
+        sink.put(Fragment::new(Part::Open { channel, word }).in_choice(choice));
+        sign(choice, signature, sink);
+    }
+    if let Some(text) = text {
+        sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
+    }
+    if signature.is_some() {
+        end_last(choice, sink);
+    }
+}
+
+/// Ends the block that was spoken of last.
+fn end_last(choice: u32, sink: &mut FragmentSink<'_>) {
+    sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
+}
+
+/// Hangs a signature on the block that was spoken of last.
+fn sign(choice: u32, signature: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let (level, kind, word) = (Level::Block, AttachmentKind::Signature, "thoughtSignature");
+    let part = Part::Attach { level, on: "", kind, word, value: signature.raw() };
+    sink.put(Fragment::new(part).in_choice(choice).at(Place::LAST));
 }
 
 fn decode_part_content(
     choice: u32,
     part: Value<'_>,
-    key: &str,
+    word: &str,
     content: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
+    let mut continues = false;
+    decode_rest(Subject::next(choice), part, sink);
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
-    match key {
-        "functionCall" | "function_call" => {
-            let continues = decode_call(choice, content, sink);
-            decode_rest(choice, PART, part, sink);
-            if !continues {
-                sink.put(Fragment::new(Part::End).in_choice(choice));
-            }
-        }
+    match word {
+        "functionCall" | "function_call" => continues = decode_call(choice, word, content, sink),
         "executableCode" | "executable_code" => {
             let id = content.get("id").and_then(Value::filled);
-            let arguments = Some(Arguments::Value(content.raw()));
-            put(Part::Call { id, name: Some(CODE_EXECUTION), kind: CallKind::Builtin, arguments });
-            decode_rest(choice, PART, part, sink);
-            sink.put(Fragment::new(Part::End).in_choice(choice));
+            let (name, arguments) = (Some(CODE_EXECUTION), Some(Arguments::Value(content.raw())));
+            put(Part::Call { id, name, kind: CallKind::Builtin, word, arguments });
         }
-        "toolCall" | "tool_call" => {
-            decode_tool_call(choice, content, sink);
-            decode_rest(choice, PART, part, sink);
-            sink.put(Fragment::new(Part::End).in_choice(choice));
-        }
+        "toolCall" | "tool_call" => decode_tool_call(choice, word, content, sink),
         "inlineData" | "inline_data" | "fileData" | "file_data" => {
-            // One value, so that its members stay together. What is said after a picture is another text.
-            foreign(choice, None, CONTENT, "parts[]", part, sink);
-            sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
+            put(Part::Opaque { word, value: content.raw() });
         }
         _ => {
             let call = content.get("id").and_then(Value::filled);
-            put(Part::ToolResult { call, value: content.raw() });
-            decode_rest(choice, RESULT, part, sink);
+            put(Part::ToolResult { call, word, value: content.raw() });
         }
+    }
+    if let Some(signature) = signature(part) {
+        sign(choice, signature, sink);
+    }
+    if !continues {
+        end_last(choice, sink);
     }
 }
 
-/// The members that a part has beside its content, such as the signature to send back with a call.
-fn decode_rest(choice: u32, scope: &'static str, part: Value<'_>, sink: &mut FragmentSink<'_>) {
+/// The members that a part has beside its content and its signature.
+fn decode_rest(subject: Subject, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in part.members() {
-        // One name in both spellings.
-        let key = if key == "thought_signature" { "thoughtSignature" } else { key };
-        if !is_content(key) && !matches!(key, "text" | "thought") {
-            foreign(choice, Some(Place::LAST), scope, key, value, sink);
+        let is_read = is_content(key)
+            || matches!(key, "text" | "thought")
+            || matches!(key, "thoughtSignature" | "thought_signature") && is_kind(value, Kind::String);
+        if !is_read {
+            foreign(subject, "", key, value, sink);
         }
     }
 }
@@ -356,12 +377,12 @@ fn is_content(key: &str) -> bool {
     )
 }
 
-fn signature(part: Value<'_>) -> Option<Str<'_>> {
-    either(part, "thoughtSignature", "thought_signature").and_then(Value::filled)
+fn signature(part: Value<'_>) -> Option<Value<'_>> {
+    either(part, "thoughtSignature", "thought_signature").filter(|value| value.kind() == Kind::String)
 }
 
 /// A call, whole or in pieces; answers whether more of it will come.
-fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
+fn decode_call(choice: u32, word: &str, call: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
     let (mut id, mut name, mut given, mut pieces) = (None, None, None, None);
     let mut continues = false;
     for (key, value) in call.members() {
@@ -371,11 +392,11 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
             "args" => given = Some(value).filter(|value| !value.is_null()),
             "partialArgs" | "partial_args" => pieces = Some(value).filter(|value| !value.is_null()),
             "willContinue" | "will_continue" => continues = value.bool() == Some(true),
-            _ => {}
+            _ => foreign(Subject::next(choice), "functionCall.", key, value, sink),
         }
     }
     let put = |id, name, arguments, sink: &mut FragmentSink<'_>| {
-        let part = Part::Call { id, name, kind: CallKind::Function, arguments };
+        let part = Part::Call { id, name, kind: CallKind::Function, word, arguments };
         sink.put(Fragment::new(part).in_choice(choice));
     };
     let is_streamed = continues || pieces.is_some();
@@ -394,20 +415,13 @@ fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> boo
     for piece in pieces.iter().flat_map(|pieces| pieces.elements()) {
         match leaf(piece) {
             Some(leaf) => put(id, None, Some(leaf), sink),
-            None => foreign(choice, Some(Place::LAST), CALL, "partialArgs", piece, sink),
+            None => {
+                foreign(Subject::block(choice, Place::LAST), "functionCall.", "partialArgs", piece, sink);
+            }
         }
     }
     if !continues && given.is_none() {
         put(id, None, Some(Arguments::Text(Str::Plain(""))), sink);
-    }
-    for (key, value) in call.members() {
-        let is_read = matches!(
-            key,
-            "id" | "name" | "args" | "partialArgs" | "partial_args" | "willContinue" | "will_continue"
-        );
-        if !is_read {
-            foreign(choice, Some(Place::LAST), CALL, key, value, sink);
-        }
     }
     continues
 }
@@ -429,18 +443,18 @@ fn leaf(piece: Value<'_>) -> Option<Arguments<'_>> {
 }
 
 /// A tool that Google runs, named by its type.
-fn decode_tool_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_tool_call(choice: u32, word: &str, call: Value<'_>, sink: &mut FragmentSink<'_>) {
     let id = call.get("id").and_then(Value::filled);
     let name = either(call, "toolType", "tool_type").and_then(Value::filled);
     let args = call.get("args").filter(|args| !args.is_null());
-    let arguments = Some(Arguments::Value(args.map_or("{}", Value::raw)));
-    let part = Part::Call { id, name, kind: CallKind::Builtin, arguments };
-    sink.put(Fragment::new(part).in_choice(choice));
     for (key, value) in call.members() {
         if !matches!(key, "id" | "toolType" | "tool_type" | "args") {
-            foreign(choice, Some(Place::LAST), "candidates[].content.parts[].toolCall.", key, value, sink);
+            foreign(Subject::next(choice), "toolCall.", key, value, sink);
         }
     }
+    let arguments = Some(Arguments::Value(args.map_or("{}", Value::raw)));
+    let part = Part::Call { id, name, kind: CallKind::Builtin, word, arguments };
+    sink.put(Fragment::new(part).in_choice(choice));
 }
 
 fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
@@ -460,7 +474,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: thoughts,
     };
-    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: "usageMetadata", counters, raw: usage.raw() }));
 }
 
 /// The sum of what was reported; nothing reported is none.

@@ -4,13 +4,14 @@
 //! the same calls steps contents (`content.start`, `outputs`). The texts of an output are one block: the
 //! events do not tell its parts apart.
 
-use super::{Evidence, Input, Protocol, error, finish_reason, foreign, is_usual};
-use crate::event::{CallKind, Counters, DetailKind, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// Gemini Interactions.
+pub static PROTOCOL: Protocol = Protocol {
     name: "gemini-interactions",
     aliases: &["interactions", "google-interactions"],
     title: "Gemini Interactions",
@@ -18,6 +19,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
+    encode: None,
 };
 
 /// Where a broken stream may be taken up again.
@@ -39,7 +41,8 @@ const ERRORS: &[(&str, ErrorClass)] = &[("internal_error", ErrorClass::Server)];
 const GOING_ON: [&str; 3] = ["in_progress", "queued", ""];
 
 const INTERACTION: &str = "interaction.";
-const STEP: &str = "steps[].";
+/// What this wire calls an answer.
+const WORD: &str = "interaction";
 
 fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let is_interaction =
@@ -77,7 +80,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         _ if name.starts_with(INTERACTION) => decode_progress(name, frame, sink),
         _ if frame.get("error").is_some() => {}
         _ => {
-            foreign(0, None, "", name, frame, sink);
+            foreign(Subject::ANSWER, "", name, frame, sink);
             return;
         }
     }
@@ -104,14 +107,14 @@ fn decode_envelope(frame: Value<'_>, sink: &mut FragmentSink<'_>) {
             "event_type" | "index" | "step" | "content" | "delta" | "interaction" | "status" => {}
             "interaction_id" => {
                 if let id @ Some(_) = value.filled() {
-                    sink.put(Fragment::new(Part::Start { id, model: None }));
+                    sink.put(Fragment::new(Part::Start { id, model: None, word: WORD }));
                 }
             }
             "error" => {
                 error(value, ERRORS, sink);
             }
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(0, None, "", key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
 }
@@ -129,9 +132,7 @@ enum Telling {
 
 fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     let [id, model] = ["id", "model"].map(|key| interaction.get(key).and_then(Value::filled));
-    if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model }));
-    }
+    sink.put(Fragment::new(Part::Start { id, model, word: WORD }));
     let (mut status, mut steps, mut usage, mut failure) = (None, None, None, None);
     for (key, value) in interaction.members() {
         match key {
@@ -143,16 +144,16 @@ fn decode_interaction(interaction: Value<'_>, telling: Telling, sink: &mut Fragm
             "steps" | "outputs" if telling == Telling::Whole => steps = Some(value),
             "object" if is_usual(value, &["interaction"]) => {}
             "role" if is_usual(value, &["model"]) => {}
-            _ => foreign(0, None, INTERACTION, key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
+    }
+    if let Some(usage) = usage {
+        decode_usage(usage, sink);
     }
     for (index, step) in (0..).zip(steps.iter().flat_map(|steps| steps.elements())) {
         let place = Place::at(index);
         decode_step(place, step, Telling::Whole, sink);
         sink.put(Fragment::new(Part::End).at(place));
-    }
-    if let Some(usage) = usage {
-        decode_usage(usage, sink);
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
@@ -191,9 +192,10 @@ fn decode_step(place: Place, step: Value<'_>, telling: Telling, sink: &mut Fragm
             } else if kind.ends_with("_result") {
                 decode_result(place, step, telling, sink);
             } else if kind.is_empty() {
-                foreign(0, Some(place), "", "steps", step, sink);
+                foreign(Subject::block(0, place), "", "steps", step, sink);
             } else {
-                foreign(0, Some(place), STEP, kind, step, sink);
+                // Pictures, speech and whatever else there will be.
+                sink.put(Fragment::new(Part::Opaque { word: kind, value: step.raw() }));
             }
         }
     }
@@ -202,7 +204,7 @@ fn decode_step(place: Place, step: Value<'_>, telling: Telling, sink: &mut Fragm
 fn decode_thought(place: Place, thought: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     if telling != Telling::Delta {
         // A thought may be nothing but its signature.
-        sink.put(Fragment::new(Part::Open(Channel::REASONING)).at(place));
+        sink.put(Fragment::new(Part::Open { channel: Channel::REASONING, word: "thought" }).at(place));
     }
     for (key, value) in thought.members() {
         match key {
@@ -214,10 +216,10 @@ fn decode_thought(place: Place, thought: Value<'_>, telling: Telling, sink: &mut
             "content" | "summary" if value.kind() == Kind::Array => {
                 value.elements().for_each(|content| decode_thought_text(place, key, content, sink));
             }
-            "text" | "thought" => text(place, Channel::REASONING, value, sink),
+            "text" | "thought" => text(place, Channel::REASONING, "thought", value, sink),
             // After what it signs.
             "signature" => {}
-            _ => foreign(0, Some(place), STEP, key, value, sink),
+            _ => foreign(Subject::block(0, place), "", key, value, sink),
         }
     }
     if let Some(value) = thought.get("signature") {
@@ -227,49 +229,53 @@ fn decode_thought(place: Place, thought: Value<'_>, telling: Telling, sink: &mut
 
 fn decode_thought_text<'a>(place: Place, key: &'a str, content: Value<'a>, sink: &mut FragmentSink<'_>) {
     match content.get("text") {
-        Some(value) => text(place, Channel::REASONING, value, sink),
-        None => foreign(0, Some(place), STEP, key, content, sink),
+        Some(value) => text(place, Channel::REASONING, "thought", value, sink),
+        None => foreign(Subject::block(0, place), "", key, content, sink),
     }
 }
 
 /// An output, or (a delta, or the older spelling) one text of it.
 fn decode_output(place: Place, output: Value<'_>, sink: &mut FragmentSink<'_>) {
-    // Before what is said about it.
-    if let Some(value) = output.get("text") {
-        text(place, Channel::Text, value, sink);
-    }
     for (key, value) in output.members() {
         match key {
             "content" if value.kind() == Kind::Array => {
                 for content in value.elements() {
                     match content.get("text") {
-                        Some(value) => {
-                            text(place, Channel::Text, value, sink);
-                            for (key, value) in content.members() {
-                                decode_output_member(place, key, value, sink);
-                            }
-                        }
-                        None => foreign(0, Some(place), STEP, key, content, sink),
+                        Some(_) => decode_text(place, content, |_| false, sink),
+                        None => sink.put(Fragment::new(Part::Opaque { word: key, value: content.raw() })),
                     }
                 }
             }
-            _ => decode_output_member(place, key, value, sink),
+            _ => {}
+        }
+    }
+    let is_list =
+        |key: &str| key == "content" && output.get(key).is_some_and(|list| list.kind() == Kind::Array);
+    decode_text(place, output, is_list, sink);
+}
+
+/// A text, and after it what is said about it.
+fn decode_text(place: Place, output: Value<'_>, is_read: impl Fn(&str) -> bool, sink: &mut FragmentSink<'_>) {
+    if let Some(value) = output.get("text") {
+        text(place, Channel::Text, "text", value, sink);
+    }
+    for (key, value) in output.members().filter(|(key, _)| !is_read(key)) {
+        match key {
+            "type" | "text" => {}
+            "annotations" => {
+                for annotation in value.elements() {
+                    attach(place, AttachmentKind::Annotation, key, annotation, sink);
+                }
+            }
+            "signature" => signature(place, value, sink),
+            _ => foreign(Subject::block(0, place), "", key, value, sink),
         }
     }
 }
 
-/// What an output, or one text of it, has beside the text.
-fn decode_output_member<'a>(place: Place, key: &'a str, value: Value<'a>, sink: &mut FragmentSink<'_>) {
-    match key {
-        "type" | "text" => {}
-        "annotations" => {
-            for annotation in value.elements() {
-                sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
-            }
-        }
-        "signature" => signature(place, value, sink),
-        _ => foreign(0, Some(place), STEP, key, value, sink),
-    }
+fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let part = Part::Attach { level: Level::Block, on: "", kind, word, value: value.raw() };
+    sink.put(Fragment::new(part).at(place));
 }
 
 fn decode_call(
@@ -294,12 +300,13 @@ fn decode_call(
         // The name comes whole.
         arguments = arguments.or(Some(Arguments::Text(Str::Plain(""))));
     }
-    sink.put(Fragment::new(Part::Call { id, name, kind, arguments }).at(place));
     for (key, value) in call.members() {
         if !matches!(key, "id" | "name" | "arguments" | "type") && !is_blank(value) {
-            foreign(0, Some(place), STEP, key, value, sink);
+            foreign(Subject::next(0), "", key, value, sink);
         }
     }
+    let word = call.get("type").and_then(Value::str).map_or("function_call", Str::written);
+    sink.put(Fragment::new(Part::Call { id, name, kind, word, arguments }).at(place));
 }
 
 /// A piece of text in a delta, else an object; an empty one at the start only holds the place.
@@ -316,16 +323,17 @@ fn decode_arguments(value: Value<'_>, telling: Telling) -> Option<Arguments<'_>>
 fn decode_result(place: Place, result: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
     let call = result.get("call_id").and_then(Value::filled);
     if telling != Telling::Start || result.get("result").is_some() {
-        sink.put(Fragment::new(Part::ToolResult { call, value: result.raw() }).at(place));
+        let word = result.get("type").and_then(Value::str).map_or("", Str::written);
+        sink.put(Fragment::new(Part::ToolResult { call, word, value: result.raw() }).at(place));
         return;
-    }
-    if let Some(call) = call {
-        sink.put(Fragment::new(Part::Answers { call }).at(place));
     }
     for (key, value) in result.members() {
         if !matches!(key, "type" | "call_id") && !is_blank(value) {
-            foreign(0, Some(place), STEP, key, value, sink);
+            foreign(Subject::next(0), "", key, value, sink);
         }
+    }
+    if let Some(call) = call {
+        sink.put(Fragment::new(Part::Answers { call }).at(place));
     }
 }
 
@@ -333,16 +341,15 @@ fn is_blank(value: Value<'_>) -> bool {
     value.str().is_some_and(Str::is_empty)
 }
 
-fn text(place: Place, channel: Channel, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn text(place: Place, channel: Channel, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(text) = value.filled() {
-        sink.put(Fragment::new(Part::Text { channel, text }).at(place));
+        sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
     }
 }
 
 fn signature(place: Place, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if let Some(data) = value.filled() {
-        let part = Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None };
-        sink.put(Fragment::new(part).at(place));
+    if value.filled().is_some() {
+        attach(place, AttachmentKind::Signature, "signature", value, sink);
     }
 }
 
@@ -363,5 +370,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: count("total_thought_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.raw() }));
 }

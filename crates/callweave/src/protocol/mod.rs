@@ -1,4 +1,4 @@
-//! The wire languages, decode side: one frame (or a whole body) → [`Fragment`]s.
+//! The wire languages: one frame (or a whole body) → fragments, and events → bytes.
 //!
 //! Each protocol is one file with one [`Protocol`] row, listed in [`TABLE`]. It knows only its own wire
 //! words. Decoding is pure: it reads one JSON value and says what is in it, streamed chunk and whole
@@ -7,8 +7,9 @@
 //! What a protocol must do with every member it meets: read it, pass it on as [`Part::Foreign`], or list
 //! it as volatile (padding, sequence numbers). Nothing is dropped silently.
 
+use crate::encode::Encoding;
 use crate::event::FinishReason;
-use crate::fragment::{Fragment, FragmentSink, Part, Place};
+use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
@@ -24,22 +25,32 @@ mod ollama;
 mod openai_chat;
 mod openai_responses;
 
+pub use anthropic_messages::PROTOCOL as ANTHROPIC_MESSAGES;
+pub use bedrock_converse::PROTOCOL as BEDROCK_CONVERSE;
+pub use bedrock_invoke::PROTOCOL as BEDROCK_INVOKE;
+pub use codex_app_server::PROTOCOL as CODEX_APP_SERVER;
+pub use cohere_v2::PROTOCOL as COHERE_V2;
 use error::Words;
 pub use error::read_error;
 pub(crate) use error::{Context, report, report_body, report_text};
+pub use gemini_generate_content::PROTOCOL as GEMINI_GENERATE_CONTENT;
+pub use gemini_interactions::PROTOCOL as GEMINI_INTERACTIONS;
+pub use ollama::PROTOCOL as OLLAMA;
+pub use openai_chat::PROTOCOL as OPENAI_CHAT;
+pub use openai_responses::PROTOCOL as OPENAI_RESPONSES;
 
 /// Every protocol, in the order in which detection asks them.
 pub static TABLE: &[&Protocol] = &[
-    &codex_app_server::PROTOCOL,
-    &openai_responses::PROTOCOL,
-    &anthropic_messages::PROTOCOL,
-    &bedrock_converse::PROTOCOL,
-    &bedrock_invoke::PROTOCOL,
-    &gemini_interactions::PROTOCOL,
-    &gemini_generate_content::PROTOCOL,
-    &ollama::PROTOCOL,
-    &cohere_v2::PROTOCOL,
-    &openai_chat::PROTOCOL,
+    &CODEX_APP_SERVER,
+    &OPENAI_RESPONSES,
+    &ANTHROPIC_MESSAGES,
+    &BEDROCK_CONVERSE,
+    &BEDROCK_INVOKE,
+    &GEMINI_INTERACTIONS,
+    &GEMINI_GENERATE_CONTENT,
+    &OLLAMA,
+    &COHERE_V2,
+    &OPENAI_CHAT,
 ];
 
 /// A wire language. A row of the [`TABLE`].
@@ -59,6 +70,8 @@ pub struct Protocol {
     pub(crate) recognise: fn(&Input<'_>) -> Option<Evidence>,
     /// Says what the frame or body contains.
     pub(crate) decode: fn(&Input<'_>, &mut FragmentSink<'_>),
+    /// Writes answers in this protocol; none while it is only read.
+    pub(crate) encode: Option<Encoding>,
 }
 
 /// How sure it is that a frame is of a protocol.
@@ -144,17 +157,46 @@ impl PartialEq for Protocol {
     }
 }
 
-/// Passes on what only the protocol knows. A null says nothing.
-fn foreign<'a>(
+/// What something that only the protocol knows is about.
+#[derive(Clone, Copy)]
+struct Subject {
     choice: u32,
     place: Option<Place>,
-    scope: &'static str,
+    level: Level,
+}
+
+impl Subject {
+    const ANSWER: Self = Self { choice: 0, place: None, level: Level::Answer };
+
+    fn choice(choice: u32) -> Self {
+        Self { choice, place: None, level: Level::Choice }
+    }
+
+    /// What the next fragment speaks of.
+    fn next(choice: u32) -> Self {
+        Self { choice, place: None, level: Level::Next }
+    }
+
+    fn item(place: Place) -> Self {
+        Self { choice: 0, place: Some(place), level: Level::Item }
+    }
+
+    fn block(choice: u32, place: Place) -> Self {
+        Self { choice, place: Some(place), level: Level::Block }
+    }
+}
+
+/// Passes on what only the protocol knows. A null says nothing.
+fn foreign<'a>(
+    subject: Subject,
+    path: &'static str,
     key: &'a str,
     value: Value<'a>,
     sink: &mut FragmentSink<'_>,
 ) {
     if !value.is_null() {
-        sink.put(Fragment { choice, place, part: Part::Foreign { scope, key, value: value.raw() } });
+        let Subject { choice, place, level } = subject;
+        sink.put(Fragment { choice, place, part: Part::Foreign { level, path, key, value: value.raw() } });
     }
 }
 

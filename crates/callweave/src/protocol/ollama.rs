@@ -3,12 +3,13 @@
 //! Calls come whole. Their `function.index` is not used: old builds leave it out or number every call 0,
 //! and a call that is never continued needs no number.
 
-use super::{Context, Evidence, Input, Protocol, finish_reason, foreign, is_usual, report};
-use crate::event::{CallKind, Counters, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use super::{Context, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part};
 use crate::json::{Kind, Node as Value};
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// Ollama /api/chat and /api/generate.
+pub static PROTOCOL: Protocol = Protocol {
     name: "ollama",
     aliases: &["ollama-chat", "ollama-generate", "ollama-native"],
     title: "Ollama /api/chat and /api/generate",
@@ -17,6 +18,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: &[],
     recognise,
     decode,
+    encode: None,
 };
 
 /// The time at which each single line was made.
@@ -28,6 +30,10 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("length", FinishReason::Length),
     ("tool_calls", FinishReason::ToolCalls),
 ];
+
+/// The two requests that are answered: the wire has no word for it.
+const CHAT: &str = "chat";
+const GENERATE: &str = "generate";
 
 fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
@@ -44,9 +50,6 @@ fn recognise(input: &Input<'_>) -> Option<Evidence> {
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
-    if let model @ Some(_) = body.get("model").and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Start { id: None, model }));
-    }
     let (mut thinking, mut response, mut message) = (None, None, None);
     let (mut logprobs, mut failure) = (None, None);
     let (mut is_done, mut reason) = (false, None);
@@ -62,18 +65,23 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "done_reason" => reason = value.str(),
             "prompt_eval_count" | "eval_count" => {}
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(0, None, "", key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
-    text(Channel::REASONING, thinking, sink);
-    text(Channel::Text, response, sink);
+    if let model @ Some(_) = body.get("model").and_then(Value::filled) {
+        let word = if response.is_some() { GENERATE } else { CHAT };
+        sink.put(Fragment::new(Part::Start { id: None, model, word }));
+    }
+    decode_usage(body, sink);
+    if let Some(entries) = logprobs.filter(|entries| entries.elements().next().is_some()) {
+        let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, "logprobs");
+        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: entries.raw() }));
+    }
+    text(Channel::REASONING, "thinking", thinking, sink);
+    text(Channel::Text, "response", response, sink);
     if let Some(message) = message {
         decode_message(message, sink);
     }
-    if let Some(entries) = logprobs.filter(|entries| entries.elements().next().is_some()) {
-        sink.put(Fragment::new(Part::Logprobs(entries.raw())));
-    }
-    decode_usage(body, sink);
     if let Some(failure) = failure {
         report(failure, Context { beside: Some(body), ..Context::default() }, sink);
     }
@@ -84,9 +92,9 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn text(channel: Channel, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
+fn text(channel: Channel, word: &str, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
     if let Some(text) = value.and_then(Value::filled) {
-        sink.put(Fragment::new(Part::Text { channel, text }));
+        sink.put(Fragment::new(Part::Text { channel, word, text }));
     }
 }
 
@@ -99,11 +107,16 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
             "thinking" => thinking = Some(value),
             "content" => content = Some(value),
             "tool_calls" => calls = Some(value),
-            _ => foreign(0, None, "message.", key, value, sink),
+            // Pictures that the model has made.
+            "images" if value.kind() == Kind::Array => {}
+            _ => foreign(Subject::choice(0), "message.", key, value, sink),
         }
     }
-    text(Channel::REASONING, thinking, sink);
-    text(Channel::Text, content, sink);
+    text(Channel::REASONING, "thinking", thinking, sink);
+    text(Channel::Text, "content", content, sink);
+    for image in message.get("images").iter().flat_map(|images| images.elements()) {
+        sink.put(Fragment::new(Part::Opaque { word: "images", value: image.raw() }));
+    }
     for call in calls.iter().flat_map(|calls| calls.elements()) {
         decode_call(call, sink);
     }
@@ -119,20 +132,20 @@ fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
         Some((_, Some(text))) => Arguments::Whole(text),
         Some((value, None)) => Arguments::Value(value.raw()),
     };
-    let part = Part::Call { id, name, kind: CallKind::Function, arguments: Some(arguments) };
-    sink.put(Fragment::new(part));
     for (key, value) in call.members() {
         let is_read = matches!(key, "id" | "index" | "function" | "name" | "arguments")
             || key == "type" && is_usual(value, &["function"]);
         if !is_read {
-            foreign(0, Some(Place::LAST), "message.tool_calls[].", key, value, sink);
+            foreign(Subject::next(0), "", key, value, sink);
         }
     }
     for (key, value) in call.get("function").iter().flat_map(|function| function.members()) {
         if !matches!(key, "index" | "name" | "arguments") {
-            foreign(0, Some(Place::LAST), "message.tool_calls[].function.", key, value, sink);
+            foreign(Subject::next(0), "function.", key, value, sink);
         }
     }
+    let (kind, word) = (CallKind::Function, "tool_calls");
+    sink.put(Fragment::new(Part::Call { id, name, kind, word, arguments: Some(arguments) }));
     sink.put(Fragment::new(Part::End));
 }
 
@@ -149,5 +162,5 @@ fn decode_usage(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             format!("{{\"prompt_eval_count\":{input},\"eval_count\":{output}}}")
         }
     };
-    sink.put(Fragment::new(Part::Usage { counters, raw: &raw }));
+    sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw }));
 }

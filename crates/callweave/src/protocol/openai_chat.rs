@@ -1,15 +1,18 @@
 //! OpenAI Chat Completions and the many servers that speak it with an accent: chunk and whole body.
 
+mod encode;
+
 use super::{
-    Context, Evidence, Input, Protocol, choice_number, error, finish_reason, foreign, is_kind, is_usual,
-    report,
+    Context, Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign, is_kind,
+    is_usual, report,
 };
-use crate::event::{CallKind, Counters, DetailKind, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// OpenAI Chat Completions and compatible servers.
+pub static PROTOCOL: Protocol = Protocol {
     name: "openai-chat",
     aliases: &["chat", "chat-completions", "openai", "mistral-chat", "mistral", "azure-openai", "openrouter"],
     title: "OpenAI Chat Completions and compatible servers",
@@ -17,6 +20,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
+    encode: Some(encode::ENCODING),
 };
 
 /// Padding that hides token lengths.
@@ -93,7 +97,74 @@ const BASE_RESP: &[(&str, ErrorClass)] = &[
 /// Calls that the provider ran itself (`executed_tools`).
 const EXECUTED_SPACE: u8 = 2;
 
-const OBJECTS: &[&str] = &["chat.completion.chunk", "chat.completion", "chat.completion.done", "error"];
+/// OpenRouter's `reasoning_details`, which are numbered but never said to be over.
+const DETAIL_SPACE: u8 = 3;
+
+/// What `object` calls an answer, streamed or whole.
+pub(super) const CHAT: &str = "chat.completion";
+pub(super) const CHAT_CHUNK: &str = "chat.completion.chunk";
+pub(super) const TEXT_COMPLETION: &str = "text_completion";
+
+/// The words of blocks: the member of a message that holds them. Thoughts may be told in several members at once.
+pub(super) mod words {
+    pub(crate) const CONTENT: &str = "content";
+    pub(crate) const CONTENT_TEXT: &str = "content[].text";
+    pub(crate) const CONTENT_REFUSAL: &str = "content[].refusal";
+    pub(crate) const CONTENT_THINKING: &str = "content[].thinking";
+    pub(crate) const CONTENT_THINKING_LIST: &str = "content[].thinking[]";
+    pub(crate) const CONTENT_REFERENCE: &str = "content[].reference";
+    pub(crate) const CONTENT_PART: &str = "content[]";
+    pub(crate) const TEXT: &str = "text";
+    pub(crate) const REFUSAL: &str = "refusal";
+    pub(crate) const TOOL_CALLS: &str = "tool_calls";
+    pub(crate) const FUNCTION_CALL: &str = "function_call";
+    pub(crate) const EXECUTED_TOOLS: &str = "executed_tools";
+    pub(crate) const ANNOTATIONS: &str = "annotations";
+    pub(crate) const CITATIONS: &str = "citations";
+    pub(crate) const USAGE: &str = "usage";
+    pub(crate) const GROQ_USAGE: &str = "x_groq.usage";
+    pub(crate) const CHOICE_USAGE: &str = "choices[].usage";
+    pub(crate) const THOUGHT_SIGNATURE: &str = "thought_signature";
+    pub(crate) const DETAIL_TEXT: &str = "reasoning.text";
+    pub(crate) const DETAIL_SUMMARY: &str = "reasoning.summary";
+    pub(crate) const DETAIL_ENCRYPTED: &str = "reasoning.encrypted";
+    /// Members that hold content of no other protocol: each value is a block.
+    pub(crate) const OPAQUE: &[&str] = &["audio", "images"];
+}
+
+/// A row of [`REASONING`].
+pub(super) struct ReasoningWord {
+    pub(super) word: &'static str,
+    /// The type of the entry of `reasoning_details`, or none.
+    pub(super) detail: &'static str,
+    pub(super) has_reasoning_content: bool,
+    pub(super) has_reasoning: bool,
+}
+
+const fn reasoning(
+    word: &'static str,
+    detail: &'static str,
+    has_reasoning_content: bool,
+    has_reasoning: bool,
+) -> ReasoningWord {
+    ReasoningWord { word, detail, has_reasoning_content, has_reasoning }
+}
+
+/// In which members the same thoughts are told, and what such a block is called.
+pub(super) const REASONING: &[ReasoningWord] = &[
+    reasoning("reasoning_content", "", true, false),
+    reasoning("reasoning", "", false, true),
+    reasoning("reasoning_content+reasoning", "", true, true),
+    reasoning(words::DETAIL_TEXT, words::DETAIL_TEXT, false, false),
+    reasoning("reasoning.text+reasoning_content", words::DETAIL_TEXT, true, false),
+    reasoning("reasoning.text+reasoning", words::DETAIL_TEXT, false, true),
+    reasoning("reasoning.text+reasoning_content+reasoning", words::DETAIL_TEXT, true, true),
+    reasoning(words::DETAIL_SUMMARY, words::DETAIL_SUMMARY, false, false),
+    reasoning("reasoning.summary+reasoning_content", words::DETAIL_SUMMARY, true, false),
+    reasoning("reasoning.summary+reasoning", words::DETAIL_SUMMARY, false, true),
+    reasoning("reasoning.summary+reasoning_content+reasoning", words::DETAIL_SUMMARY, true, true),
+    reasoning(words::DETAIL_ENCRYPTED, words::DETAIL_ENCRYPTED, false, false),
+];
 
 fn recognise(input: &Input<'_>) -> Option<Evidence> {
     let body = input.value;
@@ -114,8 +185,9 @@ fn recognise(input: &Input<'_>) -> Option<Evidence> {
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let (mut id, mut model, mut object) = (None, None, None);
-    let (mut choices, mut usage, mut words) = (None, None, None);
-    let (mut failure, mut refusal) = (None, None);
+    let (mut choices, mut usage, mut groq) = (None, None, None);
+    let mut words = [None; 2];
+    let (mut failure, mut refusal, mut citations) = (None, None, None);
     for (key, value) in body.members() {
         match key {
             "id" => id = value.filled(),
@@ -123,52 +195,56 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             // Names the shape: chunk, whole or error.
             "object" => {
                 object = value.str();
-                if !is_usual(value, OBJECTS) {
-                    foreign(0, None, "", key, value, sink);
+                if !is_usual(value, &[CHAT, CHAT_CHUNK, TEXT_COMPLETION, "error"]) {
+                    foreign(Subject::ANSWER, "", key, value, sink);
                 }
             }
             "choices" if is_kind(value, Kind::Array) => choices = Some(value),
-            "usage" if is_kind(value, Kind::Object) => {
-                usage = usage.filter(|_| value.is_null()).or(Some(value))
-            }
+            "usage" if is_kind(value, Kind::Object) => usage = Some(value),
             // Some say only that there is one, and the words beside it.
             "error" => failure = Some(value).filter(|value| value.bool() != Some(true)),
             "base_resp" if has_failed(value) => refusal = Some(value),
             // A message of another protocol is no words.
             "message" | "detail" if value.get("role").or(value.get("content")).is_none() => {
-                words = Some((key, value));
+                words[usize::from(key == "detail")] = Some((key, value));
             }
-            "citations" if is_kind(value, Kind::Array) => {
-                for citation in value.elements() {
-                    sink.put(Fragment::new(Part::Annotation(citation.raw())));
-                }
-            }
+            "citations" if is_kind(value, Kind::Array) => citations = Some(value),
             "x_groq" if is_kind(value, Kind::Object) => {
                 for (key, value) in value.members() {
                     match key {
-                        "usage" if is_kind(value, Kind::Object) => {
-                            usage = usage.filter(|usage: &Value<'_>| !usage.is_null()).or(Some(value))
-                        }
-                        _ => foreign(0, None, "x_groq.", key, value, sink),
+                        "usage" if is_kind(value, Kind::Object) => groq = Some(value),
+                        _ => foreign(Subject::ANSWER, "x_groq.", key, value, sink),
                     }
                 }
             }
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(0, None, "", key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
-    if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model }));
+    // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
+    let is_words = words.iter().any(Option::is_some) && failure.is_none() && choices.is_none();
+    for (key, value) in words.into_iter().flatten().filter(|_| !is_words) {
+        foreign(Subject::ANSWER, "", key, value, sink);
     }
-    let is_whole = object.is_some_and(|object| object.is("chat.completion"));
+    let is_completion = object.is_some_and(|object| object.is(TEXT_COMPLETION));
+    let word = if is_completion { TEXT_COMPLETION } else { CHAT };
+    if choices.is_some() || id.is_some() || model.is_some() {
+        sink.put(Fragment::new(Part::Start { id, model, word }));
+    }
+    for citation in citations.iter().flat_map(|citations| citations.elements()) {
+        attach(0, Level::Answer, AttachmentKind::Annotation, words::CITATIONS, citation, sink);
+    }
+    for (word, usage) in [(words::GROQ_USAGE, groq), (words::USAGE, usage)] {
+        if let Some(usage) = usage {
+            decode_usage(word, usage, sink);
+        }
+    }
+    let is_whole = object.is_some_and(|object| object.is(CHAT));
     for (position, choice) in choices.iter().flat_map(|choices| choices.elements()).enumerate() {
         match choice.kind() {
             Kind::Object => decode_choice(position, choice, is_whole, sink),
-            _ => foreign(0, None, "", "choices", choice, sink),
+            _ => foreign(Subject::ANSWER, "", "choices", choice, sink),
         }
-    }
-    if let Some(usage) = usage {
-        decode_usage(usage, sink);
     }
     if let Some(failure) = failure {
         // Some put the code, the type or the status beside the words.
@@ -178,13 +254,8 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     if let Some(refusal) = refusal {
         error(refusal, BASE_RESP, sink);
     }
-    match words {
-        // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
-        Some(_) if failure.is_none() && choices.is_none() => {
-            error(body, ERRORS, sink);
-        }
-        Some((key, value)) => foreign(0, None, "", key, value, sink),
-        None => {}
+    if is_words {
+        error(body, ERRORS, sink);
     }
     let is_told_whole = |choice: Value<'_>| {
         let has = |key| choice.get(key).is_some_and(|value| !value.is_null());
@@ -192,10 +263,23 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     };
     let mut all = choices.iter().flat_map(|choices| choices.elements()).peekable();
     let is_all = all.peek().is_some() && all.all(is_told_whole);
-    let is_body = is_whole && choices.is_some();
-    if is_body || is_all || object.is_some_and(|object| object.is("chat.completion.done")) {
+    // A whole body has all there is.
+    if is_all || is_whole && choices.is_some() {
         sink.put(Fragment::new(Part::Done));
     }
+}
+
+/// Something that hangs on the choice or the answer.
+fn attach(
+    choice: u32,
+    level: Level,
+    kind: AttachmentKind,
+    word: &str,
+    value: Value<'_>,
+    sink: &mut FragmentSink<'_>,
+) {
+    let part = Part::Attach { level, on: "", kind, word, value: value.raw() };
+    sink.put(Fragment::new(part).in_choice(choice));
 }
 
 /// Whether MiniMax's status of an answer, which it writes beside everything, is not a success.
@@ -216,7 +300,8 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
     // Most choices begin with their number.
     let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
     let number = choice_number(index, position);
-    let (mut delta, mut message, mut finish, mut failure, mut words) = (None, None, None, None, None);
+    let (mut delta, mut message, mut spoken, mut finish, mut failure) = (None, None, None, None, None);
+    sink.put(Fragment::new(Part::Choice).in_choice(number));
     for (key, value) in choice.members() {
         match key {
             "index" => {}
@@ -226,17 +311,17 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
             }
             "finish_reason" if is_kind(value, Kind::String) => finish = value.str(),
             "error" => failure = Some(value),
-            "text" if is_kind(value, Kind::String) => words = Some(value),
+            "text" if is_kind(value, Kind::String) => spoken = Some(value),
             "logprobs" => logprobs(number, value, sink),
-            "usage" if is_kind(value, Kind::Object) => decode_usage(value, sink),
+            "usage" if is_kind(value, Kind::Object) => decode_usage(words::CHOICE_USAGE, value, sink),
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(number, None, "choices[].", key, value, sink),
+            _ => foreign(Subject::choice(number), "", key, value, sink),
         }
     }
     // The text of the older completions. Beside a `delta` (Together) it tells the same thing twice.
     let is_told = |message: Value<'_>| message.get("content").is_some_and(|content| !is_empty(content));
-    if let Some(words) = words.filter(|_| !delta.into_iter().chain(message).any(is_told)) {
-        text(number, Channel::Text, words, Extent::Piece, sink);
+    if let Some(spoken) = spoken.filter(|_| !delta.into_iter().chain(message).any(is_told)) {
+        text(number, Channel::Text, words::TEXT, spoken, Extent::Piece, sink);
     }
     match (delta, message) {
         // So does a cumulative `message` beside `delta` (Perplexity), but not beside one that says nothing.
@@ -272,40 +357,44 @@ fn is_empty(value: Value<'_>) -> bool {
     }
 }
 
-fn text(choice: u32, channel: Channel, value: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+fn text(
+    choice: u32,
+    channel: Channel,
+    word: &str,
+    value: Value<'_>,
+    extent: Extent,
+    sink: &mut FragmentSink<'_>,
+) {
     if let Some(text) = value.filled() {
         let part = match extent {
-            Extent::Piece => Part::Text { channel, text },
-            Extent::Whole => Part::Restate { channel, text, is_recap: true },
+            Extent::Piece => Part::Text { channel, word, text },
+            Extent::Whole => Part::Restate { channel, word, text, is_recap: true },
         };
         sink.put(Fragment::new(part).in_choice(choice));
     }
 }
 
 fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let put = |word, entries, sink: &mut FragmentSink<'_>| {
+        attach(choice, Level::Choice, AttachmentKind::Logprobs, word, entries, sink);
+    };
     match value.kind() {
         Kind::Null => {}
         Kind::Object => {
             for (key, entries) in value.members() {
                 match entries.kind() {
                     Kind::Array if entries.elements().next().is_none() => {}
-                    Kind::Array => {
-                        sink.put(Fragment::new(Part::Logprobs(entries.raw())).in_choice(choice));
-                    }
-                    _ => foreign(choice, None, "choices[].logprobs.", key, entries, sink),
+                    Kind::Array => put(key, entries, sink),
+                    _ => foreign(Subject::choice(choice), "logprobs.", key, entries, sink),
                 }
             }
         }
-        _ => sink.put(Fragment::new(Part::Logprobs(value.raw())).in_choice(choice)),
+        _ => put("", value, sink),
     }
 }
 
-/// The fields in which servers tell the same thoughts, best first.
-const DETAILS: Channel = Channel::Reasoning { source: 0 };
-const REASONING_CONTENT: Channel = Channel::Reasoning { source: 1 };
-const REASONING: Channel = Channel::Reasoning { source: 2 };
-
-/// A `delta` or a `message`: thoughts first, then text, then calls, whatever the order of the members.
+/// A `delta` or a `message`: what stands beside the content first, then thoughts, text and calls, whatever the order
+/// of the members.
 fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
     let (mut content, mut refusal, mut calls, mut legacy, mut executed) = (None, None, None, None, None);
     let (mut details, mut reasoning_content, mut reasoning, mut signature) = (None, None, None, None);
@@ -318,35 +407,40 @@ fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut Fr
             "function_call" if is_kind(value, Kind::Object) => legacy = Some(value),
             "executed_tools" if is_list(value) => executed = Some(value),
             "reasoning_details" if is_list(value) => details = Some(value),
-            "reasoning_content" if is_kind(value, Kind::String) => reasoning_content = Some(value),
-            "reasoning" if is_kind(value, Kind::String) => reasoning = Some(value),
+            "reasoning_content" if is_kind(value, Kind::String) => reasoning_content = value.filled(),
+            "reasoning" if is_kind(value, Kind::String) => reasoning = value.filled(),
             "annotations" if is_kind(value, Kind::Array) => {
                 for annotation in value.elements() {
-                    sink.put(Fragment::new(Part::Annotation(annotation.raw())).in_choice(choice));
+                    let kind = AttachmentKind::Annotation;
+                    attach(choice, Level::Choice, kind, words::ANNOTATIONS, annotation, sink);
                 }
             }
-            "thought_signature" if is_kind(value, Kind::String) => signature = value.filled(),
+            "thought_signature" if is_kind(value, Kind::String) => {
+                signature = Some(value).filter(|value| value.filled().is_some());
+            }
+            key if words::OPAQUE.contains(&key) => {}
             key if VOLATILE.contains(&key) => {}
-            _ => foreign(choice, None, "choices[].message.", key, value, sink),
+            _ => foreign(Subject::choice(choice), "message.", key, value, sink),
         }
     }
-    for detail in details.iter().flat_map(|details| details.elements()) {
-        decode_detail(choice, detail, sink);
-    }
-    for (channel, value) in [(REASONING_CONTENT, reasoning_content), (REASONING, reasoning)] {
-        if let Some(value) = value {
-            text(choice, channel, value, extent, sink);
-        }
-    }
-    if let Some(data) = signature {
-        let part = Part::Detail { kind: DetailKind::Signature, index: None, data, extra: None };
+    decode_thoughts(choice, details, reasoning_content, reasoning, extent, sink);
+    if let Some(value) = signature {
+        let (level, kind) = (Level::Block, AttachmentKind::Signature);
+        let part =
+            Part::Attach { level, on: "reasoning", kind, word: words::THOUGHT_SIGNATURE, value: value.raw() };
         sink.put(Fragment::new(part).in_choice(choice));
     }
     if let Some(content) = content {
         decode_content(choice, content, extent, sink);
     }
     if let Some(refusal) = refusal {
-        text(choice, Channel::Refusal, refusal, extent, sink);
+        text(choice, Channel::Refusal, words::REFUSAL, refusal, extent, sink);
+    }
+    for (word, value) in message.members().filter(|(key, _)| words::OPAQUE.contains(key)) {
+        let alone = Some(value).filter(|value| !matches!(value.kind(), Kind::Array | Kind::Null));
+        for value in value.elements().chain(alone) {
+            sink.put(Fragment::new(Part::Opaque { word, value: value.raw() }).in_choice(choice));
+        }
     }
     for tool in executed.iter().flat_map(|tools| tools.elements()) {
         decode_executed(choice, tool, sink);
@@ -357,19 +451,27 @@ fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut Fr
         decode_call(choice, call, extent, sink);
     }
     if let Some(function) = legacy.filter(|legacy| legacy.members().next().is_some()) {
-        let name = function.get("name").and_then(Value::filled);
-        let arguments = function.get("arguments").and_then(|value| arguments(value, extent));
-        let is_empty = matches!(arguments, None | Some(Arguments::Whole(Str::Plain(""))));
-        if name.is_some() || !is_empty {
-            let place = Place::at(0).in_space(Place::MIRROR);
-            let part = Part::Call { id: None, name, kind: CallKind::Function, arguments };
-            sink.put(Fragment::new(part).in_choice(choice).at(place));
+        decode_legacy(choice, function, extent, sink);
+    }
+}
+
+/// The only call, as it was told before there were several.
+fn decode_legacy(choice: u32, function: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+    let name = function.get("name").and_then(Value::filled);
+    let arguments = function.get("arguments").and_then(|value| arguments(value, extent));
+    let is_empty = matches!(arguments, None | Some(Arguments::Whole(Str::Plain(""))));
+    let is_call = name.is_some() || !is_empty;
+    for (key, value) in function.members() {
+        if key != "arguments" && !(key == "name" && is_kind(value, Kind::String)) {
+            let subject = if is_call { Subject::next(choice) } else { Subject::choice(choice) };
+            foreign(subject, "", key, value, sink);
         }
-        for (key, value) in function.members() {
-            if key != "arguments" && !(key == "name" && is_kind(value, Kind::String)) {
-                foreign(choice, None, "choices[].message.function_call.", key, value, sink);
-            }
-        }
+    }
+    if is_call {
+        let place = Place::at(0).in_space(Place::MIRROR);
+        let word = words::FUNCTION_CALL;
+        let part = Part::Call { id: None, name, kind: CallKind::Function, word, arguments };
+        sink.put(Fragment::new(part).in_choice(choice).at(place));
     }
 }
 
@@ -380,113 +482,189 @@ fn is_list(value: Value<'_>) -> bool {
 
 /// Content is a text, or (Mistral) a list of parts.
 fn decode_content(choice: u32, content: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
-    text(choice, Channel::Text, content, extent, sink);
+    text(choice, Channel::Text, words::CONTENT, content, extent, sink);
     for part in content.elements() {
-        match part.kind() {
-            Kind::Object => {}
-            Kind::String => {
-                text(choice, Channel::Text, part, Extent::Piece, sink);
-                continue;
-            }
-            _ => {
-                foreign(choice, None, "choices[].message.", "content[]", part, sink);
-                continue;
-            }
-        }
         let kind = part.get("type").and_then(Value::str).unwrap_or(Str::Plain("text"));
-        let told = match kind.written() {
-            "text" | "output_text" => "text",
-            "refusal" => "refusal",
-            "thinking" => "thinking",
-            "reference" => {
-                sink.put(Fragment::new(Part::Annotation(part.raw())).in_choice(choice));
+        let told = match (part.kind(), kind.written()) {
+            (Kind::String, _) => {
+                text(choice, Channel::Text, words::CONTENT_TEXT, part, Extent::Piece, sink);
+                continue;
+            }
+            (Kind::Object, "text" | "output_text") => "text",
+            (Kind::Object, "refusal") => "refusal",
+            (Kind::Object, "thinking") => "thinking",
+            (Kind::Object, "reference") => {
+                let kind = AttachmentKind::Annotation;
+                attach(choice, Level::Choice, kind, words::CONTENT_REFERENCE, part, sink);
                 continue;
             }
             _ => {
-                foreign(choice, None, "choices[].message.", "content[]", part, sink);
+                let part = Part::Opaque { word: words::CONTENT_PART, value: part.raw() };
+                sink.put(Fragment::new(part).in_choice(choice));
                 continue;
             }
         };
-        for (key, value) in part.members() {
-            match key {
-                "type" => {}
-                "thinking" if key == told => decode_thinking(choice, value, sink),
-                _ if key != told || !is_kind(value, Kind::String) => {
-                    foreign(choice, None, CONTENT_PART, key, value, sink);
-                }
-                "refusal" => text(choice, Channel::Refusal, value, Extent::Piece, sink),
-                _ => text(choice, Channel::Text, value, Extent::Piece, sink),
-            }
-        }
+        decode_content_part(choice, part, told, sink);
     }
 }
 
-const CONTENT_PART: &str = "choices[].message.content[].";
+/// A part of the content whose text stands in the member `told`.
+fn decode_content_part(choice: u32, part: Value<'_>, told: &str, sink: &mut FragmentSink<'_>) {
+    let spoken = part.get(told).filter(|value| is_kind(*value, Kind::String) || told == "thinking");
+    for (key, value) in part.members() {
+        if key != "type" && (key != told || spoken.is_none()) {
+            let has_text =
+                spoken.is_some_and(|spoken| spoken.filled().is_some() || spoken.elements().next().is_some());
+            let subject = if has_text { Subject::next(choice) } else { Subject::choice(choice) };
+            foreign(subject, "", key, value, sink);
+        }
+    }
+    let Some(spoken) = spoken else { return };
+    match told {
+        "thinking" => decode_thinking(choice, spoken, sink),
+        "refusal" => text(choice, Channel::Refusal, words::CONTENT_REFUSAL, spoken, Extent::Piece, sink),
+        _ => text(choice, Channel::Text, words::CONTENT_TEXT, spoken, Extent::Piece, sink),
+    }
+}
 
 /// Thoughts are a text, or a list of texts.
 fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>) {
     if !is_kind(thoughts, Kind::String) && thoughts.kind() != Kind::Array {
-        return foreign(choice, None, CONTENT_PART, "thinking", thoughts, sink);
+        return foreign(Subject::choice(choice), "message.content.", "thinking", thoughts, sink);
     }
-    text(choice, REASONING_CONTENT, thoughts, Extent::Piece, sink);
+    text(choice, Channel::REASONING, words::CONTENT_THINKING, thoughts, Extent::Piece, sink);
     for thought in thoughts.elements() {
         match thought.get("text").filter(|text| is_kind(*text, Kind::String)) {
-            Some(value) => text(choice, REASONING_CONTENT, value, Extent::Piece, sink),
-            None => foreign(choice, None, CONTENT_PART, "thinking", thought, sink),
+            Some(value) => {
+                text(choice, Channel::REASONING, words::CONTENT_THINKING_LIST, value, Extent::Piece, sink);
+            }
+            None => {
+                let part = Part::Opaque { word: words::CONTENT_THINKING_LIST, value: thought.raw() };
+                sink.put(Fragment::new(part).in_choice(choice));
+            }
         }
     }
 }
 
-/// The types whose members say what they are.
-const DETAIL_TYPES: &[&str] = &["reasoning.text", "reasoning.summary", "reasoning.encrypted"];
+/// Thoughts, which some servers tell in several members at once: they are told once, from the best of them.
+fn decode_thoughts(
+    choice: u32,
+    details: Option<Value<'_>>,
+    reasoning_content: Option<Str<'_>>,
+    reasoning: Option<Str<'_>>,
+    extent: Extent,
+    sink: &mut FragmentSink<'_>,
+) {
+    let told = details.iter().flat_map(|details| details.elements()).filter_map(detail_text);
+    let (best, is_single) = match told.clone().count() {
+        0 => (reasoning_content.or(reasoning), true),
+        count => (told.clone().next(), count == 1),
+    };
+    // The same thought in another member is the same; another text there is passed on.
+    let mut is_told = |key: &'static str, text: Option<Str<'_>>| match (text, best) {
+        (Some(text), Some(best)) if is_single && text.written() != best.written() => {
+            let value = crate::event::Json::from_text(&text.to_cow());
+            let part = Part::Foreign { level: Level::Choice, path: "message.", key, value: value.as_str() };
+            sink.put(Fragment::new(part).in_choice(choice));
+            false
+        }
+        (text, _) => text.is_some(),
+    };
+    let has_reasoning_content = is_told("reasoning_content", reasoning_content);
+    let has_reasoning = is_told("reasoning", reasoning);
+    let word = |detail: &str| {
+        let is_row = |row: &&ReasoningWord| {
+            row.detail == detail
+                && row.has_reasoning_content == has_reasoning_content
+                && row.has_reasoning == has_reasoning
+        };
+        REASONING.iter().find(is_row).map(|row| row.word)
+    };
+    for detail in details.iter().flat_map(|details| details.elements()) {
+        let kind = detail.get("type").and_then(Value::filled).map_or(words::DETAIL_TEXT, Str::written);
+        decode_detail(choice, detail, kind, word(kind).unwrap_or(kind), sink);
+    }
+    if told.count() == 0
+        && let (Some(text), Some(word)) = (best, word(""))
+    {
+        let part = match extent {
+            Extent::Piece => Part::Text { channel: Channel::REASONING, word, text },
+            Extent::Whole => Part::Restate { channel: Channel::REASONING, word, text, is_recap: true },
+        };
+        sink.put(Fragment::new(part).in_choice(choice));
+    }
+}
+
+/// The thought that a detail tells.
+fn detail_text(detail: Value<'_>) -> Option<Str<'_>> {
+    ["text", "summary"].iter().find_map(|key| detail.get(key).and_then(Value::filled))
+}
 
 /// One of OpenRouter's `reasoning_details`. Fragments of one detail share their index and type.
-fn decode_detail(choice: u32, detail: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let index = detail.get("index").and_then(Value::index);
-    let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
+fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &mut FragmentSink<'_>) {
+    let place = Place::at(detail.get("index").and_then(Value::index).unwrap_or(0));
+    let place = place.in_space(DETAIL_SPACE).running();
+    let thought = detail_text(detail);
+    let attached = |key| detail.get(key).filter(|value| value.filled().is_some());
+    let attachments = [
+        ("signature", AttachmentKind::Signature, attached("signature")),
+        ("data", AttachmentKind::Encrypted, attached("data")),
+    ];
+    let is_empty = thought.is_none() && attachments.iter().all(|(.., value)| value.is_none());
     for (key, value) in detail.members() {
-        let is_text = value.kind() == Kind::String;
-        let (kind, is_thought) = match key {
-            "text" if is_text => (DetailKind::Text, true),
-            "summary" if is_text => (DetailKind::Summary, true),
-            "signature" if is_text => (DetailKind::Signature, false),
-            "data" if is_text => (DetailKind::Encrypted, false),
-            "index" => continue,
-            "type" if is_usual(value, DETAIL_TYPES) => continue,
-            _ if value.is_null() => continue,
-            _ => {
-                put(Part::Foreign {
-                    scope: "choices[].message.reasoning_details[].",
-                    key,
-                    value: value.raw(),
-                });
-                continue;
-            }
+        let is_read = match key {
+            "text" | "summary" | "signature" | "data" => is_kind(value, Kind::String),
+            "index" => value.index().is_some() || value.is_null(),
+            "type" => value.kind() == Kind::String,
+            _ => false,
         };
-        let Some(data) = value.filled() else { continue };
-        if is_thought {
-            put(Part::Text { channel: DETAILS, text: data });
+        if !is_read {
+            let (subject, path) = if is_empty {
+                (Subject::choice(choice), "message.reasoning_details.")
+            } else {
+                (Subject::next(choice), "")
+            };
+            foreign(subject, path, key, value, sink);
         }
-        put(Part::Detail { kind, index, data, extra: None });
+    }
+    let form = match kind {
+        words::DETAIL_SUMMARY => ReasoningForm::Summary,
+        words::DETAIL_ENCRYPTED => ReasoningForm::Redacted,
+        _ => ReasoningForm::Raw,
+    };
+    let channel = Channel::Reasoning(form);
+    if let Some(text) = thought {
+        sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice).at(place));
+    }
+    if kind == words::DETAIL_ENCRYPTED && !is_empty {
+        sink.put(Fragment::new(Part::Open { channel, word: kind }).in_choice(choice).at(place));
+    }
+    for (word, attachment, value) in attachments {
+        if let Some(value) = value {
+            let value = value.raw();
+            let part = Part::Attach { level: Level::Block, on: kind, kind: attachment, word, value };
+            sink.put(Fragment::new(part).in_choice(choice).at(place));
+        }
     }
 }
 
 /// A call that the provider ran itself, with its result.
 fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let place = Place::at(tool.get("index").and_then(Value::index).unwrap_or(0)).in_space(EXECUTED_SPACE);
+    let word = words::EXECUTED_TOOLS;
     let name = tool.get("type").and_then(Value::filled);
     let arguments = tool.get("arguments").and_then(|value| arguments(value, Extent::Whole));
-    let part = Part::Call { id: None, name, kind: CallKind::Builtin, arguments };
-    sink.put(Fragment::new(part).in_choice(choice).at(place));
-    if tool.get("output").is_some_and(|output| !output.is_null()) {
-        let part = Part::ToolResult { call: None, value: tool.raw() };
-        sink.put(Fragment::new(part).in_choice(choice).at(place));
-        return;
-    }
+    let is_over = tool.get("output").is_some_and(|output| !output.is_null());
     for (key, value) in tool.members() {
-        if !matches!(key, "index" | "type" | "arguments") {
-            foreign(choice, Some(place), "choices[].message.executed_tools[].", key, value, sink);
+        if !is_over && !matches!(key, "index" | "type" | "arguments") {
+            foreign(Subject::next(choice), "", key, value, sink);
         }
+    }
+    let part = Part::Call { id: None, name, kind: CallKind::Builtin, word, arguments };
+    sink.put(Fragment::new(part).in_choice(choice).at(place));
+    if is_over {
+        let part = Part::ToolResult { call: None, word, value: tool.raw() };
+        sink.put(Fragment::new(part).in_choice(choice).at(place));
     }
 }
 
@@ -496,10 +674,13 @@ fn decode_call(choice: u32, call: Value<'_>, extent: Extent, sink: &mut Fragment
     for (key, value) in call.members() {
         match key {
             "index" => place = value.index().map(Place::at),
-            "id" => id = value.filled(),
-            "type" if value.str().is_some_and(|word| word.is("custom")) => kind = CallKind::Custom,
-            "type" => {}
-            "function" | "custom" => {
+            "id" if is_kind(value, Kind::String) => id = value.filled(),
+            "type" if is_usual(value, &["function", "custom"]) || value.is_null() => {
+                if value.str().is_some_and(|word| word.is("custom")) {
+                    kind = CallKind::Custom;
+                }
+            }
+            "function" | "custom" if is_kind(value, Kind::Object) => {
                 // Snowflake writes both, and one of them empty.
                 let is_told = value.members().any(|(_, member)| !is_empty(member));
                 if !is_told && call.get(if key == "custom" { "function" } else { "custom" }).is_some() {
@@ -510,41 +691,20 @@ fn decode_call(choice: u32, call: Value<'_>, extent: Extent, sink: &mut Fragment
                 }
                 for (key, value) in value.members() {
                     match key {
-                        "name" => name = value.filled(),
+                        "name" if is_kind(value, Kind::String) => name = value.filled(),
                         "arguments" | "input" => given = Some(value),
-                        _ => {}
+                        _ => foreign(Subject::next(choice), "function.", key, value, sink),
                     }
                 }
             }
-            "name" => name = name.or(value.filled()),
+            "name" if is_kind(value, Kind::String) => name = name.or(value.filled()),
             "arguments" => given = given.or(Some(value)),
-            _ => {}
+            _ => foreign(Subject::next(choice), "", key, value, sink),
         }
     }
     let arguments = given.and_then(|value| arguments(value, extent));
-    let part = Part::Call { id, name, kind, arguments };
+    let part = Part::Call { id, name, kind, word: words::TOOL_CALLS, arguments };
     sink.put(Fragment { choice, place, part });
-    // Calls without a number have what else they say beside them.
-    let own = Some(place.unwrap_or(Place::LAST));
-    for (key, value) in call.members() {
-        match key {
-            "index" | "arguments" => {}
-            "id" | "name" if is_kind(value, Kind::String) => {}
-            "type" if is_usual(value, &["function", "custom"]) => {}
-            "function" | "custom" if is_kind(value, Kind::Object) => {
-                for (key, value) in value.members() {
-                    match key {
-                        "name" if is_kind(value, Kind::String) => {}
-                        "arguments" | "input" => {}
-                        _ => {
-                            foreign(choice, own, "choices[].message.tool_calls[].function.", key, value, sink)
-                        }
-                    }
-                }
-            }
-            _ => foreign(choice, own, "choices[].message.tool_calls[].", key, value, sink),
-        }
-    }
 }
 
 /// Argument text, or (some servers) the arguments as an object. An empty piece says nothing: the name beside
@@ -558,7 +718,7 @@ fn arguments(value: Value<'_>, extent: Extent) -> Option<Arguments<'_>> {
     }
 }
 
-fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
@@ -590,5 +750,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .or_else(|| count("cache_creation_input_tokens")),
         reasoning_tokens: reasoning,
     };
-    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word, counters, raw: usage.raw() }));
 }

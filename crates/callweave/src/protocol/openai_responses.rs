@@ -9,16 +9,19 @@
 //!
 //! | wire | place |
 //! |---|---|
-//! | a call at `output_index` i | `Place::at(i)` |
-//! | its content part c, summary part s, reasoning part c | `.part(CONTENT + c)`, `.part(SUMMARY + s)`, `.part(THOUGHT + c)` |
+//! | an item, or a call, at `output_index` i | `Place::at(i)` |
+//! | its content part c, summary part s, reasoning part c | `.part(CONTENT, c)`, `.part(SUMMARY, s)`, `.part(THOUGHT, c)` |
 
-use super::{Evidence, Input, Protocol, error, finish_reason, foreign, is_usual};
-use crate::event::{CallKind, Counters, DetailKind, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
+mod encode;
+
+use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
-pub(super) static PROTOCOL: Protocol = Protocol {
+/// OpenAI Responses and compatible servers.
+pub static PROTOCOL: Protocol = Protocol {
     name: "openai-responses",
     aliases: &["responses", "openai-response", "open-responses", "azure-responses", "chatgpt-responses"],
     title: "OpenAI Responses and compatible servers",
@@ -26,6 +29,7 @@ pub(super) static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
+    encode: Some(encode::ENCODING),
 };
 
 /// Numbering of events, padding that hides token lengths, coordinates that [`Place`] stands for.
@@ -66,11 +70,73 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("vector_store_timeout", ErrorClass::Transport),
 ];
 
-/// Where the parts of an item begin in its numbering; 0 is the item itself.
-const CONTENT: u32 = 1;
-const SUMMARY: u32 = Place::SORT;
-const THOUGHT: u32 = 2 * Place::SORT;
-const PARTS: u64 = Place::SORT as u64 - 2;
+/// The groups of parts that an item has.
+const CONTENT: u8 = 0;
+const SUMMARY: u8 = 1;
+const THOUGHT: u8 = 2;
+
+/// How an item stands that was cut.
+const INCOMPLETE: &str = "incomplete";
+
+/// What this wire calls an answer.
+pub(super) const RESPONSE: &str = "response";
+
+/// The words of blocks and of what hangs on them.
+pub(super) mod words {
+    pub(crate) const OUTPUT_TEXT: &str = "output_text";
+    pub(crate) const REFUSAL: &str = "refusal";
+    pub(crate) const REASONING_TEXT: &str = "reasoning_text";
+    pub(crate) const SUMMARY_TEXT: &str = "summary_text";
+    pub(crate) const ANNOTATIONS: &str = "annotations";
+    pub(crate) const LOGPROBS: &str = "logprobs";
+    pub(crate) const ENCRYPTED: &str = "encrypted_content";
+    pub(crate) const USAGE: &str = "usage";
+}
+
+/// Items that are calls: what they are called, the member that says what to do, and whether they have a name of
+/// their own. Calls of other tools are known by their ending.
+pub(super) const CALLS: &[(&str, &str, bool)] = &[
+    ("function_call", "arguments", true),
+    ("custom_tool_call", "input", true),
+    ("mcp_call", "arguments", true),
+    ("mcp_approval_request", "arguments", true),
+    ("mcp_list_tools", "", false),
+    ("code_interpreter_call", "code", false),
+    ("web_search_call", "action", false),
+    ("file_search_call", "queries", false),
+    ("computer_call", "action", false),
+    ("local_shell_call", "action", false),
+    ("shell_call", "action", false),
+    ("apply_patch_call", "operation", false),
+    ("image_generation_call", "", false),
+    ("program", "code", false),
+];
+
+/// The member that says what such a call is to do.
+pub(super) fn arguments_word(kind: &str) -> &'static str {
+    CALLS.iter().find(|(word, ..)| *word == kind).map_or("arguments", |(_, member, _)| member)
+}
+
+/// Whether such a call has a name of its own.
+pub(super) fn is_named(kind: &str) -> bool {
+    CALLS.iter().any(|(word, _, is_named)| *word == kind && *is_named)
+}
+
+/// Whether such items say how they stand. Of others, what they say is news.
+pub(super) fn has_status(kind: &str) -> bool {
+    let is_silent = matches!(kind, "reasoning" | "program" | "mcp_list_tools" | "mcp_approval_request");
+    let is_known = kind == "message" || is_call(kind) || kind.ends_with("_output");
+    is_known && !is_silent
+}
+
+fn is_call(kind: &str) -> bool {
+    kind.ends_with("_call") || CALLS.iter().any(|(word, ..)| *word == kind)
+}
+
+/// The name of a call that has none of its own.
+pub(super) fn tool_name(kind: &str) -> &str {
+    kind.strip_suffix("_call").unwrap_or(kind)
+}
 
 /// How definite it is what is told of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,7 +182,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     };
     match name {
         // Says only that the connection lives.
-        "keepalive" => {}
+        "keepalive" => sink.put(Fragment::new(Part::Progress { word: name, value: None })),
         "error" => decode_error(body, sink),
         _ => decode_event(name, body, sink),
     }
@@ -129,7 +195,7 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     } else if ["error", "message", "detail"].iter().any(|key| body.get(key).is_some_and(is_told_error)) {
         decode_error(body, sink);
     } else {
-        foreign(0, None, "", "", body, sink);
+        foreign(Subject::ANSWER, "", "", body, sink);
     }
 }
 
@@ -145,20 +211,37 @@ fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
         error(body, ERRORS, sink);
         return;
     };
-    error(nested, ERRORS, sink);
     for (key, value) in body.members() {
         if !matches!(key, "error" | "type") && !VOLATILE.contains(&key) {
-            foreign(0, None, "", key, value, sink);
+            foreign(Subject::ANSWER, "", key, value, sink);
         }
     }
+    error(nested, ERRORS, sink);
 }
+
+/// The members of stream events that are told otherwise.
+const READ: &[&str] = &[
+    "type",
+    "delta",
+    "text",
+    "refusal",
+    "arguments",
+    "input",
+    "code",
+    "name",
+    "logprobs",
+    "item",
+    "part",
+    "annotation",
+    "response",
+];
 
 /// What the members of a stream event say, and about which place.
 struct Event<'a> {
     item_place: Place,
     is_numbered: bool,
-    content: u32,
-    summary: u32,
+    content: u64,
+    summary: u64,
     /// The piece of a delta, or the whole that a `done` restates.
     payload: Option<Value<'a>>,
     name: Option<Str<'a>>,
@@ -211,123 +294,156 @@ fn anonymous() -> Place {
     Place::named("")
 }
 
-fn number(value: Value<'_>) -> u32 {
-    value.count().map_or(0, |count| count.min(PARTS) as u32)
+fn number(value: Value<'_>) -> u64 {
+    value.count().unwrap_or(0)
 }
 
 /// What grows by deltas.
 enum Growing {
-    Text(Channel, Place),
-    Call(CallKind),
+    Text(Channel, &'static str, Place),
+    Call(CallKind, &'static str),
 }
 
 /// What the events called `response.<subject>.delta` and `.done` tell about.
 fn growing(subject: &str, event: &Event<'_>) -> Option<Growing> {
     let place = event.item_place;
-    let content = place.part(CONTENT + event.content);
+    let content = place.part(CONTENT, event.content);
     Some(match subject {
-        "output_text" => Growing::Text(Channel::Text, content),
-        "refusal" => Growing::Text(Channel::Refusal, content),
-        "reasoning_summary_text" => Growing::Text(Channel::REASONING, place.part(SUMMARY + event.summary)),
-        "reasoning_text" => Growing::Text(Channel::REASONING, place.part(THOUGHT + event.content)),
-        "function_call_arguments" => Growing::Call(CallKind::Function),
-        "custom_tool_call_input" => Growing::Call(CallKind::Custom),
-        "mcp_call_arguments" | "code_interpreter_call_code" => Growing::Call(CallKind::Builtin),
+        "output_text" => Growing::Text(Channel::Text, words::OUTPUT_TEXT, content),
+        "refusal" => Growing::Text(Channel::Refusal, words::REFUSAL, content),
+        "reasoning_summary_text" => {
+            Growing::Text(SUMMARIES, words::SUMMARY_TEXT, place.part(SUMMARY, event.summary))
+        }
+        "reasoning_text" => {
+            Growing::Text(Channel::REASONING, words::REASONING_TEXT, place.part(THOUGHT, event.content))
+        }
+        "function_call_arguments" => Growing::Call(CallKind::Function, "arguments"),
+        "custom_tool_call_input" => Growing::Call(CallKind::Custom, "input"),
+        "mcp_call_arguments" => Growing::Call(CallKind::Builtin, "arguments"),
+        "code_interpreter_call_code" => Growing::Call(CallKind::Builtin, "code"),
         _ => return None,
     })
 }
+
+const SUMMARIES: Channel = Channel::Reasoning(ReasoningForm::Summary);
 
 fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let event = read_event(body);
     let place = event.item_place;
     let subject = name.strip_prefix("response.").unwrap_or(name);
     let (subject, verb) = subject.rsplit_once('.').unwrap_or(("", subject));
+    let telling = if verb == "added" { Telling::Begin } else { Telling::End };
     if let Some(growing) = growing(subject, &event)
         && matches!(verb, "delta" | "done")
     {
-        grow(&growing, verb, &event, sink);
-    } else {
-        match (subject, verb) {
-            (
-                "",
-                "created" | "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled",
-            ) => {
-                if let Some(response) = event.subject {
-                    decode_response(response, Some(verb), sink);
-                }
+        event.tell_beside(Subject::item(place), body, sink);
+        return grow(&growing, verb, &event, sink);
+    }
+    match (subject, verb, event.subject) {
+        ("", "created" | "queued" | "in_progress", response) => {
+            event.tell_beside(Subject::ANSWER, body, sink);
+            if let Some(response) = response {
+                decode_response(response, Some(verb), sink);
             }
-            ("output_item", "added") => decode_event_item(&event, Telling::Begin, sink),
-            ("output_item", "done") => decode_event_item(&event, Telling::End, sink),
-            // A part's block opens with its first text.
-            ("content_part" | "reasoning_part" | "reasoning_summary_part", "added") => {}
-            ("content_part", "done") => {
-                if let Some(part) = event.subject {
-                    decode_part(place, event.content, part, Telling::End, sink);
-                }
-            }
-            ("reasoning_part", "done") => {
-                if let Some(part) = event.subject {
-                    decode_thought(place, event.content, part, Telling::End, sink);
-                }
-            }
-            ("reasoning_summary_part", "done") => {
-                if let Some(part) = event.subject {
-                    decode_summary(place, event.summary, part, Telling::End, sink);
-                }
-            }
-            ("output_text.annotation" | "output_text_annotation", "added") => {
-                if let Some(annotation) = event.subject {
-                    let place = place.part(CONTENT + event.content);
-                    sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
-                }
-            }
-            // How a hosted tool comes along, previews of its output and of what the item will say, and
-            // whatever else there will be.
-            _ => {
-                let part = Part::Foreign { scope: "", key: name, value: body.raw() };
-                sink.put(Fragment::new(part).at(place));
-                return;
-            }
+            sink.put(Fragment::new(Part::Progress { word: name, value: None }));
+        }
+        ("", "completed" | "incomplete" | "failed" | "cancelled", Some(response)) => {
+            event.tell_beside(Subject::ANSWER, body, sink);
+            decode_response(response, Some(verb), sink);
+        }
+        ("output_item", "added" | "done", Some(item)) => {
+            let name = item.get("id").and_then(Value::filled).unwrap_or(Str::Plain(""));
+            let or = (!event.is_numbered && telling == Telling::End).then(anonymous);
+            sink.put(Fragment::new(Part::Same { name, or }).at(place));
+            event.tell_beside(Subject::next(0), body, sink);
+            decode_item(place, item, telling, sink);
+        }
+        ("content_part" | "reasoning_part", "added" | "done", Some(part)) => {
+            event.tell_beside(Subject::item(place), body, sink);
+            decode_part(place, event.content, part, telling, sink);
+        }
+        ("reasoning_summary_part", "added" | "done", Some(part)) => {
+            event.tell_beside(Subject::item(place), body, sink);
+            decode_summary(place, event.summary, part, telling, sink);
+        }
+        ("output_text.annotation" | "output_text_annotation", "added", Some(annotation)) => {
+            event.tell_beside(Subject::item(place), body, sink);
+            let place = place.part(CONTENT, event.content);
+            attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
+        }
+        // How a hosted tool comes along, previews of its output and of what the item will say, and
+        // whatever else there will be.
+        _ => {
+            let value = without_volatile(body);
+            let part = Part::Progress { word: name, value: Some(&value) };
+            sink.put(Fragment::new(part).at(place));
         }
     }
-    if event.has_more {
+}
+
+impl Event<'_> {
+    /// Tells what else the event says, before its content.
+    fn tell_beside(&self, subject: Subject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
+        if !self.has_more {
+            return;
+        }
         for (key, value) in body.members() {
-            let is_read = matches!(
-                key,
-                "type" | "delta" | "text" | "refusal" | "arguments" | "input" | "code" | "name" | "logprobs"
-            ) || matches!(key, "item" | "part" | "annotation" | "response");
-            if !is_read && !VOLATILE.contains(&key) {
-                foreign(0, Some(place), "", key, value, sink);
+            if !READ.contains(&key) && !VOLATILE.contains(&key) {
+                foreign(subject, "", key, value, sink);
             }
         }
     }
 }
 
+/// The event without what an encoder makes anew.
+fn without_volatile(body: Value<'_>) -> String {
+    let mut text = String::from("{");
+    for (key, value) in body.members() {
+        if key != "type" && !VOLATILE.contains(&key) {
+            text.push_str(if text.len() == 1 { "\"" } else { ",\"" });
+            text.push_str(key);
+            text.push_str("\":");
+            text.push_str(value.raw());
+        }
+    }
+    text.push('}');
+    text
+}
+
+/// Something that hangs on the block at the place.
+fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let part = Part::Attach { level: Level::Block, on: "", kind, word, value: value.raw() };
+    sink.put(Fragment::new(part).at(place));
+}
+
 fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSink<'_>) {
     let is_delta = verb == "delta";
     match *growing {
-        Growing::Text(channel, place) => {
+        Growing::Text(channel, word, place) => {
+            // What a `done` lists was told by the deltas.
+            if is_delta && let Some(entries) = event.logprobs {
+                if event.payload.is_some_and(|text| text.filled().is_some()) {
+                    sink.put(Fragment::new(Part::Open { channel, word }).at(place));
+                }
+                logprobs(place, entries, sink);
+            }
             match event.payload {
-                Some(text) if !is_delta => restate(channel, place, text, Telling::End, sink),
+                Some(text) if !is_delta => restate(channel, word, place, text, Telling::End, sink),
                 Some(text) => {
                     if let Some(text) = text.filled() {
-                        sink.put(Fragment::new(Part::Text { channel, text }).at(place));
+                        sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
                     }
                 }
                 None => {}
             }
-            // What a `done` lists was told by the deltas.
-            if is_delta && let Some(entries) = event.logprobs {
-                logprobs(entries, sink);
-            }
         }
-        Growing::Call(kind) => {
+        Growing::Call(kind, word) => {
             let arguments = match event.payload {
                 Some(value) if is_delta && value.kind() == Kind::String => value.str().map(Arguments::Text),
                 Some(value) => whole_arguments(value),
                 None => None,
             };
-            let part = Part::Call { id: None, name: event.name, kind, arguments };
+            let part = Part::Call { id: None, name: event.name, kind, word, arguments };
             sink.put(Fragment::new(part).at(event.item_place));
         }
     }
@@ -342,18 +458,10 @@ fn whole_arguments(value: Value<'_>) -> Option<Arguments<'_>> {
     }
 }
 
-fn logprobs(entries: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn logprobs(place: Place, entries: Value<'_>, sink: &mut FragmentSink<'_>) {
     if entries.elements().next().is_some() {
-        sink.put(Fragment::new(Part::Logprobs(entries.raw())));
+        attach(place, AttachmentKind::Logprobs, words::LOGPROBS, entries, sink);
     }
-}
-
-fn decode_event_item(event: &Event<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let Some(item) = event.subject else { return };
-    let name = item.get("id").and_then(Value::filled).unwrap_or(Str::Plain(""));
-    let or = (!event.is_numbered && telling == Telling::End).then(anonymous);
-    sink.put(Fragment::new(Part::Same { name, or }).at(event.item_place));
-    decode_item(event.item_place, item, telling, sink);
 }
 
 /// A response: whole, or as an event of the stream shows it.
@@ -364,11 +472,9 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         Some(_) => Telling::Recap,
     };
     let [id, model] = ["id", "model"].map(|key| response.get(key).and_then(Value::filled));
-    if id.is_some() || model.is_some() {
-        sink.put(Fragment::new(Part::Start { id, model }));
-    }
+    sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
     let (mut status, mut incomplete) = (None, None);
-    let (mut output, mut usage, mut failure) = (None, None, None);
+    let (mut output, mut usage, mut failure, mut thoughts) = (None, None, None, None);
     for (key, value) in response.members() {
         match key {
             "id" | "model" => {}
@@ -378,7 +484,7 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
                 for (key, value) in value.members() {
                     match key {
                         "reason" => incomplete = value.filled(),
-                        _ => foreign(0, None, "response.incomplete_details.", key, value, sink),
+                        _ => foreign(Subject::ANSWER, "incomplete_details.", key, value, sink),
                     }
                 }
             }
@@ -386,13 +492,16 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
             // A setting everywhere but with mistral.rs, where a text is the thoughts.
-            "reasoning" if telling == Telling::Once && value.kind() == Kind::String => {
-                let place = Place::at(-1);
-                restate(Channel::REASONING, place, value, telling, sink);
-                sink.put(Fragment::new(Part::End).at(place));
+            "reasoning" if value.kind() == Kind::String => {
+                thoughts = Some(value);
             }
-            _ => foreign(0, None, "response.", key, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
+    }
+    if let Some(thoughts) = thoughts {
+        let place = Place::at(-1);
+        restate(Channel::REASONING, "reasoning", place, thoughts, telling, sink);
+        sink.put(Fragment::new(Part::End).at(place));
     }
     for (position, item) in output.iter().flat_map(|output| output.elements()).enumerate() {
         let mut place = Place::at(position as i64);
@@ -424,12 +533,16 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
     }
 }
 
-/// Members of an item that its blocks tell by themselves.
-fn is_told(key: &str, value: Value<'_>) -> bool {
+/// Members of an item that are told otherwise, or that always say the same.
+fn is_told(kind: &str, telling: Telling, key: &str, value: Value<'_>) -> bool {
     match key {
-        "content" | "summary" | "encrypted_content" | "role" | "output_index" | "item_id" => true,
+        "id" | "type" | "output_index" | "item_id" => true,
         // Other states (`incomplete`, `failed`, `searching`) are passed on.
-        "status" => value.str().is_some_and(|word| word.is("completed") || word.is("in_progress")),
+        "status" if telling == Telling::Begin => {
+            has_status(kind) && is_usual(value, &["in_progress", "completed"])
+        }
+        "status" => has_status(kind) && is_usual(value, &["completed"]),
+        "role" => is_usual(value, &["assistant"]),
         _ => false,
     }
 }
@@ -438,138 +551,149 @@ fn decode_item(place: Place, item: Value<'_>, telling: Telling, sink: &mut Fragm
     let kind = item.get("type").and_then(Value::filled).map_or("message", Str::written);
     let is_own = item.get("role").and_then(Value::filled).is_none_or(|role| role.is("assistant"));
     match kind {
-        "message" if is_own => decode_message(place, item, telling, sink),
-        "reasoning" => decode_reasoning(place, item, telling, sink),
-        "mcp_list_tools" | "mcp_approval_request" | "program" => {
+        "message" if is_own => {
+            tell_item((kind, telling), place, item, |key| key == "content", sink);
+            for (number, part) in parts(item.get("content")) {
+                decode_part(place, number, part, telling, sink);
+            }
+        }
+        "reasoning" => {
+            tell_item(
+                (kind, telling),
+                place,
+                item,
+                |key| matches!(key, "content" | "summary" | words::ENCRYPTED),
+                sink,
+            );
+            if let Some(data) = item.get(words::ENCRYPTED).filter(|data| data.filled().is_some()) {
+                let (kind, word, value) = (AttachmentKind::Encrypted, words::ENCRYPTED, data.raw());
+                let part = Part::Attach { level: Level::Item, on: "", kind, word, value };
+                sink.put(Fragment::new(part).at(place));
+            }
+            for (number, part) in parts(item.get("summary")) {
+                decode_summary(place, number, part, telling, sink);
+            }
+            for (number, part) in parts(item.get("content")) {
+                decode_thought(place, number, part, telling, sink);
+            }
+        }
+        _ if is_call(kind) => {
             decode_call(kind, place, item, telling, sink);
         }
-        _ if kind.ends_with("_call") => decode_call(kind, place, item, telling, sink),
-        _ if kind.ends_with("_output") => decode_output(place, item, telling, sink),
+        _ if kind.ends_with("_output") => decode_output(kind, place, item, telling, sink),
         // A compacted conversation, a message of somebody else's, what will be invented yet.
-        _ if telling != Telling::Begin => {
-            let part = Part::Foreign { scope: "", key: "output[]", value: item.raw() };
-            sink.put(Fragment::new(part).at(place));
-        }
-        _ => {}
+        _ => tell_item((kind, telling), place, item, |_| false, sink),
+    }
+    if telling != Telling::Begin {
+        sink.put(Fragment::new(Part::ItemEnd).at(place));
     }
 }
 
-fn decode_message(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    // What the item says of itself waits for the block it belongs to.
-    if telling == Telling::Begin {
-        return;
+/// Tells the item, with the members that nobody else reads.
+fn tell_item(
+    (kind, telling): (&str, Telling),
+    place: Place,
+    item: Value<'_>,
+    is_read: impl Fn(&str) -> bool,
+    sink: &mut FragmentSink<'_>,
+) {
+    for (key, value) in item.members() {
+        if !is_told(kind, telling, key, value) && !is_read(key) && !is_empty(value) {
+            foreign(Subject::next(0), "", key, value, sink);
+        }
     }
-    for (number, part) in parts(item.get("content")) {
-        decode_part(place, number, part, telling, sink);
-    }
-    rest_of_item(place.part(CONTENT), item, sink);
+    let id = item.get("id").and_then(Value::filled);
+    sink.put(Fragment::new(Part::Item { id, word: kind }).at(place));
 }
 
 /// The numbered parts of an item: a list, or (some servers) the only one as a bare text.
-fn parts<'a>(value: Option<Value<'a>>) -> impl Iterator<Item = (u32, Value<'a>)> {
+fn parts<'a>(value: Option<Value<'a>>) -> impl Iterator<Item = (u64, Value<'a>)> {
     let alone = value.filter(|value| value.kind() == Kind::String);
     let listed = value.into_iter().flat_map(Value::elements);
-    alone.into_iter().chain(listed).enumerate().map(|(at, part)| ((at as u64).min(PARTS) as u32, part))
+    (0..).zip(alone.into_iter().chain(listed))
 }
 
-/// A content part, whole.
-fn decode_part(place: Place, number: u32, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let kind = part.get("type").and_then(Value::str).map_or("output_text", Str::written);
+/// A content part, beginning or whole.
+fn decode_part(place: Place, number: u64, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let kind = part.get("type").and_then(Value::str).map_or(words::OUTPUT_TEXT, Str::written);
     let (channel, member) = match kind {
-        "output_text" | "text" => (Channel::Text, "text"),
-        "refusal" => (Channel::Refusal, "refusal"),
-        "reasoning_text" => return decode_thought(place, number, part, telling, sink),
+        words::OUTPUT_TEXT | "text" => (Channel::Text, "text"),
+        words::REFUSAL => (Channel::Refusal, "refusal"),
+        words::REASONING_TEXT => return decode_thought(place, number, part, telling, sink),
+        _ if telling == Telling::Begin => return,
         _ => {
-            foreign(0, Some(place.part(CONTENT + number)), "output[].", "content[]", part, sink);
+            let part = Part::Opaque { word: kind, value: part.raw() };
+            sink.put(Fragment::new(part).at(place.part(CONTENT, number)));
             return;
         }
     };
-    let place = place.part(CONTENT + number);
-    restate(channel, place, part.get(member).unwrap_or(part), telling, sink);
-    for (key, value) in part.members() {
-        match key {
-            "type" => {}
-            key if key == member => {}
-            "annotations" => {
-                for annotation in value.elements() {
-                    sink.put(Fragment::new(Part::Annotation(annotation.raw())).at(place));
-                }
-            }
-            "logprobs" => {
-                if telling == Telling::Once {
-                    logprobs(value, sink);
-                }
-            }
-            _ => foreign(0, Some(place), "output[].content[].", key, value, sink),
-        }
-    }
-    sink.put(Fragment::new(Part::End).at(place));
+    let place = place.part(CONTENT, number);
+    tell_part(channel, kind, member, place, part, telling, sink);
 }
 
-/// Raw thoughts, whole. That they are no summary is told by the part's type.
-fn decode_thought(place: Place, number: u32, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let place = place.part(THOUGHT + number);
-    restate(Channel::REASONING, place, part.get("text").unwrap_or(part), telling, sink);
-    for (key, value) in part.members() {
-        if key != "text" {
-            foreign(0, Some(place), "output[].content[].", key, value, sink);
-        }
-    }
-    sink.put(Fragment::new(Part::End).at(place));
+/// Raw thoughts, beginning or whole.
+fn decode_thought(place: Place, number: u64, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let place = place.part(THOUGHT, number);
+    tell_part(Channel::REASONING, words::REASONING_TEXT, "text", place, part, telling, sink);
 }
 
-/// A summary of thoughts, whole.
-fn decode_summary(place: Place, number: u32, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let place = place.part(SUMMARY + number);
-    restate(Channel::REASONING, place, part.get("text").unwrap_or(part), telling, sink);
+/// A summary of thoughts, beginning or whole.
+fn decode_summary(place: Place, number: u64, part: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let place = place.part(SUMMARY, number);
+    tell_part(SUMMARIES, words::SUMMARY_TEXT, "text", place, part, telling, sink);
+}
+
+/// A part whose text stands in `member`; what hangs on it and what else it says come before that.
+fn tell_part(
+    channel: Channel,
+    word: &str,
+    member: &str,
+    place: Place,
+    part: Value<'_>,
+    telling: Telling,
+    sink: &mut FragmentSink<'_>,
+) {
+    let is_read = |key: &str| key == "type" || key == member || matches!(key, "annotations" | "logprobs");
     for (key, value) in part.members() {
-        if !matches!(key, "text" | "type") {
-            foreign(0, Some(place), "output[].summary[].", key, value, sink);
+        if !is_read(key) && !is_empty(value) {
+            foreign(Subject::next(0), "", key, value, sink);
         }
     }
-    sink.put(Fragment::new(Part::End).at(place));
+    // An empty text says nothing about what was streamed before.
+    let text = part.get(member).unwrap_or(part).filled().filter(|_| telling != Telling::Begin);
+    match text {
+        Some(text) => {
+            let is_recap = telling == Telling::Recap;
+            sink.put(Fragment::new(Part::Restate { channel, word, text, is_recap }).at(place));
+        }
+        None => sink.put(Fragment::new(Part::Open { channel, word }).at(place)),
+    }
+    for annotation in part.get("annotations").iter().flat_map(|list| list.elements()) {
+        attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
+    }
+    if telling == Telling::Once
+        && let Some(entries) = part.get("logprobs")
+    {
+        logprobs(place, entries, sink);
+    }
+    if telling != Telling::Begin {
+        sink.put(Fragment::new(Part::End).at(place));
+    }
 }
 
 /// An empty text says nothing about what was streamed before.
-fn restate(channel: Channel, place: Place, text: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn restate(
+    channel: Channel,
+    word: &str,
+    place: Place,
+    text: Value<'_>,
+    telling: Telling,
+    sink: &mut FragmentSink<'_>,
+) {
     if let Some(text) = text.filled() {
         let is_recap = telling == Telling::Recap;
-        sink.put(Fragment::new(Part::Restate { channel, text, is_recap }).at(place));
+        sink.put(Fragment::new(Part::Restate { channel, word, text, is_recap }).at(place));
     }
-}
-
-/// Thoughts: summaries, raw text, or nothing to see but what must be sent back.
-fn decode_reasoning(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    // What is encrypted at the beginning is not what counts in the end.
-    if telling == Telling::Begin {
-        return;
-    }
-    let summaries = item.get("summary");
-    let thoughts = item.get("content");
-    for (number, part) in parts(summaries) {
-        decode_summary(place, number, part, telling, sink);
-    }
-    for (number, part) in parts(thoughts) {
-        decode_thought(place, number, part, telling, sink);
-    }
-    let has_text = |list: Option<Value<'_>>| {
-        parts(list).next().is_some_and(|(_, part)| part.get("text").unwrap_or(part).filled().is_some())
-    };
-    let owner = if has_text(summaries) {
-        place.part(SUMMARY)
-    } else if has_text(thoughts) {
-        place.part(THOUGHT)
-    } else {
-        // The item keeps its place among the others even if it shows nothing.
-        sink.put(Fragment::new(Part::Open(Channel::REASONING)).at(place));
-        place
-    };
-    if let Some(data) = item.get("encrypted_content").and_then(Value::filled) {
-        let part = Part::Detail { kind: DetailKind::Encrypted, index: place.number(), data, extra: None };
-        sink.put(Fragment::new(part).at(owner));
-    }
-    rest_of_item(owner, item, sink);
-    sink.put(Fragment::new(Part::End).at(owner));
 }
 
 /// The members that carry what a tool is to do, in the items of the different tools.
@@ -586,40 +710,44 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
             "id" => id = value.filled(),
             "call_id" => call_id = value.filled(),
             "name" => name = value.filled(),
-            key if is_arguments(key, value) => given = Some(value),
+            key if is_arguments(key, value) => given = Some((key, value)),
             _ => {}
         }
     }
+    let is_result = |key: &str| call == CallKind::Builtin && RESULTS.contains(&key);
+    let is_read = |key: &str| {
+        key == "call_id"
+            || key == "name" && is_named(kind)
+            || given.is_some_and(|(member, _)| member == key)
+            || is_result(key)
+    };
+    tell_item((kind, telling), place, item, is_read, sink);
     let arguments = given
+        .map(|(_, value)| value)
         .filter(|value| telling != Telling::Begin || value.kind() == Kind::String)
         .and_then(whole_arguments)
         // The name is whole, whatever the arguments will be.
         .unwrap_or(Arguments::Text(Str::Plain("")));
     let part = Part::Call {
-        id: call_id.or(id),
-        name: name.or(Some(Str::Plain(kind.strip_suffix("_call").unwrap_or(kind)))),
+        // The call of a tool that the provider runs has no id but that of its item.
+        id: call_id.or(id.filter(|_| call == CallKind::Builtin)),
+        name: name.or((!is_named(kind)).then(|| Str::Plain(tool_name(kind)))),
         kind: call,
+        word: given.map_or(arguments_word(kind), |(member, _)| member),
         arguments: Some(arguments),
     };
     sink.put(Fragment::new(part).at(place));
-    for (key, value) in item.members() {
-        match key {
-            "call_id" | "name" => {}
-            "id" if call_id.is_none() => {}
-            "type" if matches!((kind, call), ("function_call", _) | (_, CallKind::Custom)) => {}
-            key if is_arguments(key, value) => {}
-            key if call == CallKind::Builtin && RESULTS.contains(&key) => {
-                if telling != Telling::Begin && !is_empty(value) {
-                    let part = Part::ToolResult { call: call_id.or(id), value: value.raw() };
-                    sink.put(Fragment::new(part).at(place));
-                }
-            }
-            _ if is_told(key, value) => {}
-            _ => foreign(0, Some(place), "output[].", key, value, sink),
-        }
+    if telling == Telling::Begin {
+        return;
     }
-    if telling != Telling::Begin {
-        sink.put(Fragment::new(Part::End).at(place));
+    // Without this word, a call that was cut before its arguments would be one that needs none.
+    let is_cut = item.get("status").and_then(Value::str).is_some_and(|status| status.is(INCOMPLETE));
+    sink.put(Fragment::new(if is_cut { Part::Cut } else { Part::End }).at(place));
+    for (word, value) in item.members().filter(|(key, _)| is_result(key)) {
+        if !is_empty(value) {
+            let part = Part::ToolResult { call: call_id.or(id), word, value: value.raw() };
+            sink.put(Fragment::new(part).at(place));
+        }
     }
 }
 
@@ -676,30 +804,14 @@ fn is_marked(item: Value<'_>) -> bool {
 }
 
 /// What a hosted tool answered, as an item of its own.
-fn decode_output(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+fn decode_output(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let call = item.get("call_id").and_then(Value::filled);
+    tell_item((kind, telling), place, item, |key| RESULTS.contains(&key), sink);
     if telling == Telling::Begin {
         return;
     }
-    let call = item.get("call_id").and_then(Value::filled);
-    for (key, value) in item.members() {
-        match key {
-            "call_id" | "type" => {}
-            key if RESULTS.contains(&key) => {
-                if !is_empty(value) {
-                    sink.put(Fragment::new(Part::ToolResult { call, value: value.raw() }).at(place));
-                }
-            }
-            _ if is_told(key, value) => {}
-            _ => foreign(0, Some(place), "output[].*_output.", key, value, sink),
-        }
-    }
-}
-
-fn rest_of_item(place: Place, item: Value<'_>, sink: &mut FragmentSink<'_>) {
-    for (key, value) in item.members() {
-        if key != "type" && !is_told(key, value) {
-            foreign(0, Some(place), "output[].", key, value, sink);
-        }
+    for (word, value) in item.members().filter(|(key, value)| RESULTS.contains(key) && !is_empty(*value)) {
+        sink.put(Fragment::new(Part::ToolResult { call, word, value: value.raw() }).at(place));
     }
 }
 
@@ -718,5 +830,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: detail("input_tokens_details", "cache_write_tokens"),
         reasoning_tokens: detail("output_tokens_details", "reasoning_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.raw() }));
 }

@@ -5,12 +5,16 @@
 //! name is a new call; a changing id without a name stays one call.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use super::Context;
 use super::fingerprint::Fingerprint;
+use super::item::Items;
+use super::members::Members;
 use super::slot::{Call, Content, Cut, Slot};
-use crate::event::{BlockId, Body, CallKind, Completion, EventSink, FinishReason, Notice, NoticeCode};
+use super::{About, Context};
+use crate::event::{
+    BlockKind, Body, CallKind, Completion, EventSink, FinishReason, Json, Notice, NoticeCode, Scope,
+};
 use crate::fragment::{Arguments, Channel, Place};
 use crate::json::{Str, compact_into};
 
@@ -23,8 +27,8 @@ pub(super) struct Choice {
     things: HashMap<Place, Thing>,
     /// Places of things that are also known by another place.
     aliases: HashMap<Place, Place>,
-    /// The ids of the calls whose results come at a place.
-    answers: HashMap<Place, String>,
+    /// The calls whose results come at a place, with what was said of the result before it came.
+    answers: HashMap<Place, (String, Members)>,
     /// The texts of ended blocks, and the slot that first held each.
     texts: HashMap<Fingerprint, usize>,
     /// All that ended blocks of each channel held.
@@ -38,7 +42,7 @@ pub(super) struct Choice {
     /// The slot that was spoken of last.
     last: Option<usize>,
     last_call: Option<usize>,
-    last_reasoning: Option<usize>,
+    items: Items,
     /// Calls that got the first piece of their name in this frame.
     named: Vec<usize>,
     /// How many of the first of them have begun.
@@ -47,12 +51,6 @@ pub(super) struct Choice {
     ripe: Vec<usize>,
     /// Whether the weave knows that something is to do at the end of the frame.
     pub(super) is_awake: bool,
-    /// Which of several fields tells the thoughts, and the frame in which it last did.
-    source: Option<(u8, u64)>,
-    /// Thoughts from another field, used only if the chosen one is silent in this frame.
-    spare: String,
-    /// Calls whose results came in the same answer: nobody waits for them.
-    pub(super) answered: HashSet<BlockId>,
     pub(super) finish: Option<(FinishReason, Option<String>)>,
 }
 
@@ -83,63 +81,226 @@ pub(super) struct Piece<'a> {
     pub(super) id: Option<Str<'a>>,
     pub(super) name: Option<Str<'a>>,
     pub(super) kind: CallKind,
+    pub(super) word: &'a str,
     pub(super) arguments: Option<Arguments<'a>>,
 }
 
 impl Choice {
+    /// Takes what is told of the item at the place.
+    pub(super) fn item(
+        &mut self,
+        place: Option<Place>,
+        id: Option<Str<'_>>,
+        word: &str,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        self.items.tell(place.unwrap_or_default(), id, word, context, sink);
+    }
+
+    /// Ends the item at the place, and its blocks with it.
+    pub(super) fn end_item(&mut self, place: Option<Place>, context: &mut Context, sink: &mut EventSink<'_>) {
+        let Some(item) = self.items.at(place.unwrap_or_default()) else { return };
+        for at in 0..self.slots.len() {
+            if self.slots[at].item == Some(item) {
+                self.end_slot(at, Cut::No, context, sink);
+            }
+        }
+        context.tell_next(Scope::Item(item), sink);
+        self.items.end(item, context, sink);
+    }
+
+    /// The item at the place, as what something is about; else the choice.
+    pub(super) fn item_scope(&self, place: Option<Place>) -> Scope {
+        let item = place.and_then(|place| self.items.at(place));
+        item.map_or(Scope::Choice, Scope::Item)
+    }
+
+    /// The block at the place, as what something is about; else its item or the choice.
+    pub(super) fn about(&self, place: Option<Place>) -> About {
+        match place.and_then(|place| self.at_place(place)) {
+            Some(at) => self.slots[at].about(),
+            None => self.item_scope(place).into(),
+        }
+    }
+
+    /// The members of the block at the place, if it has yet to start.
+    pub(super) fn waiting(&mut self, place: Place) -> Option<&mut Members> {
+        let at = self.at_place(place)?;
+        let slot = &mut self.slots[at];
+        (slot.block.is_none() && !slot.is_ended).then_some(&mut slot.members)
+    }
+
+    /// What an attachment at the place hangs on; see [`Part::Attach`](crate::fragment::Part::Attach).
+    pub(super) fn attachable(
+        &mut self,
+        place: Option<Place>,
+        on: &str,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) -> About {
+        if place.is_some_and(|place| !place.runs) {
+            return self.about(place);
+        }
+        let is_apt = |at: &usize| {
+            let slot = &self.slots[*at];
+            slot.is_running(Channel::REASONING) && slot.word.starts_with(on) && slot.place == place
+        };
+        let at = match self.running.filter(is_apt) {
+            Some(at) => at,
+            None => self.running_slot(place, Channel::REASONING, on, context, sink),
+        };
+        self.begin_slot(at, context, sink);
+        self.slots[at].about()
+    }
+
     pub(super) fn open(
         &mut self,
         place: Option<Place>,
         channel: Channel,
+        word: &str,
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
         // A block that is over is told again, not anew.
-        let known = place.and_then(|place| self.at_place(place));
-        if known.is_some_and(|at| self.slots[at].is_ended && self.slots[at].is_running(channel)) {
+        let known = place.filter(|place| !place.runs).and_then(|place| self.at_place(place));
+        if let Some(at) = known.filter(|&at| self.slots[at].is_ended && self.slots[at].is_running(channel)) {
+            return context.tell_next(self.slots[at].about(), sink);
+        }
+        let at = self.running_slot(place, channel, word, context, sink);
+        self.begin_slot(at, context, sink);
+    }
+
+    /// Gives a slot the members that wait for it and starts its block; of a block that has started, they are
+    /// later news.
+    fn begin_slot(&mut self, at: usize, context: &mut Context, sink: &mut EventSink<'_>) {
+        self.claim(at, context, sink);
+        self.slots[at].start(context, sink);
+    }
+
+    /// Gives a slot the members that wait for it.
+    fn claim(&mut self, at: usize, context: &mut Context, sink: &mut EventSink<'_>) {
+        if context.next.is_empty() {
             return;
         }
-        let at = self.running_slot(place, channel, context, sink);
-        self.slots[at].start(context, sink);
+        let slot = &mut self.slots[at];
+        match slot.block {
+            None => {
+                context.next.iter().for_each(|member| slot.members.set(member));
+                context.next.clear();
+            }
+            Some(_) => context.tell_next(slot.about(), sink),
+        }
     }
 
     pub(super) fn text(
         &mut self,
         place: Option<Place>,
         channel: Channel,
+        word: &str,
         text: Str<'_>,
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
-        if text.is_empty() || !self.is_chosen_source(channel, text, context) {
+        if text.is_empty() {
             return;
         }
-        let known = place.and_then(|place| self.at_place(place)).map(|at| &self.slots[at]);
+        let known = place
+            .filter(|place| !place.runs)
+            .and_then(|place| self.at_place(place))
+            .map(|at| &self.slots[at]);
         if known.is_some_and(|slot| slot.restated_in.is_some() && slot.is_running(channel)) {
             // All of this text was told, and none is told twice.
             let notice = Notice {
-                code: NoticeCode::LateFragment,
-                offset: context.offset,
-                detail: Cow::Borrowed("text came for a block that had been told whole"),
                 text: Some(text.to_cow()),
+                ..Notice::new(
+                    NoticeCode::LateFragment,
+                    context.offset,
+                    "text came for a block that had been told whole",
+                )
             };
             return context.emit(Body::Notice(notice), sink);
         }
-        let at = self.running_slot(place, channel, context, sink);
+        let at = self.running_slot(place, channel, word, context, sink);
+        self.claim(at, context, sink);
         self.slots[at].append(text, context, sink);
+    }
+
+    /// Takes content that comes whole and is no text.
+    fn fixed(
+        &mut self,
+        place: Option<Place>,
+        kind: BlockKind<'_>,
+        word: &str,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let at = self.slots.len();
+        self.arrive(at, context, sink);
+        let block = context.next_block();
+        let members = context.take_next(Scope::Block(block));
+        let item = place.and_then(|place| self.items.at(place));
+        let index = place.and_then(Place::number);
+        let word = Cow::Borrowed(word);
+        context.emit(Body::BlockStart { block, item, kind, word, index, members }, sink);
+        context.emit(Body::BlockEnd { block, completion: Completion::Whole }, sink);
+        self.slots.push(Slot::fixed(block, item, context.frame));
+    }
+
+    /// Takes the result of a tool that the provider ran.
+    pub(super) fn result(
+        &mut self,
+        place: Option<Place>,
+        call: Option<Str<'_>>,
+        word: &str,
+        value: &str,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let call = call.map(Str::to_cow);
+        let call = self.called(place, call.as_deref()).map(|id| Cow::Owned(id.to_owned()));
+        let scope = place.and_then(|place| self.items.at(place)).map_or(Scope::Choice, Scope::Item);
+        let key = format!("{word} {} {place:?}", call.as_deref().unwrap_or_default());
+        if !context.is_news(scope, ("result", &key, value)) {
+            return context.next.clear();
+        }
+        if let Some((_, members)) = place.and_then(|place| self.answers.get_mut(&place)) {
+            members.iter().for_each(|member| context.next.set(member));
+            members.clear();
+        }
+        self.fixed(place, BlockKind::ToolResult { call, value: Json::trusted(value) }, word, context, sink);
+    }
+
+    /// Takes content that only the protocol knows.
+    pub(super) fn opaque(
+        &mut self,
+        place: Option<Place>,
+        word: &str,
+        value: &str,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        if let Some(place) = place
+            && !context.is_news(Scope::Choice, ("opaque", &format!("{word} {place:?}"), value))
+        {
+            return context.next.clear();
+        }
+        self.fixed(place, BlockKind::Opaque { value: Json::trusted(value) }, word, context, sink);
     }
 
     pub(super) fn restate(
         &mut self,
         place: Option<Place>,
-        channel: Channel,
+        (channel, word): (Channel, &str),
         text: Str<'_>,
         is_recap: bool,
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
         let text = text.to_cow();
-        let Some(place) = place else { return self.restate_all(channel, &text, context, sink) };
+        let Some(place) = place.filter(|place| !place.runs) else {
+            return self.restate_all(place, channel, word, &text, context, sink);
+        };
         // An empty text says nothing about what was streamed before.
         if text.is_empty() {
             return;
@@ -150,8 +311,9 @@ impl Choice {
                 self.set_place(place, at);
                 at
             }
-            None => self.running_slot(Some(place), channel, context, sink),
+            None => self.running_slot(Some(place), channel, word, context, sink),
         };
+        self.claim(at, context, sink);
         self.slots[at].restated_in = Some(context.frame);
         self.slots[at].restate(Str::Plain(&text), context, sink);
     }
@@ -193,11 +355,13 @@ impl Choice {
         };
         let print = Fingerprint::of(text);
         let is_equal = |at: &usize| self.slots[*at].told() == print;
-        let known = own().find(is_equal).or_else(|| own().find(goes_on)).or(exact);
+        let known = own().find(is_equal).or_else(|| own().find(goes_on));
+        let known = known.or(exact.filter(|&at| self.slots[at].has_text()));
         // Of the parts of one sort, the next.
-        let next = || own().find(|&at| self.slots[at].sort == Some(place.sort()));
+        let next = || own().find(|&at| self.slots[at].group == Some(place.group()));
         known
             .or_else(next)
+            .or(exact)
             .or_else(|| {
                 let told = self.told_before(print, frame).filter(may_be);
                 told.filter(|&at| is_recap || self.slots[at].restated_in.is_none())
@@ -250,12 +414,20 @@ impl Choice {
                 None => break,
             }
         }
-        thing.part(place.part)
+        Place { part: place.part, runs: place.runs, ..thing }
     }
 
     /// Takes all the text of a channel: tells what is missing, and a text that does not begin with what
     /// was told as one more.
-    fn restate_all(&mut self, channel: Channel, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+    fn restate_all(
+        &mut self,
+        place: Option<Place>,
+        channel: Channel,
+        word: &str,
+        text: &str,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
         let running = self.running.map(|at| &self.slots[at]).filter(|slot| slot.is_running(channel));
         let told = self.told[lane(channel)].then(running.map(Slot::told).unwrap_or_default());
         let missing = told.suffix_of(text).unwrap_or(text);
@@ -263,7 +435,7 @@ impl Choice {
             let detail = "a text is told whole after other pieces; it stands behind them";
             context.emit(Body::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
         }
-        self.text(None, channel, Str::Plain(missing), context, sink);
+        self.text(place, channel, word, Str::Plain(missing), context, sink);
     }
 
     /// The block of an earlier frame that held exactly this text: closing restatements may number their
@@ -286,60 +458,49 @@ impl Choice {
         }
     }
 
-    /// Whether the thoughts of this choice are told by this field.
-    fn is_chosen_source(&mut self, channel: Channel, text: Str<'_>, context: &mut Context) -> bool {
-        let Channel::Reasoning { source } = channel else { return true };
-        match &mut self.source {
-            Some((chosen, frame)) if *chosen != source => {
-                if *frame != context.frame {
-                    let mut scratch = context.take_scratch();
-                    self.spare.push_str(text.decode(&mut scratch));
-                    context.return_scratch(scratch);
-                }
-                false
-            }
-            Some((_, frame)) => {
-                *frame = context.frame;
-                true
-            }
-            None => {
-                self.source = Some((source, context.frame));
-                true
-            }
-        }
-    }
-
     /// The open slot for running text, made if need be.
     fn running_slot(
         &mut self,
         place: Option<Place>,
         channel: Channel,
+        word: &str,
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) -> usize {
-        let known = match place {
-            Some(place) => self.at_place(place),
-            // Where the wire numbers its blocks and left this number out, the last one goes on.
-            None => self.running.or(self.last),
+        let found = match place {
+            Some(place) if !place.runs => self
+                .at_place(place)
+                .filter(|&at| self.slots[at].is_open() && self.slots[at].is_running(channel)),
+            // What has no end of its own is another block as soon as the wire calls it by another word.
+            _ => {
+                let running = self.running.filter(|&at| self.slots[at].runs_as(place, channel, word));
+                // Where the wire numbers its blocks and left this number out, the last one goes on.
+                running.or_else(|| {
+                    self.last.filter(|&at| {
+                        let slot = &self.slots[at];
+                        place.is_none()
+                            && slot.place.is_some_and(|place| !place.runs)
+                            && slot.is_open()
+                            && slot.is_running(channel)
+                    })
+                })
+            }
         };
-        let found = known.filter(|&at| self.slots[at].is_open() && self.slots[at].is_running(channel));
         if let Some(at) = found {
             self.arrive(at, context, sink);
             return at;
         }
         let at = self.slots.len();
         self.arrive(at, context, sink);
-        self.slots.push(Slot::running(channel, context.frame));
+        let item = place.and_then(|place| self.items.at(place));
+        self.slots.push(Slot::running(channel, word, place, item, context.frame));
         match place {
-            Some(place) => {
-                self.slots[at].sort = Some(place.sort());
+            Some(place) if !place.runs => {
+                self.slots[at].group = Some(place.group());
                 self.set_place(place, at);
                 self.things.entry(place.thing()).or_default().slots.push(at);
             }
-            None => self.running = Some(at),
-        }
-        if matches!(channel, Channel::Reasoning { .. }) {
-            self.last_reasoning = Some(at);
+            _ => self.running = Some(at),
         }
         at
     }
@@ -377,6 +538,7 @@ impl Choice {
     }
 
     pub(super) fn call(&mut self, piece: Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+        let piece = Piece { place: piece.place, ..piece };
         let id = piece.id.map(Str::to_cow).filter(|id| !id.is_empty());
         let name = piece.name.map(Str::to_cow).filter(|name| !name.is_empty());
         let found = self.locate(&piece, id.as_deref(), name.as_deref(), context.frame);
@@ -388,13 +550,14 @@ impl Choice {
             None => {
                 let at = self.slots.len();
                 self.arrive(at, context, sink);
-                let index = piece.place.and_then(Place::number);
-                let mut slot = Slot::call(piece.kind, index, context.frame);
+                let item = piece.place.and_then(|place| self.items.at(place));
+                let mut slot = Slot::call(piece.kind, piece.word, piece.place, item, context.frame);
                 slot.is_doubted = self.last_call.is_some() && is_mirror(piece.place);
                 self.slots.push(slot);
                 at
             }
         };
+        self.claim(at, context, sink);
         self.last_call = Some(at);
         if let Some(place) = piece.place {
             self.displace(place, at, piece.arguments, context, sink);
@@ -477,7 +640,7 @@ impl Choice {
                     Some(Arguments::Text(_)) if !slot.is_placeholder() => {
                         !Self::extends(slot, piece.arguments)
                     }
-                    _ => slot.frame == frame && !Self::extends(slot, piece.arguments),
+                    _ => slot.frame == frame && (is_renamed() || !Self::extends(slot, piece.arguments)),
                 };
             return (!is_other && !is_next).then_some(at);
         }
@@ -559,7 +722,10 @@ impl Choice {
                 let notice = Notice::new(NoticeCode::LateFragment, context.offset, detail);
                 context.emit(Body::Notice(notice), sink);
             }
-            Some(block) => context.emit(Body::Identity { block, id: Cow::Borrowed(&id) }, sink),
+            Some(block) => {
+                let (scope, id) = (Scope::Block(block), Some(Cow::Borrowed(id.as_ref())));
+                context.emit(Body::Identity { scope, id, model: None }, sink);
+            }
             None => {}
         }
         call.id = Some(id.into_owned());
@@ -609,10 +775,12 @@ impl Choice {
             Arguments::Text(text) if slot.is_ended => {
                 if !text.written().trim_ascii().is_empty() {
                     let notice = Notice {
-                        code: NoticeCode::LateFragment,
-                        offset: context.offset,
-                        detail: Cow::Borrowed("arguments came for a call that had ended"),
                         text: Some(text.to_cow()),
+                        ..Notice::new(
+                            NoticeCode::LateFragment,
+                            context.offset,
+                            "arguments came for a call that had ended",
+                        )
                     };
                     context.emit(Body::Notice(notice), sink);
                 }
@@ -639,50 +807,41 @@ impl Choice {
     }
 
     /// The provider says that the block at the place is over; without a place, the last call.
-    pub(super) fn end(&mut self, place: Option<Place>, context: &mut Context, sink: &mut EventSink<'_>) {
+    pub(super) fn end(
+        &mut self,
+        place: Option<Place>,
+        cut: Cut,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
         let at = match place {
             Some(place) => self.at_place(place),
             None => self.last_call,
         };
         if let Some(at) = at {
-            self.end_slot(at, Cut::No, context, sink);
+            self.end_slot(at, cut, context, sink);
         }
-    }
-
-    /// The block at the place, if it has started.
-    pub(super) fn block(&self, place: Place) -> Option<BlockId> {
-        self.slots[self.at_place(place)?].block
     }
 
     /// The result of the call of that id will come at the place.
-    pub(super) fn answer(&mut self, place: Place, id: Str<'_>) {
-        self.answers.insert(place, id.to_cow().into_owned());
+    pub(super) fn answer(&mut self, place: Place, id: Str<'_>, context: &mut Context) {
+        let members = std::mem::take(&mut context.next);
+        self.answers.insert(place, (id.to_cow().into_owned(), members));
     }
 
-    /// The block and id of the call that a result answers.
-    pub(super) fn called<'c>(
-        &'c self,
-        place: Option<Place>,
-        id: Option<&'c str>,
-    ) -> (Option<BlockId>, Option<&'c str>) {
-        let id = id.or_else(|| place.and_then(|place| self.answers.get(&place)).map(String::as_str));
+    /// The id of the call that a result answers.
+    fn called<'c>(&'c self, place: Option<Place>, id: Option<&'c str>) -> Option<&'c str> {
+        let id = id.or_else(|| place.and_then(|place| self.answers.get(&place)).map(|(id, _)| id.as_str()));
+        if id.is_some() {
+            return id;
+        }
         let is_builtin =
             |at: &usize| self.slots[*at].as_call().is_some_and(|call| call.kind == CallKind::Builtin);
-        let at = id.and_then(|id| self.by_id.get(id).copied()).or_else(|| match place {
+        let at = match place {
             Some(place) => self.at_place(place),
-            None if id.is_none() => self.last_call.filter(is_builtin),
-            None => None,
-        });
-        let Some(slot) = at.map(|at| &self.slots[at]) else { return (None, id) };
-        match slot.as_call() {
-            Some(call) => (slot.block, id.or(call.id.as_deref())),
-            None => (None, id),
-        }
-    }
-
-    /// The reasoning block that a detail without a place belongs to.
-    pub(super) fn reasoning_block(&self) -> Option<BlockId> {
-        self.slots[self.last_reasoning?].block
+            None => self.last_call.filter(is_builtin),
+        };
+        self.slots[at?].as_call()?.id.as_deref()
     }
 
     fn at_place(&self, place: Place) -> Option<usize> {
@@ -700,19 +859,8 @@ impl Choice {
         }
     }
 
-    /// The frame is over: names that did not grow in it are settled, spare thoughts are used.
+    /// The frame is over: names that did not grow in it are settled.
     pub(super) fn end_frame(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
-        if !self.spare.is_empty() {
-            let mut text = std::mem::take(&mut self.spare);
-            if let Some((source, frame)) = self.source
-                && frame != context.frame
-            {
-                let at = self.running_slot(None, Channel::Reasoning { source }, context, sink);
-                self.slots[at].append(Str::Plain(&text), context, sink);
-            }
-            text.clear();
-            self.spare = text;
-        }
         self.settle_names(None, context, sink);
         self.ripe.append(&mut self.named);
         self.begun = 0;
@@ -729,7 +877,7 @@ impl Choice {
 
     /// Whether something is to do at the end of the frame.
     pub(super) fn waits(&self) -> bool {
-        !self.spare.is_empty() || !self.named.is_empty() || !self.ripe.is_empty()
+        !self.named.is_empty() || !self.ripe.is_empty()
     }
 
     /// Whether the call at `at` has told just what another one has told.
@@ -747,7 +895,7 @@ impl Choice {
         self.slots.is_empty()
     }
 
-    /// The stream is over: everything ends, and the finish reason is derived from what is there.
+    /// The answer is over: everything ends, and the provider's reason is told.
     pub(super) fn finish(
         &mut self,
         Ending { is_done, has_failed, is_truncated }: Ending,
@@ -765,26 +913,12 @@ impl Choice {
         for slot in &mut self.slots {
             // What only told again what another one had told is not told.
             slot.is_ended |= slot.is_doubted;
-            if slot.is_open() && slot.as_call().is_some_and(|call| call.name.is_empty()) {
-                let detail = "a tool call has no name";
-                context
-                    .emit(Body::Notice(Notice::new(NoticeCode::MissingName, context.offset, detail)), sink);
-            }
             slot.end(cut, context, sink);
         }
-        let client_calls = || {
-            let waiting = |slot: &&Slot| slot.block.is_none_or(|block| !self.answered.contains(&block));
-            let calls = self.slots.iter().filter(waiting).filter_map(Slot::as_call);
-            calls.filter(|call| call.kind != CallKind::Builtin)
-        };
-        let is_cut = client_calls().any(|call| call.completion == Completion::Cut);
+        self.items.end_all(context, sink);
         let reason = match said {
-            _ if has_failed => FinishReason::Error,
-            _ if client_calls().next().is_some() && !is_cut => FinishReason::ToolCalls,
-            // A provider that promises calls and sends none would make an agent wait for ever.
-            Some(FinishReason::ToolCalls) if !is_cut => FinishReason::Stop,
             Some(reason) => reason,
-            None if is_done && !is_cut && !self.slots.is_empty() => FinishReason::Stop,
+            None if is_done && !self.slots.is_empty() => FinishReason::Stop,
             None => FinishReason::Other,
         };
         let has_calls = self.slots.iter().any(|slot| slot.as_call().is_some());
@@ -805,7 +939,7 @@ impl Choice {
             _ => None,
         };
         if let Some((code, detail)) = odd {
-            context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
+            context.notice(code, detail, sink);
         }
         let raw = self.finish.take().and_then(|(_, raw)| raw).map(Cow::Owned);
         context.emit(Body::Finish { reason, raw }, sink);
@@ -822,7 +956,7 @@ fn is_mirror(place: Option<Place>) -> bool {
 fn lane(channel: Channel) -> usize {
     match channel {
         Channel::Text => 0,
-        Channel::Reasoning { .. } => 1,
+        Channel::Reasoning(_) => 1,
         Channel::Refusal => 2,
     }
 }
@@ -832,6 +966,7 @@ impl std::fmt::Debug for Content {
         match self {
             Self::Running(channel) => channel.fmt(f),
             Self::Call(call) => f.write_str(&call.name),
+            Self::Fixed => f.write_str("fixed"),
         }
     }
 }
@@ -846,8 +981,9 @@ mod tests {
         let (mut choice, mut context) = (Choice::default(), Context { frame: 1, ..Context::default() });
         let mut events: Vec<Event<'static>> = Vec::new();
         for part in 0..100 {
-            let (place, text) = (Place::at(0).part(part), format!("part {part}"));
-            choice.restate(Some(place), Channel::Text, Str::Plain(&text), false, &mut context, &mut events);
+            let (place, text) = (Place::at(0).part(0, part), format!("part {part}"));
+            let text = Str::Plain(&text);
+            choice.restate(Some(place), (Channel::Text, ""), text, false, &mut context, &mut events);
         }
         let thing = &choice.things[&Place::at(0)];
         assert_eq!((thing.slots.len(), thing.restated), (100, 99));

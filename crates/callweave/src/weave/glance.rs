@@ -20,7 +20,7 @@ impl<'f> Sink<Fragment<'f>> for Glance {
     fn put(&mut self, fragment: Fragment<'f>) {
         match fragment.part {
             Part::Start { id: Some(id), .. } if !id.is_empty() => self.id = Some(id.to_cow().into_owned()),
-            Part::Open(_) => self.is_fresh = true,
+            Part::Open { .. } => self.is_fresh = true,
             Part::Text { text, .. } => self.is_fresh |= !text.is_empty(),
             Part::Call { arguments: Some(Arguments::Whole(_) | Arguments::Value(_)), .. } => {
                 self.is_whole = true;
@@ -29,16 +29,19 @@ impl<'f> Sink<Fragment<'f>> for Glance {
             Part::Restate { text, .. } => self.is_whole |= !text.is_empty(),
             Part::Finish { .. } => self.has_finish = true,
             Part::Error(_) => self.has_error = true,
+            Part::ToolResult { .. } | Part::Opaque { .. } => self.is_whole = true,
             Part::Start { .. }
+            | Part::Choice
+            | Part::Item { .. }
+            | Part::ItemEnd
             | Part::Rerouted { .. }
             | Part::Same { .. }
             | Part::Step { .. }
             | Part::End
-            | Part::Detail { .. }
-            | Part::Annotation(_)
-            | Part::Logprobs(_)
+            | Part::Cut
+            | Part::Attach { .. }
+            | Part::Progress { .. }
             | Part::Answers { .. }
-            | Part::ToolResult { .. }
             | Part::Usage { .. }
             | Part::Done
             | Part::Foreign { .. }

@@ -1,19 +1,20 @@
 //! The one fold for all protocols: fragments → events.
 //!
-//! Protocols say what a frame contains; [`Weave`] remembers. It opens blocks when their first text or
-//! their settled name arrives, ends them where the wire says so or where the next thing begins, matches
-//! fragments of calls by place and id, tells restated text once, and derives the finish reason from what
-//! was really there. It keeps no copy of the text: a block that may be restated is remembered by its
-//! length and a hash.
+//! Protocols say what a frame contains; [`Weave`] remembers. It opens answers, choices, items and blocks when
+//! they are first spoken of, ends them where the wire says so or where the next thing begins, matches
+//! fragments of calls by place and id, and tells restated text once. It keeps no copy of the text: a block that
+//! may be restated is remembered by its length and a hash.
 //!
-//! Nothing is finished before [`Weave::finish`]: usage and even calls may follow a finish reason. But an input
-//! may hold several answers: what begins anew after an answer is over is the next one, and
-//! [`Weave::push_frame`] then finishes the one before.
+//! Nothing is finished at a finish reason: usage and even calls may follow it. The provider's own last word, or the
+//! end of input, ends the answer. An input may hold several answers: what begins anew after an answer is over is the
+//! next one, and [`Weave::push_frame`] finds that out.
 
 mod choice;
 mod fingerprint;
 mod glance;
+mod item;
 mod leaves;
+mod members;
 mod seen;
 mod slot;
 
@@ -23,11 +24,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use self::choice::{Choice, Ending, Piece};
 use self::glance::Glance;
+use self::members::{Member, Members, path_of};
 use self::seen::{Seen, Spot};
+use self::slot::Cut;
 use crate::event::{
-    BlockId, Body, CallKind, Counters, Detail, DetailKind, Event, EventSink, Json, Notice, NoticeCode, Sink,
+    AttachmentKind, BlockId, Body, CallKind, Counters, Event, EventSink, ItemId, Json, Notice, NoticeCode,
+    Scope, Sink,
 };
-use crate::fragment::{Fragment, FragmentSink, Part, Place};
+use crate::fragment::{Fragment, FragmentSink, Level, Part};
 use crate::json::Str;
 
 /// The fold. See the [module](self).
@@ -38,10 +42,19 @@ pub struct Weave {
     /// The choices that have something to do when the frame is over.
     awake: Vec<usize>,
     by_number: HashMap<u32, usize>,
-    seen: Seen,
+    answer: Answer,
     annotated: HashSet<u64>,
+}
+
+/// What is known of the answer as a whole.
+#[derive(Clone, Default)]
+struct Answer {
     id: Option<String>,
     model: Option<String>,
+    word: String,
+    /// What came before the start was told.
+    members: Members,
+    has_begun: bool,
     /// The turn whose steps are counted, and their sum.
     steps: Option<(String, Counters)>,
     /// The provider gives its answer a new id now and then, so that an id says nothing.
@@ -50,6 +63,10 @@ pub struct Weave {
     /// How many choices were given a reason to finish.
     finished: usize,
     ending: Ending,
+    /// The end was told.
+    is_told: bool,
+    /// The frame that was last noticed to come after the end.
+    late: u64,
 }
 
 /// A call that waits for its name to be settled. See [`Weave::pending`].
@@ -72,7 +89,25 @@ struct Context {
     frame: u64,
     offset: u64,
     blocks: u32,
+    items: u32,
     scratch: String,
+    seen: Seen,
+    /// What the next fragment's item or block takes with it.
+    next: Members,
+}
+
+/// What something is about, and what that is told of: of a block that is over nothing more is told, so late news
+/// of it has the scope of its item or choice.
+#[derive(Clone, Copy)]
+struct About {
+    thing: Scope,
+    scope: Scope,
+}
+
+impl From<Scope> for About {
+    fn from(scope: Scope) -> Self {
+        Self { thing: scope, scope }
+    }
 }
 
 impl Context {
@@ -80,10 +115,74 @@ impl Context {
         sink.put(Event::new(self.choice, body));
     }
 
+    fn notice(&self, code: NoticeCode, detail: impl Into<Cow<'static, str>>, sink: &mut EventSink<'_>) {
+        self.emit(Body::Notice(Notice::new(code, self.offset, detail)), sink);
+    }
+
     fn next_block(&mut self) -> BlockId {
         let block = BlockId(self.blocks);
         self.blocks += 1;
         block
+    }
+
+    fn next_item(&mut self) -> ItemId {
+        let item = ItemId(self.items);
+        self.items += 1;
+        item
+    }
+
+    /// Whether the value is news there; it is remembered.
+    fn is_news(&mut self, scope: Scope, (path, key, value): Member<'_>) -> bool {
+        // What concerns the answer concerns it from every choice.
+        let choice = if scope == Scope::Answer { 0 } else { self.choice };
+        self.seen.is_news(Spot { choice, scope, path, key }, value)
+    }
+
+    /// Tells what only the protocol knows, if it is news.
+    fn tell(&mut self, about: impl Into<About>, member: Member<'_>, sink: &mut EventSink<'_>) {
+        let about = about.into();
+        if self.is_news(about.thing, member) {
+            let (path, key, value) = member;
+            let (scope, path, value) = (about.scope, path_of(path, key), Json::trusted(value));
+            self.emit(Body::Foreign { scope, path, value }, sink);
+        }
+    }
+
+    /// Tells what waited for this thing, which has started already.
+    fn tell_next(&mut self, about: impl Into<About>, sink: &mut EventSink<'_>) {
+        let about = about.into();
+        if self.next.is_empty() {
+            return;
+        }
+        let next = std::mem::take(&mut self.next);
+        for member in next.iter() {
+            self.tell(about, member, sink);
+        }
+        self.return_next(next);
+    }
+
+    fn return_next(&mut self, mut next: Members) {
+        next.clear();
+        self.next = next;
+    }
+
+    /// Remembers members that are told with a start, and makes one object of them.
+    fn members(&mut self, scope: Scope, members: &Members) -> Option<Json<'static>> {
+        for member in members.iter() {
+            self.is_news(scope, member);
+        }
+        members.to_json()
+    }
+
+    /// The members that wait for what is starting now.
+    fn take_next(&mut self, scope: Scope) -> Option<Json<'static>> {
+        if self.next.is_empty() {
+            return None;
+        }
+        let next = std::mem::take(&mut self.next);
+        let json = self.members(scope, &next);
+        self.return_next(next);
+        json
     }
 
     /// The scratch buffer, empty; give it back so that its memory is used again.
@@ -111,6 +210,14 @@ impl Weave {
         self.context.frame += 1;
         self.context.offset = offset;
         frame(&mut Feed { weave: self, sink });
+        if self.answer.is_named() {
+            self.begin(sink);
+        }
+        if !self.context.next.is_empty() {
+            // Nothing came that these could belong to.
+            self.choice(0, sink);
+            self.context.tell_next(Scope::Choice, sink);
+        }
         let Self { awake, choices, context, .. } = self;
         awake.retain(|&at| {
             let (number, choice) = &mut choices[at];
@@ -119,6 +226,9 @@ impl Weave {
             choice.is_awake = choice.waits();
             choice.is_awake
         });
+        if self.answer.ending.is_done {
+            self.finish(sink);
+        }
     }
 
     /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the answer if it is over
@@ -132,7 +242,7 @@ impl Weave {
         if self.is_over() {
             let mut glance = Glance::default();
             frame(&mut glance);
-            if self.is_left_behind_by(&glance) {
+            if self.answer.is_left_behind_by(&glance) {
                 self.begin_anew(sink);
             }
         }
@@ -142,38 +252,336 @@ impl Weave {
     /// Finishes the answer; what comes is the next one.
     pub(crate) fn begin_anew(&mut self, sink: &mut EventSink<'_>) {
         self.finish(sink);
-        let context = std::mem::take(&mut self.context);
-        *self = Self { context, ..Self::default() };
+        let Context { frame, scratch, .. } = std::mem::take(&mut self.context);
+        *self = Self { context: Context { frame, scratch, ..Context::default() }, ..Self::default() };
     }
 
-    /// Says that no frame will come any more: ends all blocks, finishes all choices and the answer.
+    /// Whether what comes may be another answer.
+    pub(crate) fn is_over(&self) -> bool {
+        self.answer.is_over(self.choices.len())
+    }
+
+    /// Says that no frame will come any more: ends the answer.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
+        if self.answer.is_told {
+            return;
+        }
+        self.answer.is_told = true;
         if self.choices.is_empty() {
-            self.choice(0);
+            self.choice(0, sink);
         }
         for (number, choice) in &mut self.choices {
             self.context.choice = *number;
-            choice.finish(self.ending, &mut self.context, sink);
+            choice.finish(self.answer.ending, &mut self.context, sink);
         }
         sink.put(Event::new(0, Body::End));
     }
 
     /// Whether the upstream has reported an error.
     pub fn has_failed(&self) -> bool {
-        self.ending.has_failed
+        self.answer.ending.has_failed
     }
 
     /// Whether neither content nor an error has come.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.ending.has_failed && !self.has_content
+        !self.answer.ending.has_failed && !self.answer.has_content
     }
 
+    /// The calls whose name has come but may still grow, and that have no block yet.
+    pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
+        self.choices.iter().flat_map(|(number, choice)| {
+            choice.pending().map(|call| PendingCall {
+                choice: *number,
+                id: call.id.as_deref(),
+                name: &call.name,
+                kind: call.kind,
+            })
+        })
+    }
+
+    /// Tells the start of the answer, if it has not been told.
+    fn begin(&mut self, sink: &mut EventSink<'_>) {
+        if self.answer.has_begun {
+            return;
+        }
+        self.answer.has_begun = true;
+        let members = std::mem::take(&mut self.answer.members);
+        let members = self.context.members(Scope::Answer, &members);
+        let Answer { id, model, word, .. } = &self.answer;
+        let [id, model] = [id, model].map(|name| name.as_deref().map(Cow::Borrowed));
+        sink.put(Event::new(0, Body::Start { id, model, word: Cow::Borrowed(word), members }));
+    }
+
+    /// The choice of that number, begun if it has not.
+    fn choice(&mut self, number: u32, sink: &mut EventSink<'_>) -> usize {
+        self.context.choice = number;
+        if let Some(at) = self.choices.iter().take(MANY).position(|(own, _)| *own == number) {
+            return at;
+        }
+        if let Some(&at) = self.by_number.get(&number) {
+            return at;
+        }
+        self.begin(sink);
+        self.context.emit(Body::ChoiceStart, sink);
+        self.choices.push((number, Choice::default()));
+        self.by_number.insert(number, self.choices.len() - 1);
+        self.choices.len() - 1
+    }
+
+    /// Remembers the choice, which was told content, if it has something to do when the frame is over.
+    fn wake(&mut self, at: usize) {
+        let choice = &mut self.choices[at].1;
+        self.answer.has_content |= !choice.is_empty();
+        if !choice.is_awake && choice.waits() {
+            choice.is_awake = true;
+            self.awake.push(at);
+        }
+    }
+
+    fn fragment(&mut self, fragment: Fragment<'_>, sink: &mut EventSink<'_>) {
+        let Fragment { choice: number, place, part } = fragment;
+        if self.answer.is_told {
+            return self.late(&part, sink);
+        }
+        match part {
+            // What speaks of the answer, not of a choice, must not make one.
+            Part::Start { id, model, word } => return self.start(id, model, word, sink),
+            Part::Rerouted { model } => return self.start(None, Some(model), "", sink),
+            Part::Step { turn, counters, raw } => {
+                self.begin(sink);
+                if self.context.is_news(Scope::Answer, ("usage ", "", raw)) {
+                    let known = self.answer.steps.take().filter(|(known, _)| turn.is(known));
+                    let (turn, sum) =
+                        known.unwrap_or_else(|| (turn.to_cow().into_owned(), Counters::default()));
+                    let counters = sum.plus(&counters);
+                    self.answer.steps = Some((turn, counters));
+                    let (word, raw) = (Cow::Borrowed("tokenUsage"), Json::trusted(raw));
+                    sink.put(Event::new(0, Body::Usage { word, counters, raw }));
+                }
+                return;
+            }
+            Part::Foreign { level: Level::Answer, path, key, value } => {
+                if self.answer.has_begun {
+                    self.context.choice = 0;
+                    self.context.tell(Scope::Answer, (path, key, value), sink);
+                } else {
+                    self.answer.members.set((path, key, value));
+                }
+                return;
+            }
+            Part::Foreign { level: Level::Next, path, key, value } => {
+                return self.context.next.set((path, key, value));
+            }
+            Part::Attach { level: Level::Answer, kind, word, value, .. } => {
+                self.begin(sink);
+                self.context.choice = 0;
+                return self.attach(Scope::Answer.into(), kind, word, value, sink);
+            }
+            Part::Progress { word, value } if place.is_none() => {
+                self.begin(sink);
+                let value = value.map(Json::trusted);
+                let progress = Body::Progress { scope: Scope::Answer, word: Cow::Borrowed(word), value };
+                return sink.put(Event::new(0, progress));
+            }
+            Part::Usage { word, counters, raw } => {
+                self.begin(sink);
+                if self.context.is_news(Scope::Answer, ("usage ", word, raw)) {
+                    let (word, raw) = (Cow::Borrowed(word), Json::trusted(raw));
+                    sink.put(Event::new(0, Body::Usage { word, counters, raw }));
+                }
+                return;
+            }
+            Part::Done => return self.answer.ending.is_done = true,
+            Part::Error(error) => {
+                self.begin(sink);
+                self.answer.ending.has_failed = true;
+                if self.context.is_news(Scope::Answer, ("error", "", &error.message)) {
+                    sink.put(Event::new(0, Body::Error(error.clone())));
+                }
+                return;
+            }
+            Part::Notice { code, detail, text } => {
+                self.answer.ending.is_truncated |= code == NoticeCode::Truncated;
+                if self.answer.is_named() {
+                    self.begin(sink);
+                }
+                let notice = Notice {
+                    text: text.map(Cow::Borrowed),
+                    ..Notice::new(code, self.context.offset, detail)
+                };
+                return sink.put(Event::new(number, Body::Notice(notice)));
+            }
+            _ => {}
+        }
+        let at = self.choice(number, sink);
+        let (choice, context) = (&mut self.choices[at].1, &mut self.context);
+        let place = place.map(|place| choice.canonical(place));
+        match part {
+            Part::Same { name, or } => {
+                if let Some(place) = place {
+                    choice.unite(place, name, or);
+                }
+            }
+            Part::Choice => {}
+            Part::Item { id, word } => choice.item(place, id, word, context, sink),
+            Part::ItemEnd => choice.end_item(place, context, sink),
+            Part::Open { channel, word } => {
+                choice.open(place, channel, word, context, sink);
+                self.wake(at);
+            }
+            Part::Text { channel, word, text } => {
+                choice.text(place, channel, word, text, context, sink);
+                self.wake(at);
+            }
+            Part::Restate { channel, word, text, is_recap } => {
+                choice.restate(place, (channel, word), text, is_recap, context, sink);
+                self.wake(at);
+            }
+            Part::Call { id, name, kind, word, arguments } => {
+                choice.call(Piece { place, id, name, kind, word, arguments }, context, sink);
+                self.wake(at);
+            }
+            Part::End => choice.end(place, Cut::No, context, sink),
+            Part::Cut => choice.end(place, Cut::ByLimit, context, sink),
+            Part::Attach { level, on, kind, word, value } => {
+                let about = match level {
+                    Level::Block | Level::Next => choice.attachable(place, on, context, sink),
+                    Level::Item => choice.item_scope(place).into(),
+                    Level::Choice | Level::Answer => Scope::Choice.into(),
+                };
+                self.attach(about, kind, word, value, sink);
+            }
+            Part::Answers { call } => {
+                if let Some(place) = place {
+                    choice.answer(place, call, context);
+                }
+            }
+            Part::ToolResult { call, word, value } => choice.result(place, call, word, value, context, sink),
+            Part::Opaque { word, value } => choice.opaque(place, word, value, context, sink),
+            Part::Progress { word, value } => {
+                let scope = choice.item_scope(place);
+                let value = value.map(Json::trusted);
+                context.emit(Body::Progress { scope, word: Cow::Borrowed(word), value }, sink);
+            }
+            Part::Finish { reason, raw } => {
+                // An empty word says nothing where another one was said.
+                self.answer.finished += usize::from(choice.finish.is_none());
+                if choice.finish.is_none() || raw.is_none_or(|raw| !raw.is_empty()) {
+                    choice.finish = Some((reason, raw.map(|raw| raw.to_cow().into_owned())));
+                }
+            }
+            Part::Foreign { level, path, key, value } => {
+                let about = match level {
+                    Level::Block => choice.about(place),
+                    Level::Item => choice.item_scope(place).into(),
+                    Level::Choice | Level::Answer | Level::Next => Scope::Choice.into(),
+                };
+                match place.and_then(|place| choice.waiting(place)).filter(|_| level == Level::Block) {
+                    Some(members) => members.set((path, key, value)),
+                    None => context.tell(about, (path, key, value), sink),
+                }
+            }
+            Part::Start { .. }
+            | Part::Rerouted { .. }
+            | Part::Step { .. }
+            | Part::Usage { .. }
+            | Part::Done
+            | Part::Error(_)
+            | Part::Notice { .. } => {
+                unreachable!("told above")
+            }
+        }
+    }
+
+    /// Something came after the end of the answer, and begins no other: it is noticed once a frame, if it says
+    /// anything.
+    fn late(&mut self, part: &Part<'_>, sink: &mut EventSink<'_>) {
+        if let Part::Notice { code, detail, text } = *part {
+            // The answer itself is whole.
+            let code = if code == NoticeCode::Truncated { NoticeCode::LateFragment } else { code };
+            let text = text.map(Cow::Borrowed);
+            let notice = Notice { text, ..Notice::new(code, self.context.offset, detail) };
+            return sink.put(Event::new(0, Body::Notice(notice)));
+        }
+        let is_silent = matches!(
+            part,
+            Part::Start { .. }
+                | Part::Choice
+                | Part::Done
+                | Part::End
+                | Part::Item { .. }
+                | Part::ItemEnd
+                | Part::Finish { .. }
+                | Part::Restate { .. }
+                | Part::Foreign { .. }
+        );
+        if !is_silent && self.answer.late != self.context.frame {
+            self.answer.late = self.context.frame;
+            self.context.choice = 0;
+            self.context.notice(NoticeCode::LateFragment, "something came after the end of the answer", sink);
+        }
+    }
+
+    /// Tells the answer's names when they are first known, and when they change.
+    fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, word: &str, sink: &mut EventSink<'_>) {
+        let is_other = |known: &String, given: Str<'_>| !given.is_empty() && !given.is(known);
+        let has_other = self.answer.id.as_ref().zip(id).is_some_and(|(known, given)| is_other(known, given));
+        self.answer.has_changing_id |= has_other;
+        let news = |known: &mut Option<String>, given: Option<Str<'_>>| {
+            let given = given.filter(|given| !given.is_empty());
+            let is_news = given.is_some_and(|given| known.as_deref().is_none_or(|known| !given.is(known)));
+            if is_news {
+                *known = given.map(|given| given.to_cow().into_owned());
+            }
+            is_news
+        };
+        let Answer { id: own_id, model: own_model, has_begun, .. } = &mut self.answer;
+        let (has_id, has_model) = (news(own_id, id), news(own_model, model));
+        if !*has_begun {
+            if self.answer.word.is_empty() {
+                self.answer.word.push_str(word);
+            }
+        } else if has_id || has_model {
+            let id = own_id.as_deref().filter(|_| has_id).map(Cow::Borrowed);
+            let model = own_model.as_deref().filter(|_| has_model).map(Cow::Borrowed);
+            sink.put(Event::new(0, Body::Identity { scope: Scope::Answer, id, model }));
+        }
+    }
+
+    /// Tells an attachment, if it is news: one entry of several, or the newest of its kind.
+    fn attach(
+        &mut self,
+        about: About,
+        kind: AttachmentKind,
+        word: &str,
+        value: &str,
+        sink: &mut EventSink<'_>,
+    ) {
+        let About { thing, scope } = about;
+        let is_news = match kind {
+            AttachmentKind::Logprobs => true,
+            AttachmentKind::Annotation => {
+                let mut hasher = DefaultHasher::new();
+                (self.context.choice, thing, word, value).hash(&mut hasher);
+                self.annotated.insert(hasher.finish())
+            }
+            AttachmentKind::Signature => self.context.is_news(thing, ("signature", word, value)),
+            AttachmentKind::Encrypted => self.context.is_news(thing, ("encrypted", word, value)),
+        };
+        if is_news {
+            let (word, value) = (Cow::Borrowed(word), Json::trusted(value));
+            self.context.emit(Body::Attachment { scope, kind, word, value }, sink);
+        }
+    }
+}
+
+impl Answer {
     /// Whether what comes may be another answer: the provider has said its last word, or nothing but an error,
     /// or has given every choice a reason to finish.
-    pub(crate) fn is_over(&self) -> bool {
+    fn is_over(&self, choices: usize) -> bool {
         let is_begun = self.has_content || self.finished > 0 || self.ending.has_failed;
-        let is_finished = self.finished > 0 && self.finished == self.choices.len();
-        (self.ending.is_done && is_begun) || self.has_only_failed() || is_finished
+        let is_finished = self.finished > 0 && self.finished == choices;
+        self.is_told && is_begun || self.has_only_failed() || is_finished
     }
 
     fn has_only_failed(&self) -> bool {
@@ -195,226 +603,9 @@ impl Weave {
         self.id.is_some() && has_other_id && !self.has_changing_id && (next.has_content() || next.has_finish)
     }
 
-    /// The calls whose name has come but may still grow, and that have no block yet.
-    pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
-        self.choices.iter().flat_map(|(number, choice)| {
-            choice.pending().map(|call| PendingCall {
-                choice: *number,
-                id: call.id.as_deref(),
-                name: &call.name,
-                kind: call.kind,
-            })
-        })
-    }
-
-    fn choice(&mut self, number: u32) -> usize {
-        self.context.choice = number;
-        if let Some(at) = self.choices.iter().take(MANY).position(|(own, _)| *own == number) {
-            return at;
-        }
-        *self.by_number.entry(number).or_insert_with(|| {
-            self.choices.push((number, Choice::default()));
-            self.choices.len() - 1
-        })
-    }
-
-    /// Remembers the choice, which was told content, if it has something to do when the frame is over.
-    fn wake(&mut self, at: usize) {
-        let choice = &mut self.choices[at].1;
-        self.has_content |= !choice.is_empty();
-        if !choice.is_awake && choice.waits() {
-            choice.is_awake = true;
-            self.awake.push(at);
-        }
-    }
-
-    fn fragment(&mut self, fragment: Fragment<'_>, sink: &mut EventSink<'_>) {
-        let Fragment { choice: number, place, part } = fragment;
-        let at = match part {
-            // These speak of the answer, not of a choice, and must not make one.
-            Part::Start { .. }
-            | Part::Rerouted { .. }
-            | Part::Step { .. }
-            | Part::Usage { .. }
-            | Part::Done
-            | Part::Error(_)
-            | Part::Notice { .. } => 0,
-            Part::Foreign { .. } | Part::Annotation(_) if place.is_none() => 0,
-            _ => self.choice(number),
-        };
-        self.context.choice = number;
-        let given = place;
-        let place = match self.choices.get(at) {
-            Some((_, choice)) => place.map(|place| choice.canonical(place)),
-            None => place,
-        };
-        let context = &mut self.context;
-        match part {
-            Part::Same { name, or } => {
-                if let Some(place) = place {
-                    self.choices[at].1.unite(place, name, or);
-                }
-            }
-            Part::Start { id, model } => self.start(id, model, sink),
-            Part::Rerouted { model } => {
-                self.model.take_if(|known| !model.is(known));
-                self.start(None, Some(model), sink);
-            }
-            Part::Open(channel) => {
-                self.choices[at].1.open(place, channel, context, sink);
-                self.wake(at);
-            }
-            Part::Text { channel, text } => {
-                self.choices[at].1.text(place, channel, text, context, sink);
-                self.wake(at);
-            }
-            Part::Restate { channel, text, is_recap } => {
-                self.choices[at].1.restate(place, channel, text, is_recap, context, sink);
-                self.wake(at);
-            }
-            Part::Call { id, name, kind, arguments } => {
-                self.choices[at].1.call(Piece { place, id, name, kind, arguments }, context, sink);
-                self.wake(at);
-            }
-            Part::End => self.choices[at].1.end(place, context, sink),
-            Part::Detail { kind, index, data, extra } => {
-                let block = match place {
-                    Some(place) => self.choices[at].1.block(place),
-                    None => self.choices[at].1.reasoning_block(),
-                };
-                // The position in a list that tells all again is not the number.
-                let index = if place == given { index } else { place.and_then(Place::number) };
-                self.detail(place, block, kind, index, data, extra, sink);
-            }
-            Part::Annotation(json) => {
-                let mut hasher = DefaultHasher::new();
-                (number, place, json).hash(&mut hasher);
-                if self.annotated.insert(hasher.finish()) {
-                    let block = place.and_then(|place| self.choices[at].1.block(place));
-                    self.context.emit(Body::Annotation { block, value: Json::trusted(json) }, sink);
-                }
-            }
-            Part::Logprobs(json) => context.emit(Body::Logprobs { value: Json::trusted(json) }, sink),
-            Part::Answers { call } => {
-                if let Some(place) = place {
-                    self.choices[at].1.answer(place, call);
-                }
-            }
-            Part::ToolResult { call, value } => {
-                let call = call.map(Str::to_cow);
-                let (block, id) = self.choices[at].1.called(place, call.as_deref());
-                let call = id.map(|id| Cow::Owned(id.to_owned()));
-                self.choices[at].1.answered.extend(block);
-                let key = call.as_deref().unwrap_or("");
-                let spot = Spot { choice: number, place, block, scope: "tool result", key };
-                if self.seen.is_news(spot, value) {
-                    self.context.emit(Body::ToolResult { block, call, value: Json::trusted(value) }, sink);
-                }
-            }
-            Part::Step { turn, counters, raw } => {
-                let spot = Spot { choice: 0, place: None, block: None, scope: "usage", key: "" };
-                if self.seen.is_news(spot, raw) {
-                    let known = self.steps.take().filter(|(known, _)| turn.is(known));
-                    let (turn, sum) =
-                        known.unwrap_or_else(|| (turn.to_cow().into_owned(), Counters::default()));
-                    let counters = sum.plus(&counters);
-                    self.steps = Some((turn, counters));
-                    self.context.emit(Body::Usage { counters, raw: Json::trusted(raw) }, sink);
-                }
-            }
-            Part::Usage { counters, raw } => {
-                let spot = Spot { choice: 0, place: None, block: None, scope: "usage", key: "" };
-                if self.seen.is_news(spot, raw) {
-                    self.context.emit(Body::Usage { counters, raw: Json::trusted(raw) }, sink);
-                }
-            }
-            Part::Finish { reason, raw } => {
-                let finish = &mut self.choices[at].1.finish;
-                self.finished += usize::from(finish.is_none());
-                // An empty word says nothing where another one was said.
-                if finish.is_none() || raw.is_none_or(|raw| !raw.is_empty()) {
-                    *finish = Some((reason, raw.map(|raw| raw.to_cow().into_owned())));
-                }
-            }
-            Part::Done => self.ending.is_done = true,
-            Part::Error(error) => {
-                self.ending.has_failed = true;
-                let spot = Spot { choice: 0, place: None, block: None, scope: "error", key: "" };
-                if self.seen.is_news(spot, &error.message) {
-                    self.context.emit(Body::Error(error.clone()), sink);
-                }
-            }
-            Part::Foreign { scope, key, value } => {
-                let block = place.and_then(|place| self.choices[at].1.block(place));
-                let is_element = place.is_none() && key.ends_with("[]");
-                if is_element || self.seen.is_news(Spot { choice: number, place, block, scope, key }, value) {
-                    let path = if scope.is_empty() {
-                        Cow::Borrowed(key)
-                    } else {
-                        Cow::Owned(format!("{scope}{key}"))
-                    };
-                    self.context.emit(Body::Foreign { block, path, value: Json::trusted(value) }, sink);
-                }
-            }
-            Part::Notice { code, detail, text } => {
-                self.ending.is_truncated |= code == NoticeCode::Truncated;
-                let notice = Notice {
-                    code,
-                    offset: context.offset,
-                    detail: Cow::Borrowed(detail),
-                    text: text.map(Cow::Borrowed),
-                };
-                context.emit(Body::Notice(notice), sink);
-            }
-        }
-    }
-
-    /// Tells the answer's id and model when they are first known. Servers that change them later (an
-    /// empty id first, a new id per chunk) do not restart the answer.
-    fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, sink: &mut EventSink<'_>) {
-        let is_other = |known: &String, given: Str<'_>| !given.is_empty() && !given.is(known);
-        self.has_changing_id |= self.id.as_ref().zip(id).is_some_and(|(known, given)| is_other(known, given));
-        let news = |known: &mut Option<String>, given: Option<Str<'_>>| {
-            if known.is_none() {
-                *known = given.filter(|given| !given.is_empty()).map(|given| given.to_cow().into_owned());
-                return known.is_some();
-            }
-            false
-        };
-        let (has_id, has_model) = (news(&mut self.id, id), news(&mut self.model, model));
-        if has_id || has_model {
-            let id = self.id.as_deref().filter(|_| has_id).map(Cow::Borrowed);
-            let model = self.model.as_deref().filter(|_| has_model).map(Cow::Borrowed);
-            sink.put(Event::new(0, Body::Start { id, model }));
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the members of one fragment, taken apart once")]
-    fn detail(
-        &mut self,
-        place: Option<Place>,
-        block: Option<BlockId>,
-        kind: DetailKind,
-        index: Option<i64>,
-        data: Str<'_>,
-        extra: Option<&str>,
-        sink: &mut EventSink<'_>,
-    ) {
-        let scope = match kind {
-            DetailKind::Text | DetailKind::Summary => None,
-            DetailKind::Signature => Some("signature"),
-            DetailKind::Encrypted => Some("encrypted"),
-            DetailKind::Redacted => Some("redacted"),
-        };
-        if let Some(scope) = scope {
-            let key = index.map(|index| index.to_string()).unwrap_or_default();
-            let spot = Spot { choice: self.context.choice, place, block, scope, key: &key };
-            if !self.seen.is_news(spot, data.written()) {
-                return;
-            }
-        }
-        let detail = Detail { kind, index, data: data.to_cow(), extra: extra.map(Json::trusted) };
-        self.context.emit(Body::ReasoningDetail { block, detail }, sink);
+    /// Whether there is something to tell of its start.
+    fn is_named(&self) -> bool {
+        !self.has_begun && (self.id.is_some() || self.model.is_some() || !self.word.is_empty())
     }
 }
 

@@ -4,17 +4,14 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::event::BlockId;
-use crate::fragment::Place;
+use crate::event::Scope;
 
 /// Where a told value stood.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Spot<'a> {
     pub(super) choice: u32,
-    pub(super) place: Option<Place>,
-    /// The block at the place: a place may be used again.
-    pub(super) block: Option<BlockId>,
-    pub(super) scope: &'static str,
+    pub(super) scope: Scope,
+    pub(super) path: &'static str,
     pub(super) key: &'a str,
 }
 
@@ -29,21 +26,62 @@ pub(super) struct Seen {
 #[derive(Clone)]
 struct Entry {
     choice: u32,
-    place: Option<Place>,
-    block: Option<BlockId>,
-    scope: &'static str,
+    scope: Scope,
+    path: &'static str,
     key: String,
-    value: String,
+    value: Trace,
 }
 
 impl Entry {
     fn is_at(&self, spot: Spot<'_>) -> bool {
         self.choice == spot.choice
             && self.key == spot.key
-            && self.place == spot.place
-            && self.block == spot.block
             && self.scope == spot.scope
+            && self.path == spot.path
     }
+}
+
+/// Enough of a value to know it again: all of a short one, the length and two hashes of a long one.
+#[derive(Clone)]
+struct Trace {
+    length: usize,
+    hashes: [u64; 2],
+    short: String,
+}
+
+/// Values up to this length are kept as they are: comparing them costs less than a hash.
+const SHORT: usize = 64;
+
+impl Trace {
+    fn of(value: &str) -> Self {
+        let mut trace = Self { length: 0, hashes: [0; 2], short: String::new() };
+        trace.set(value);
+        trace
+    }
+
+    fn set(&mut self, value: &str) {
+        self.length = value.len();
+        self.short.clear();
+        if value.len() <= SHORT {
+            self.short.push_str(value);
+        } else {
+            self.hashes = hashes(value);
+        }
+    }
+
+    fn is(&self, value: &str) -> bool {
+        self.length == value.len()
+            && if value.len() <= SHORT { self.short == value } else { self.hashes == hashes(value) }
+    }
+}
+
+fn hashes(value: &str) -> [u64; 2] {
+    [0_u8, 1].map(|salt| {
+        let mut hasher = DefaultHasher::new();
+        salt.hash(&mut hasher);
+        value.hash(&mut hasher);
+        hasher.finish()
+    })
 }
 
 impl Seen {
@@ -57,23 +95,15 @@ impl Seen {
             Some(at) => {
                 self.cursor = if at + 1 < self.entries.len() { at + 1 } else { 0 };
                 let entry = &mut self.entries[at];
-                if entry.value == value {
+                if entry.value.is(value) {
                     return false;
                 }
-                entry.value.clear();
-                entry.value.push_str(value);
+                entry.value.set(value);
             }
             None => {
                 self.by_hash.insert(hash(spot), self.entries.len());
-                let Spot { choice, place, block, scope, key } = spot;
-                self.entries.push(Entry {
-                    choice,
-                    place,
-                    block,
-                    scope,
-                    key: key.into(),
-                    value: value.into(),
-                });
+                let Spot { choice, scope, path, key } = spot;
+                self.entries.push(Entry { choice, scope, path, key: key.into(), value: Trace::of(value) });
                 self.cursor = 0;
             }
         }

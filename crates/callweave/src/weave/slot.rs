@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::Context;
 use super::fingerprint::Fingerprint;
 use super::leaves::Leaves;
-use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, EventSink, Notice, NoticeCode};
-use crate::fragment::{Arguments, Channel};
+use super::members::Members;
+use super::{About, Context};
+use crate::event::{
+    BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, EventSink, ItemId, Notice, NoticeCode, Scope,
+};
+use crate::fragment::{Arguments, Channel, Place};
 use crate::json::{Scanner, Status, Str, Surrogate};
 
 /// A resent text of this many bytes cannot be chance.
@@ -19,13 +22,19 @@ pub(super) struct Slot {
     pub(super) is_ended: bool,
     /// The frame that last restated its whole text.
     pub(super) restated_in: Option<u64>,
-    /// The sort of part it is in its thing.
-    pub(super) sort: Option<u32>,
+    /// The group of parts it is in, in its thing.
+    pub(super) group: Option<u32>,
     /// Whether it may only tell again what another one tells: it does not start before that is known.
     pub(super) is_doubted: bool,
     /// The frame in which the slot was made.
     pub(super) frame: u64,
     pub(super) content: Content,
+    /// What the wire calls it.
+    pub(super) word: String,
+    pub(super) place: Option<Place>,
+    pub(super) item: Option<ItemId>,
+    /// What came with its start, until that is told.
+    pub(super) members: Members,
     /// What has been told of the text.
     told: Fingerprint,
     surrogate: Surrogate,
@@ -35,6 +44,8 @@ pub(super) struct Slot {
 pub(super) enum Content {
     Running(Channel),
     Call(Box<Call>),
+    /// Content that was told whole.
+    Fixed,
 }
 
 /// A tool call under construction.
@@ -66,15 +77,32 @@ pub(super) struct Opening {
 }
 
 impl Slot {
-    pub(super) fn running(channel: Channel, frame: u64) -> Self {
-        Self::new(Content::Running(channel), frame)
+    pub(super) fn running(
+        channel: Channel,
+        word: &str,
+        place: Option<Place>,
+        item: Option<ItemId>,
+        frame: u64,
+    ) -> Self {
+        Self::new(Content::Running(channel), word, place, item, frame)
     }
 
-    pub(super) fn call(kind: CallKind, index: Option<i64>, frame: u64) -> Self {
+    /// A block that was told whole.
+    pub(super) fn fixed(block: BlockId, item: Option<ItemId>, frame: u64) -> Self {
+        Self { block: Some(block), is_ended: true, ..Self::new(Content::Fixed, "", None, item, frame) }
+    }
+
+    pub(super) fn call(
+        kind: CallKind,
+        word: &str,
+        place: Option<Place>,
+        item: Option<ItemId>,
+        frame: u64,
+    ) -> Self {
         let call = Call {
             id: None,
             name: String::new(),
-            index,
+            index: place.and_then(Place::number),
             kind,
             named_in: frame,
             held: String::new(),
@@ -84,18 +112,22 @@ impl Slot {
             opening: None,
             completion: Completion::Whole,
         };
-        Self::new(Content::Call(Box::new(call)), frame)
+        Self::new(Content::Call(Box::new(call)), word, place, item, frame)
     }
 
-    fn new(content: Content, frame: u64) -> Self {
+    fn new(content: Content, word: &str, place: Option<Place>, item: Option<ItemId>, frame: u64) -> Self {
         Self {
             block: None,
             is_ended: false,
             restated_in: None,
-            sort: None,
+            group: None,
             is_doubted: false,
             frame,
             content,
+            word: word.to_owned(),
+            place,
+            item,
+            members: Members::default(),
             told: Fingerprint::default(),
             surrogate: Surrogate::default(),
         }
@@ -108,22 +140,37 @@ impl Slot {
     pub(super) fn as_call(&self) -> Option<&Call> {
         match &self.content {
             Content::Call(call) => Some(call),
-            Content::Running(_) => None,
+            Content::Running(_) | Content::Fixed => None,
         }
     }
 
     pub(super) fn as_call_mut(&mut self) -> Option<&mut Call> {
         match &mut self.content {
             Content::Call(call) => Some(call),
-            Content::Running(_) => None,
+            Content::Running(_) | Content::Fixed => None,
         }
     }
 
-    /// Whether this is running text of the kind of `channel`, whatever its source.
+    /// Whether this is running text of the kind of `channel`, whatever its form.
     pub(super) fn is_running(&self, channel: Channel) -> bool {
         match &self.content {
             Content::Running(own) => std::mem::discriminant(own) == std::mem::discriminant(&channel),
-            Content::Call(_) => false,
+            Content::Call(_) | Content::Fixed => false,
+        }
+    }
+
+    /// Whether this is open running text that the wire would go on telling in this way.
+    pub(super) fn runs_as(&self, place: Option<Place>, channel: Channel, word: &str) -> bool {
+        self.is_open() && self.is_running(channel) && self.place == place && self.word == word
+    }
+
+    /// Itself, as what something is about.
+    pub(super) fn about(&self) -> About {
+        let around = self.item.map_or(Scope::Choice, Scope::Item);
+        match self.block.map(Scope::Block) {
+            Some(thing) if self.is_ended => About { thing, scope: around },
+            Some(thing) => thing.into(),
+            None => around.into(),
         }
     }
 
@@ -163,28 +210,37 @@ impl Slot {
         }
         let block = context.next_block();
         self.block = Some(block);
-        match &mut self.content {
-            Content::Running(channel) => {
-                let kind = match channel {
-                    Channel::Text => BlockKind::Text,
-                    Channel::Reasoning { .. } => BlockKind::Reasoning,
-                    Channel::Refusal => BlockKind::Refusal,
-                };
-                context.emit(Body::BlockStart { block, kind }, sink);
-            }
-            Content::Call(call) => {
-                let kind = BlockKind::ToolCall {
-                    id: call.id.as_deref().map(Cow::Borrowed),
-                    name: Cow::Borrowed(&call.name),
-                    index: call.index,
-                    call: call.kind,
-                };
-                context.emit(Body::BlockStart { block, kind }, sink);
-                if !call.held.is_empty() {
-                    let text = std::mem::take(&mut call.held);
-                    context.emit(Body::Delta { block, text: Cow::Owned(text) }, sink);
-                }
-            }
+        let kind = match &self.content {
+            Content::Running(Channel::Text) => BlockKind::Text,
+            Content::Running(Channel::Reasoning(form)) => BlockKind::Reasoning(*form),
+            Content::Running(Channel::Refusal) => BlockKind::Refusal,
+            Content::Call(call) => BlockKind::ToolCall {
+                id: call.id.as_deref().map(Cow::Borrowed),
+                is_made: false,
+                name: Cow::Borrowed(&call.name),
+                call: call.kind,
+            },
+            Content::Fixed => return,
+        };
+        let members = context.members(Scope::Block(block), &self.members);
+        let index = self.place.and_then(Place::number);
+        let word = Cow::Borrowed(self.word.as_str());
+        context.emit(Body::BlockStart { block, item: self.item, kind, word, index, members }, sink);
+        self.members = Members::default();
+        if let Content::Call(call) = &mut self.content
+            && !call.held.is_empty()
+        {
+            let text = Cow::Owned(std::mem::take(&mut call.held));
+            context.emit(Body::Delta { block, kind: DeltaKind::Arguments, text }, sink);
+        }
+    }
+
+    fn delta_kind(&self) -> DeltaKind {
+        match &self.content {
+            Content::Running(Channel::Text) | Content::Fixed => DeltaKind::Text,
+            Content::Running(Channel::Reasoning(_)) => DeltaKind::Reasoning,
+            Content::Running(Channel::Refusal) => DeltaKind::Refusal,
+            Content::Call(_) => DeltaKind::Arguments,
         }
     }
 
@@ -247,10 +303,11 @@ impl Slot {
     }
 
     fn emit_delta(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+        let kind = self.delta_kind();
         match (self.block, &mut self.content) {
-            (Some(block), _) => context.emit(Body::Delta { block, text: Cow::Borrowed(text) }, sink),
+            (Some(block), _) => context.emit(Body::Delta { block, kind, text: Cow::Borrowed(text) }, sink),
             (None, Content::Call(call)) => call.held.push_str(text),
-            (None, Content::Running(_)) => {
+            (None, Content::Running(_) | Content::Fixed) => {
                 self.start(context, sink);
                 self.emit_delta(text, context, sink);
             }
@@ -283,10 +340,12 @@ impl Slot {
         }
         if self.is_ended {
             let notice = Notice {
-                code: NoticeCode::LateFragment,
-                offset: context.offset,
-                detail: Cow::Borrowed("a block was restated differently after it had ended"),
                 text: Some(Cow::Borrowed(text)),
+                ..Notice::new(
+                    NoticeCode::LateFragment,
+                    context.offset,
+                    "a block was restated differently after it had ended",
+                )
             };
             return context.emit(Body::Notice(notice), sink);
         }
@@ -388,6 +447,9 @@ impl Slot {
     pub(super) fn end(&mut self, cut: Cut, context: &mut Context, sink: &mut EventSink<'_>) {
         if self.is_ended {
             return;
+        }
+        if self.as_call().is_some_and(|call| call.name.is_empty()) {
+            context.notice(NoticeCode::MissingName, "a tool call has no name", sink);
         }
         self.fall_back(context, sink);
         let mut is_missing_leaves = false;

@@ -35,7 +35,7 @@ fn marks(text: &str) -> Vec<&str> {
 
 /// Extracts from `text`, in two pieces cut at `cut`. The sources of what is told tile it, so nothing is lost.
 fn check(text: &str, cut: usize, options: &Options) {
-    let mut validator = Validator::new();
+    let mut validator = Validator::of_blocks();
     let mut sources = Vec::new();
     let mut sink = |event: Event<'_>| {
         sources.push(event.source);

@@ -113,7 +113,6 @@ fn call(arguments: &str) -> ToolCall {
         id: "c".into(),
         has_made_id: false,
         name: "f".into(),
-        index: None,
         raw_arguments: arguments.into(),
         kind: Default::default(),
         completion: Default::default(),

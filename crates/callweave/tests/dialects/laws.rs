@@ -1,7 +1,8 @@
 //! The laws that every dialect obeys, as functions over a text.
 
 use callweave::dialect::{Extractor, Options};
-use callweave::event::{BlockId, Body, Event, Span};
+use callweave::event::{Body, Event, Sink, Span};
+use callweave::grammar::Validator;
 
 /// The events of a text that comes in these pieces, adjacent deltas merged.
 pub(crate) fn events<'d>(
@@ -23,7 +24,9 @@ fn merged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
         if let Some(last) = merged.last_mut() {
             let touches = last.source.end == event.source.start || event.source.is_empty();
             let joined = match (&mut last.body, &event.body) {
-                (Body::Delta { block, text }, Body::Delta { block: next, text: more }) if block == next => {
+                (Body::Delta { block, text, .. }, Body::Delta { block: next, text: more, .. })
+                    if block == next =>
+                {
                     text.to_mut().push_str(more);
                     true
                 }
@@ -46,30 +49,18 @@ fn merged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
     merged
 }
 
-/// Blocks balance, and deltas belong to open blocks.
+/// The events are well formed, and the blocks are numbered in order.
 pub(crate) fn check_grammar(events: &[Event<'_>]) {
-    let mut open: Vec<BlockId> = Vec::new();
-    let mut next = 0;
+    let (mut validator, mut next) = (Validator::of_blocks(), 0);
     for event in events {
-        match &event.body {
-            Body::BlockStart { block, .. } => {
-                assert_eq!(block.0, next, "a block's number is used once, in order");
-                next += 1;
-                open.push(*block);
-            }
-            Body::Delta { block, text } => {
-                assert!(open.contains(block), "a delta outside its block");
-                assert!(!text.is_empty(), "an empty delta");
-            }
-            Body::Identity { block, .. } => assert!(block.0 < next, "an identity before its block"),
-            Body::BlockEnd { block, .. } => {
-                assert!(open.contains(block), "an end without a start");
-                open.retain(|other| other != block);
-            }
-            _ => {}
+        if let Body::BlockStart { block, .. } = &event.body {
+            assert_eq!(block.0, next, "a block's number is used once, in order");
+            next += 1;
         }
+        validator.put(event.clone());
     }
-    assert!(open.is_empty(), "blocks stay open: {open:?}");
+    let faults = validator.finish();
+    assert!(faults.is_empty(), "{faults:#?}\n{events:#?}");
 }
 
 /// The sources of the events tile the text.

@@ -11,6 +11,7 @@ use callweave::grammar::Validator;
 use callweave::message::Message;
 use callweave::pipeline::Decoder;
 use callweave::protocol::Protocol;
+use serde_json::Value;
 
 /// What came of decoding.
 pub(crate) struct Decoded {
@@ -69,8 +70,8 @@ pub(crate) fn decode_cut(protocol: Option<&'static Protocol>, bytes: &[u8], cuts
 /// Appends an event, merging a delta into the delta of the same block right before it.
 pub(crate) fn merge(events: &mut Vec<Event<'static>>, event: Event<'_>) {
     if let (
-        Some(Event { body: Body::Delta { block: known, text: all }, source, .. }),
-        Body::Delta { block, text },
+        Some(Event { body: Body::Delta { block: known, text: all, .. }, source, .. }),
+        Body::Delta { block, text, .. },
     ) = (events.last_mut(), &event.body)
         && known == block
     {
@@ -137,8 +138,8 @@ pub(crate) fn check_prefix(name: &str, end: usize, prefix: &Decoded, whole: &Dec
     for (at, told) in prefix.events[..prefix.before_finish].iter().enumerate() {
         let kept = match (told, whole.events.get(at)) {
             (
-                Event { body: Body::Delta { block, text }, .. },
-                Some(Event { body: Body::Delta { block: same, text: all }, .. }),
+                Event { body: Body::Delta { block, text, .. }, .. },
+                Some(Event { body: Body::Delta { block: same, text: all, .. }, .. }),
             ) => block == same && all.starts_with(text.as_ref()),
             (told, Some(kept)) => told == kept,
             (_, None) => false,
@@ -150,6 +151,55 @@ pub(crate) fn check_prefix(name: &str, end: usize, prefix: &Decoded, whole: &Dec
 /// The last boundary between characters that is not after `at`.
 pub(crate) fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+/// A message without what its streamed and its whole form cannot both say: numbers, where the parts of a text end,
+/// how arguments are spelt, oddities of the way.
+pub(crate) fn comparable(message: &Message) -> Value {
+    // Numbers may be larger than those of the values here.
+    let mut value = Value::from(callweave::json::Value::of(message).expect("messages serialise"));
+    let object = value.as_object_mut().expect("a message is an object");
+    object.remove("usage");
+    object.remove("notices");
+    simplify(object);
+    for choice in object.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten() {
+        simplify(choice.as_object_mut().expect("a choice is an object"));
+    }
+    value
+}
+
+fn simplify(choice: &mut serde_json::Map<String, Value>) {
+    let parse = |value: &mut Value| {
+        let text = value.as_str().filter(|text| !text.is_empty()).unwrap_or("{}").to_owned();
+        *value = serde_json::from_str(&text).unwrap_or(text.into());
+    };
+    for call in choice["tool_calls"].as_array_mut().expect("calls are a list") {
+        parse(&mut call["arguments"]);
+    }
+    let mut blocks: Vec<Value> = Vec::new();
+    for block in choice["blocks"].as_array().expect("blocks are a list") {
+        let mut block = block.clone();
+        let members = block.as_object_mut().expect("a block is an object");
+        members.remove("index");
+        members.remove("block");
+        let is_call = block["kind"] == "tool_call";
+        if is_call {
+            parse(&mut block["text"]);
+        }
+        match blocks.last_mut() {
+            Some(last) if !is_call && last["kind"] == block["kind"] && block["text"].is_string() => {
+                let [one, other] = [&*last, &block].map(|block| block["text"].as_str().unwrap_or(""));
+                last["text"] = format!("{one}{other}").into();
+                if let Some(more) = block["attachments"].as_array() {
+                    let mut all = last["attachments"].as_array().cloned().unwrap_or_default();
+                    all.extend(more.iter().cloned());
+                    last["attachments"] = all.into();
+                }
+            }
+            _ => blocks.push(block),
+        }
+    }
+    choice.insert("blocks".to_owned(), blocks.into());
 }
 
 /// The folder of our own cases.

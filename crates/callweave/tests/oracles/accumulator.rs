@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use callweave::accumulator::Accumulator;
 use callweave::event::{
-    BlockId, Body, CallKind, Counters, DetailKind, Event, FinishReason, NoticeCode, Sink,
+    AttachmentKind, BlockId, Body, CallKind, Counters, Event, FinishReason, NoticeCode, ReasoningForm, Sink,
 };
-use callweave::fragment::{Arguments, Channel, Fragment, Part, Place};
+use callweave::fragment::{Arguments, Channel, Fragment, Level, Part, Place};
 use callweave::grammar::Validator;
 use callweave::json::Str;
 use callweave::message::Content;
@@ -49,6 +49,7 @@ const NAMES: [Option<Str<'static>>; 8] = [
 ];
 static ERRORS: LazyLock<[UpstreamError<'static>; 2]> =
     LazyLock::new(|| ["", "busy"].map(|message| UpstreamError::new(ErrorClass::Overloaded, message)));
+const WORDS: [&str; 3] = ["", "word", "other"];
 const PATHS: [&str; 4] = ["$.a", "$.a.b", "$.c[1]", "$["];
 const FINISHES: [FinishReason; 6] = [
     FinishReason::Stop,
@@ -67,7 +68,8 @@ fn channel(at: u8) -> Channel {
     match at % 5 {
         0 | 1 => Channel::Text,
         2 => Channel::Refusal,
-        source => Channel::Reasoning { source: source - 3 },
+        3 => Channel::REASONING,
+        _ => Channel::Reasoning(ReasoningForm::Summary),
     }
 }
 
@@ -78,7 +80,7 @@ fn place(at: u8) -> Option<Place> {
         7 => Some(Place::named("a")),
         index @ 8..12 => Some(Place::at(i64::from(index) - 9)),
         index @ 12..14 => Some(Place::at(i64::from(index) - 12).in_space(1)),
-        index => Some(Place::at(0).part(u32::from(index) - 13)),
+        index => Some(Place::at(0).part(index % 2, u64::from(index) - 13)),
     }
 }
 
@@ -104,34 +106,52 @@ fn arguments(first: u8, second: u8) -> Option<Arguments<'static>> {
 fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
     let [what, at, first, second] = step;
     let kinds = [CallKind::Function, CallKind::Custom, CallKind::Builtin];
-    let details = [DetailKind::Text, DetailKind::Summary, DetailKind::Signature, DetailKind::Encrypted];
+    let attachments = [
+        AttachmentKind::Signature,
+        AttachmentKind::Encrypted,
+        AttachmentKind::Annotation,
+        AttachmentKind::Logprobs,
+    ];
+    let levels = [Level::Answer, Level::Choice, Level::Item, Level::Block, Level::Next];
+    let word = pick(&WORDS, second);
     let part = match what % 32 {
         0..6 => return None,
-        6..9 => Part::Text { channel: channel(first), text: pick(&TEXTS, second) },
-        9 => Part::Restate { channel: channel(first), text: pick(&TEXTS, second), is_recap: first % 2 == 0 },
-        10 => Part::Open(channel(first)),
+        6..9 => Part::Text { channel: channel(first), word, text: pick(&TEXTS, second) },
+        9 => {
+            let (channel, is_recap) = (channel(first), first % 2 == 0);
+            Part::Restate { channel, word, text: pick(&TEXTS, second), is_recap }
+        }
+        10 => Part::Open { channel: channel(first), word },
         11 | 12 => Part::End,
-        13 => Part::Start { id: pick(&NAMES, first), model: pick(&NAMES, second) },
-        14 => Part::Detail {
-            kind: pick(&details, first),
-            index: Some(i64::from(second)).filter(|_| second % 3 == 0),
-            data: pick(&TEXTS, second),
-            extra: None,
+        13 => Part::Start { id: pick(&NAMES, first), model: pick(&NAMES, second), word },
+        14 | 15 => Part::Attach {
+            level: pick(&levels, first),
+            on: word,
+            kind: pick(&attachments, second),
+            word,
+            value: pick(&JSONS, first / 5),
         },
-        15 => Part::Annotation(pick(&JSONS, first)),
-        16 => Part::Logprobs(pick(&JSONS, first)),
+        16 => match second % 4 {
+            0 => Part::Item { id: pick(&NAMES, first), word },
+            1 => Part::ItemEnd,
+            2 => Part::Cut,
+            _ => Part::Opaque { word, value: pick(&JSONS, first) },
+        },
         17 => Part::Answers { call: pick(&TEXTS, first) },
-        18 => Part::ToolResult { call: pick(&NAMES, first), value: pick(&JSONS, second) },
-        19 => Part::Usage { counters: Counters::default(), raw: pick(&JSONS, first) },
+        18 => Part::ToolResult { call: pick(&NAMES, first), word, value: pick(&JSONS, second) },
+        19 => Part::Usage { word, counters: Counters::default(), raw: pick(&JSONS, first) },
         20 => Part::Finish { reason: pick(&FINISHES, first), raw: pick(&NAMES, second) },
         21 => Part::Done,
         22 if first < 32 => Part::Error(pick(&[&ERRORS[0], &ERRORS[1]], first)),
-        22 | 23 => Part::Foreign { scope: "a.", key: "b", value: pick(&JSONS, second) },
+        22 | 23 => {
+            Part::Foreign { level: pick(&levels, first), path: "a.", key: "b", value: pick(&JSONS, second) }
+        }
         24 => Part::Notice { code: NoticeCode::Other, detail: "an oddity", text: None },
         _ => Part::Call {
             id: pick(&NAMES, first / 9),
             name: pick(&NAMES, second / 16),
             kind: pick(&kinds, what / 32),
+            word,
             arguments: arguments(first, second),
         },
     };
@@ -144,7 +164,7 @@ pub(crate) fn check(input: &[u8]) {
     let mut texts: HashMap<BlockId, String> = HashMap::new();
     let mut sink = |event: Event<'_>| {
         match &event.body {
-            Body::Delta { block, text } => texts.entry(*block).or_default().push_str(text),
+            Body::Delta { block, text, .. } => texts.entry(*block).or_default().push_str(text),
             Body::Correction { block, text } => *texts.entry(*block).or_default() = text.to_string(),
             _ => {}
         }
@@ -162,8 +182,9 @@ pub(crate) fn check(input: &[u8]) {
     let message = accumulator.take();
     for block in message.choices.iter().flat_map(|choice| &choice.blocks) {
         let held = match &block.content {
-            Content::Text(text) | Content::Reasoning(text) | Content::Refusal(text) => text,
+            Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => text,
             Content::ToolCall(call) => &call.raw_arguments,
+            _ => continue,
         };
         assert_eq!(Some(held).filter(|text| !text.is_empty()), texts.get(&block.id), "block {}", block.id.0);
     }

@@ -1,5 +1,6 @@
 //! Inputs with very many of one thing, of any size.
 
+use callweave::event::AttachmentKind;
 use callweave::message::Message;
 
 /// A way to have very many of something, how many there are at full size, and what must come of it.
@@ -205,8 +206,8 @@ pub(crate) const MANY: &[Many] = &[
             }))
         },
         check: |count, message| {
-            assert_eq!(message.choices[0].annotations.len(), count);
-            assert_eq!(message.choices[0].logprobs.len(), count);
+            assert_eq!(message.choices[0].attachments(AttachmentKind::Annotation).count(), count);
+            assert_eq!(message.choices[0].attachments(AttachmentKind::Logprobs).count(), count);
         },
     },
     Many {

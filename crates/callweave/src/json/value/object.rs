@@ -1,11 +1,9 @@
-//! Members in their order.
+//! Named in their order.
 
-use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::ops::Index;
 
 use super::Value;
+use super::named::Named;
 
 /// The members of an object, in the order in which they came; each key once.
 ///
@@ -20,42 +18,7 @@ use super::Value;
 /// ```
 #[derive(Default)]
 pub struct Object {
-    members: Vec<(String, Value)>,
-    places: Option<Box<Places>>,
-}
-
-/// Objects with more members than this are searched by hash.
-const SEARCHED: usize = 24;
-
-/// Where the members of a large object stand, by the hash of their keys. A key whose hash is taken by
-/// another key has the next free number.
-struct Places {
-    hasher: RandomState,
-    by_hash: HashMap<u64, usize>,
-}
-
-impl Places {
-    fn of(members: &[(String, Value)]) -> Self {
-        let mut places =
-            Self { hasher: RandomState::new(), by_hash: HashMap::with_capacity(2 * members.len()) };
-        for (at, (key, _)) in members.iter().enumerate() {
-            let (Ok(hash) | Err(hash)) = places.find(members, key);
-            places.by_hash.insert(hash, at);
-        }
-        places
-    }
-
-    /// The number under which the key stands, or else would.
-    fn find(&self, members: &[(String, Value)], key: &str) -> Result<u64, u64> {
-        let mut hash = self.hasher.hash_one(key);
-        while let Some(&at) = self.by_hash.get(&hash) {
-            if members[at].0 == key {
-                return Ok(hash);
-            }
-            hash = hash.wrapping_add(1);
-        }
-        Err(hash)
-    }
+    members: Named<Value>,
 }
 
 impl Object {
@@ -66,69 +29,57 @@ impl Object {
 
     /// How many members it has.
     pub fn len(&self) -> usize {
-        self.members.len()
+        self.members.all().len()
     }
 
     /// Whether it has no members.
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.members.all().is_empty()
     }
 
     /// The member of that key.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.position(key).map(|at| &self.members[at].1)
+        self.members.get(key)
     }
 
     /// The member of that key, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.position(key).map(|at| &mut self.members[at].1)
+        self.members.get_mut(key)
     }
 
     /// Whether it has a member of that key.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.position(key).is_some()
+        self.members.get(key).is_some()
     }
 
     /// Puts a member: in the place of the one that has the key, which is given back, or else last.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
-        let (key, value) = (key.into(), value.into());
-        match self.position(&key) {
-            Some(at) => Some(std::mem::replace(&mut self.members[at].1, value)),
-            None => {
-                self.append(key, value);
-                None
-            }
-        }
+        self.members.insert(key.into(), value.into())
     }
 
     /// The member of that key, made if it is missing.
     pub fn get_or_insert_with(&mut self, key: &str, make: impl FnOnce() -> Value) -> &mut Value {
-        let at = self.position(key).unwrap_or_else(|| self.append(key.to_owned(), make()));
-        &mut self.members[at].1
+        self.members.get_or_insert_with(key, make)
     }
 
     /// Takes the member of that key out; the others keep their order.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        let at = self.position(key)?;
-        let (_, value) = self.members.remove(at);
-        self.place();
-        Some(value)
+        self.members.remove(key)
     }
 
     /// Keeps only the members that `keep` says.
-    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
-        self.members.retain_mut(|(key, value)| keep(key, value));
-        self.place();
+    pub fn retain(&mut self, keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.members.retain(keep);
     }
 
     /// The members, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator + Clone {
-        self.members.iter().map(|(key, value)| (key.as_str(), value))
+        self.members.all().iter().map(|(key, value)| (key.as_str(), value))
     }
 
     /// The members, in order, to be changed.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Value)> + ExactSizeIterator {
-        self.members.iter_mut().map(|(key, value)| (key.as_str(), value))
+        self.members.all_mut()
     }
 
     /// The keys, in order.
@@ -147,33 +98,7 @@ impl Object {
     }
 
     pub(super) fn members(&self) -> &[(String, Value)] {
-        &self.members
-    }
-
-    fn position(&self, key: &str) -> Option<usize> {
-        match &self.places {
-            Some(places) => places.find(&self.members, key).ok().map(|hash| places.by_hash[&hash]),
-            None => self.members.iter().position(|(own, _)| own == key),
-        }
-    }
-
-    /// Puts a member whose key is new last, and tells where that is.
-    fn append(&mut self, key: String, value: Value) -> usize {
-        let at = self.members.len();
-        if let Some(places) = &mut self.places {
-            let (Ok(hash) | Err(hash)) = places.find(&self.members, &key);
-            places.by_hash.insert(hash, at);
-        }
-        self.members.push((key, value));
-        if at == SEARCHED {
-            self.place();
-        }
-        at
-    }
-
-    /// Notes anew where the members stand.
-    fn place(&mut self) {
-        self.places = (self.members.len() > SEARCHED).then(|| Places::of(&self.members).into());
+        self.members.all()
     }
 }
 
@@ -198,7 +123,7 @@ impl IntoIterator for Object {
     type IntoIter = std::vec::IntoIter<(String, Value)>;
 
     fn into_iter(mut self) -> Self::IntoIter {
-        std::mem::take(&mut self.members).into_iter()
+        self.members.take_all().into_iter()
     }
 }
 
@@ -210,7 +135,7 @@ impl<'v> IntoIterator for &'v Object {
     >;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.members.iter().map(|(key, value)| (key.as_str(), value))
+        self.members.all().iter().map(|(key, value)| (key.as_str(), value))
     }
 }
 
@@ -225,6 +150,7 @@ impl Index<&str> for Object {
 
 #[cfg(test)]
 mod tests {
+    use super::super::named::SEARCHED;
     use super::*;
 
     #[test]

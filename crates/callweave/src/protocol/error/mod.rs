@@ -174,6 +174,16 @@ fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
     }
     // What is said in the message is no name for it.
     let code = found.codes.iter().find(|code| message.as_ref() != Some(code)).cloned();
+    // Some wrap the page or the line of a proxy.
+    if value.kind() == Kind::String
+        && let Some(text) = &message
+    {
+        let page = page::read(text);
+        found.status = found.status.or(page.status);
+        if !page.message.is_empty() {
+            message = Some(Cow::Owned(page.message.into_owned()));
+        }
+    }
     let message = match message {
         Some(message) => message,
         None if code.is_some() => unsaid(found.status, code.as_deref()),

@@ -1,0 +1,238 @@
+//! `callweave convert`: an answer in any protocol → the same answer in another, or the same one mended.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use callweave::encode::{self, Encoder};
+use callweave::event::Event;
+use callweave::framing::Limits;
+use callweave::json::Value;
+use callweave::message::Message;
+use callweave::protocol::{Protocol, TABLE};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::answer::{Answers, Reading, is_streamed};
+use crate::commands::decode::{Chosen, protocol_parser};
+use crate::commands::extract::Wording;
+use crate::input::Input;
+use crate::mending::Mending;
+use crate::rows::{self, Failure, Outcome, Request};
+use crate::size;
+use crate::wrapping::Expected;
+
+/// Write an answer in another protocol, streamed or whole
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  callweave convert --to openai-chat answer.sse                a stream stays a stream, a body a body
+  callweave convert --to openai-responses --whole answer.sse   the whole body that a stream amounts to
+  callweave convert --to openai-chat --mend answer.sse         the same protocol, as clients expect it
+  callweave convert --to openai-chat --dialect auto --repair answer.sse
+                                                               calls in the text become real ones
+  callweave convert --jsonl rows.jsonl                         many answers: {\"to\": …, \"data\": …} per line
+
+In its own protocol an answer is written as it came, nothing lost and nothing made better, unless
+--mend is given; in another one it is always written as clients of that protocol expect it. The exit
+code is 1 if something is wrong with the answer; it is written all the same.")]
+pub(crate) struct Convert {
+    /// The protocol of the answer, or auto to find it out; see callweave protocols
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = protocol_parser())]
+    #[arg(hide_possible_values = true, ignore_case = true)]
+    from: Chosen,
+    /// The protocol to write
+    #[arg(long, value_name = "NAME", value_parser = written_parser(), ignore_case = true)]
+    #[arg(required_unless_present = "jsonl")]
+    to: Option<&'static Protocol>,
+    /// Write a stream
+    #[arg(long, conflicts_with = "whole")]
+    stream: bool,
+    /// Write a whole body
+    #[arg(long)]
+    whole: bool,
+    /// Write it as clients expect it, in its own protocol, too
+    #[arg(long)]
+    mend: bool,
+    #[command(flatten)]
+    wording: Wording,
+    #[command(flatten)]
+    mending: Mending,
+    /// Read one JSON request per line ({"from"?, "to", "data" | "data_base64" | "file", "stream"?, "mend"?, "id"?}), print one {"data"} per line
+    #[arg(long)]
+    jsonl: bool,
+    /// The longest line or frame that is read, as 1MB or 64KiB
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse)]
+    max_frame: usize,
+    /// The file to read, or - for standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+}
+
+fn written_parser() -> impl TypedValueParser<Value = &'static Protocol> {
+    let names = written()
+        .map(|row| PossibleValue::new(row.name).help(row.title).aliases(row.aliases.iter().copied()));
+    PossibleValuesParser::new(names).map(|name| Protocol::named(&name).expect("a protocol of the table"))
+}
+
+/// The protocols that answers are written in.
+fn written() -> impl Iterator<Item = &'static Protocol> {
+    TABLE.iter().copied().filter(|row| row.is_written())
+}
+
+/// What is to be written.
+#[derive(Clone, Copy)]
+struct Wish {
+    to: &'static Protocol,
+    /// Whether it is a stream; else what the input was.
+    is_stream: Option<bool>,
+    is_mended: bool,
+}
+
+impl Convert {
+    pub(crate) fn run(&self) -> Result<()> {
+        let dialects = self.wording.dialects()?;
+        let dialect = self.wording.options(&dialects)?;
+        let mend = self.mending.mend(self.wording.tools()?.as_ref());
+        let Chosen(protocol) = self.from;
+        let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
+        let reading = Reading { protocol, limits, dialect: dialect.as_ref(), mend: &mend };
+        let is_stream = (self.stream || self.whole).then_some(self.stream);
+        if self.jsonl {
+            let defaults = |to| Wish { to, is_stream, is_mended: self.mend };
+            return rows::run(std::slice::from_ref(&self.file), |row: Row| {
+                let to = row.to.as_deref().map(named).transpose()?.or(self.to);
+                let wish = defaults(to.context("a request needs \"to\"")?);
+                row.convert(wish, reading)
+            });
+        }
+        let to = self.to.context("--to is missing")?;
+        let wish = Wish { to, is_stream, is_mended: self.mend };
+        let mut input = Input::open(&self.file, Expected::Answer)?;
+        rows::conclude(wish.convert(&mut input, reading, &mut io::stdout().lock()))
+    }
+}
+
+fn named(name: &str) -> Result<&'static Protocol> {
+    match Protocol::named(name) {
+        Some(protocol) if protocol.is_written() => Ok(protocol),
+        Some(protocol) => bail!("the protocol {} is only read", protocol.name),
+        None => bail!("unknown protocol {name:?}; see callweave protocols"),
+    }
+}
+
+impl Wish {
+    /// Writes what the input amounts to; a stream is written while it is read.
+    fn convert(
+        self,
+        input: &mut Input,
+        reading: Reading<'_>,
+        out: &mut dyn Write,
+    ) -> Result<Outcome, Failure> {
+        let events = RefCell::new(Vec::new());
+        let mut live = |event: Event<'_>| events.borrow_mut().push(event.into_owned());
+        let mut writing = Writing { wish: self, encoder: None, buffer: Vec::new(), out };
+        let answers = reading.read(input, &mut live, true, |decoder| {
+            let protocol = decoder.protocol();
+            match protocol.is_some() && self.is_stream.unwrap_or_else(|| is_streamed(decoder)) {
+                true => writing.stream(&events.take(), protocol),
+                false => Ok(()),
+            }
+        });
+        match self.is_stream.unwrap_or(answers.is_streamed) {
+            true => writing.stream(&events.take(), answers.protocol)?,
+            false => writing.whole(&answers)?,
+        }
+        // What became of the first that is not as it should be.
+        let outcomes = answers.outcomes();
+        let is_bad =
+            |outcome: &Result<Outcome, Failure>| !matches!(outcome, Ok(Outcome { problem: None, .. }));
+        let good = Outcome { json: String::new(), problem: None };
+        outcomes.into_iter().find(is_bad).unwrap_or(Ok(good))
+    }
+
+    fn options(self, from: Option<&'static Protocol>) -> encode::Options {
+        match self.is_mended || from != Some(self.to) {
+            true => encode::Options::mended(),
+            false => encode::Options::faithful(),
+        }
+    }
+}
+
+/// What is written, and where to.
+struct Writing<'w> {
+    wish: Wish,
+    encoder: Option<Encoder>,
+    buffer: Vec<u8>,
+    out: &'w mut dyn Write,
+}
+
+impl Writing<'_> {
+    fn stream(&mut self, events: &[Event<'_>], from: Option<&'static Protocol>) -> Result<()> {
+        let wish = self.wish;
+        let start = || wish.to.encoder(&wish.options(from)).expect("the protocol is written");
+        let encoder = self.encoder.get_or_insert_with(start);
+        for event in events {
+            encoder.encode(event, &mut self.buffer);
+        }
+        self.flush()
+    }
+
+    fn whole(&mut self, answers: &Answers) -> Result<()> {
+        let options = self.wish.options(answers.protocol);
+        for message in answers.messages().iter().filter(|message| **message != Message::default()) {
+            self.wish.to.encode_whole(message, &options, &mut self.buffer);
+            self.buffer.push(b'\n');
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.out.flush()?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// A request to convert one answer. Members it does not know are the caller's own.
+#[derive(Deserialize)]
+struct Row {
+    from: Option<String>,
+    to: Option<String>,
+    /// The answer as text, or a JSON body as it is.
+    data: Option<Box<RawValue>>,
+    data_base64: Option<String>,
+    file: Option<PathBuf>,
+    stream: Option<bool>,
+    mend: Option<bool>,
+}
+
+impl Request for Row {
+    const SHAPE: &'static str = "an object with \"to\" and one of \"data\", \"data_base64\" and \"file\"";
+}
+
+impl Row {
+    fn convert(self, wish: Wish, reading: Reading<'_>) -> Result<Outcome, Failure> {
+        let is_stream = self.stream.or(wish.is_stream);
+        let wish = Wish { is_stream, is_mended: self.mend.unwrap_or(wish.is_mended), ..wish };
+        let Chosen(protocol) = Chosen(reading.protocol).or_named(self.from.as_deref())?;
+        let mut input = Input::given(self.data, self.data_base64, self.file)?;
+        let mut out = Vec::new();
+        let converted = wish.convert(&mut input, Reading { protocol, ..reading }, &mut out);
+        let data = match String::from_utf8(out) {
+            Ok(text) => ("data", Value::from(text)),
+            Err(error) => ("data_base64", STANDARD.encode(error.as_bytes()).into()),
+        };
+        let json = Value::object([data]).to_string();
+        match converted {
+            Ok(Outcome { problem, .. }) => Ok(Outcome { json, problem }),
+            Err(Failure { error, .. }) => Err(Failure { error, recovered: Some(json) }),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The last stage: what can be said only when nothing changes calls any more.
+//!
+//! [`Close`] stands after the weave, the extractor and whatever mends calls. It makes the ids that providers did not
+//! give, and derives the finish reason from what is really there: `tool_calls` where calls wait for the client and
+//! every one is whole, the provider's own reason else. Nobody else does either.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, Scope};
+
+/// Makes ids and derives finish reasons. See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub struct Close {
+    prefix: Option<String>,
+    choices: Vec<Tally>,
+    /// Ids that providers gave and that look like made ones, so that made ones stay unique.
+    taken: HashSet<String>,
+    has_failed: bool,
+}
+
+/// What a choice holds.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    number: u32,
+    calls: usize,
+    /// The calls that wait for the client.
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    block: BlockId,
+    id: String,
+    completion: Completion,
+}
+
+/// What made ids begin with, if the caller gives nothing else.
+const PREFIX: &str = "tool";
+
+impl Close {
+    /// A stage that makes ids of the form `tool_<choice>_<ordinal>`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with another first word: with one of its own for each answer, ids never repeat in a
+    /// conversation.
+    pub fn with_prefix(prefix: impl Into<String>) -> Self {
+        Self { prefix: Some(prefix.into()), ..Self::default() }
+    }
+
+    /// Takes the next event.
+    pub fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
+        let mut event = event;
+        match &mut event.body {
+            Body::BlockStart { block, kind: BlockKind::ToolCall { id, is_made, call, .. }, .. } => {
+                *is_made = id.is_none();
+                match id {
+                    Some(id) => self.take(id),
+                    None => *id = Some(Cow::Owned(self.make(event.choice))),
+                }
+                let tally = self.tally(event.choice);
+                tally.calls += 1;
+                if *call != CallKind::Builtin {
+                    let id = id.as_deref().unwrap_or_default().to_owned();
+                    tally.waiting.push(Waiting { block: *block, id, completion: Completion::Cut });
+                }
+            }
+            Body::BlockStart { kind: BlockKind::ToolResult { call: Some(call), .. }, .. } => {
+                // Nobody waits for a call whose result came in the same answer.
+                self.tally(event.choice).waiting.retain(|waiting| waiting.id != *call);
+            }
+            Body::BlockEnd { block, completion } => {
+                if let Some(waiting) = self.waiting(event.choice, *block) {
+                    waiting.completion = *completion;
+                }
+            }
+            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
+                self.take(id);
+                if let Some(waiting) = self.waiting(event.choice, *block) {
+                    waiting.id = id.to_string();
+                }
+            }
+            Body::Error(_) => self.has_failed = true,
+            Body::Finish { reason, .. } => *reason = self.reason(event.choice, *reason),
+            Body::End => {
+                self.choices.clear();
+                self.taken.clear();
+                self.has_failed = false;
+            }
+            _ => {}
+        }
+        sink.put(event);
+    }
+
+    fn tally(&mut self, number: u32) -> &mut Tally {
+        let at = self.choices.iter().position(|tally| tally.number == number).unwrap_or_else(|| {
+            self.choices.push(Tally { number, ..Tally::default() });
+            self.choices.len() - 1
+        });
+        &mut self.choices[at]
+    }
+
+    fn waiting(&mut self, choice: u32, block: BlockId) -> Option<&mut Waiting> {
+        let tally = self.choices.iter_mut().find(|tally| tally.number == choice)?;
+        // Blocks end soon after they began.
+        tally.waiting.iter_mut().rev().find(|waiting| waiting.block == block)
+    }
+
+    fn take(&mut self, id: &str) {
+        if id.starts_with(self.prefix.as_deref().unwrap_or(PREFIX)) {
+            self.taken.insert(id.to_owned());
+        }
+    }
+
+    fn make(&mut self, choice: u32) -> String {
+        let ordinal = self.tally(choice).calls;
+        let mut id = format!("{}_{choice}_{ordinal}", self.prefix.as_deref().unwrap_or(PREFIX));
+        while self.taken.contains(&id) {
+            id.push('_');
+        }
+        id
+    }
+
+    fn reason(&self, choice: u32, said: FinishReason) -> FinishReason {
+        let waiting =
+            self.choices.iter().find(|tally| tally.number == choice).map_or(&[][..], |tally| &tally.waiting);
+        let is_cut = waiting.iter().any(|call| call.completion == Completion::Cut);
+        match said {
+            _ if self.has_failed => FinishReason::Error,
+            _ if !waiting.is_empty() && !is_cut => FinishReason::ToolCalls,
+            // A provider that promises calls and sends none would make an agent wait for ever.
+            FinishReason::ToolCalls if !is_cut => FinishReason::Stop,
+            said => said,
+        }
+    }
+}

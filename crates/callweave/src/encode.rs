@@ -1,0 +1,134 @@
+//! Events → bytes: the way back out.
+//!
+//! An [`Encoder`] takes the events of an answer, one by one, and appends what its protocol says of each to a buffer of
+//! the caller's. It keeps only what its wire needs: indices, sequence numbers, what is open. Whole bodies are written
+//! from a [`Message`] through the same tables.
+//!
+//! There are two [`Mode`]s. *Faithful* writes back what the same protocol said: its own finish words, indices, ids and
+//! foreign values. *Mended* writes what clients expect, whatever protocol the answer came in: derived finish reasons,
+//! calls numbered from 0, valid arguments. Time and ids that must be made come from the caller: nothing here has a
+//! clock.
+//!
+//! ```
+//! use callweave::encode::Options;
+//! use callweave::event::Event;
+//! use callweave::pipeline::Decoder;
+//! use callweave::protocol::Protocol;
+//!
+//! let input = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+//! let chat = Protocol::named("openai-chat").expect("a protocol of that name");
+//! let mut encoder = chat.encoder(&Options::mended()).expect("chat is written");
+//! let mut output = Vec::new();
+//! let mut decoder = Decoder::detect();
+//! decoder.push(input.as_bytes(), &mut |event: Event<'_>| encoder.encode(&event, &mut output))?;
+//! decoder.finish(&mut |event: Event<'_>| encoder.encode(&event, &mut output))?;
+//! assert!(String::from_utf8_lossy(&output).ends_with("data: [DONE]\n\n"));
+//! # Ok::<(), callweave::Error>(())
+//! ```
+
+use crate::event::Event;
+use crate::message::Message;
+use crate::protocol::Protocol;
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// As the same protocol said it: nothing is lost, nothing is made better.
+    #[default]
+    Faithful,
+    /// As clients expect it, whatever protocol the answer came in.
+    Mended,
+}
+
+/// What the caller decides of an encoding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// How the answer is written.
+    pub mode: Mode,
+    /// The id of an answer that has none.
+    pub id: Option<String>,
+    /// The model of an answer that names none.
+    pub model: Option<String>,
+    /// When the answer was made, in seconds since 1970, where the wire wants to know and the answer does not say.
+    pub created: Option<u64>,
+}
+
+impl Options {
+    /// To write back what the same protocol said.
+    pub fn faithful() -> Self {
+        Self::default()
+    }
+
+    /// To write what clients expect.
+    pub fn mended() -> Self {
+        Self { mode: Mode::Mended, ..Self::default() }
+    }
+
+    /// The id of an answer that has none.
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
+    }
+
+    /// The model of an answer that names none.
+    pub fn model(self, model: impl Into<String>) -> Self {
+        Self { model: Some(model.into()), ..self }
+    }
+
+    /// When the answer was made, in seconds since 1970.
+    pub fn created(self, seconds: u64) -> Self {
+        Self { created: Some(seconds), ..self }
+    }
+
+    pub(crate) fn is_mended(&self) -> bool {
+        self.mode == Mode::Mended
+    }
+}
+
+/// The events of answers → bytes of one protocol. See the [module](self).
+pub struct Encoder(Box<dyn Encode>);
+
+impl Encoder {
+    /// Appends what the wire says of the event; for many events that is nothing, or it waits for the next.
+    pub fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        self.0.encode(event, out);
+    }
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Encoder")
+    }
+}
+
+/// What a protocol's stream encoder does.
+pub(crate) trait Encode: Send {
+    /// Appends what the wire says of the event.
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
+}
+
+/// How a protocol is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Encoding {
+    pub(crate) stream: fn(&Options) -> Box<dyn Encode>,
+    pub(crate) whole: fn(&Message, &Options, &mut Vec<u8>),
+}
+
+impl Protocol {
+    /// Whether answers can be written in this protocol.
+    pub fn is_written(&self) -> bool {
+        self.encode.is_some()
+    }
+
+    /// An encoder of streams; none if the protocol is only read.
+    pub fn encoder(&self, options: &Options) -> Option<Encoder> {
+        self.encode.map(|encoding| Encoder((encoding.stream)(options)))
+    }
+
+    /// Appends the whole body of an answer; false if the protocol is only read.
+    pub fn encode_whole(&self, message: &Message, options: &Options, out: &mut Vec<u8>) -> bool {
+        let Some(encoding) = self.encode else { return false };
+        (encoding.whole)(message, options, out);
+        true
+    }
+}

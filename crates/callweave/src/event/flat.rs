@@ -1,0 +1,490 @@
+//! Events as JSON: one flat object each, `type` saying which, read back as it was written.
+//!
+//! Neither tags nor flattened parts are left to serde: it would buffer them, and values passed on as they were
+//! written (big numbers, the order of keys) do not survive that.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{Error as _, IntoDeserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, DeltaKind, Event, FinishReason,
+    ItemId, Json, Notice, NoticeCode, ReasoningForm, Scope, Span,
+};
+use crate::upstream::{ErrorClass, UpstreamError};
+
+/// Every member that an event may have, in the order in which they are written.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Flat<'a> {
+    choice: u32,
+    #[serde(skip_serializing_if = "Span::is_empty")]
+    source: Span,
+    r#type: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block: Option<BlockId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<ItemId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<ReasoningForm>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "is_false")]
+    has_made_id: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<Cow<'a, str>>,
+    /// Who runs a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner: Option<CallKind>,
+    /// The call that a result answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    word: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion: Option<Completion>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Json<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<FinishReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<ErrorClass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    /// Of a notice or of an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<Code<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw: Option<Json<'a>>,
+}
+
+/// The code of a notice, or a provider's own word.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Code<'a> {
+    Notice(NoticeCode),
+    Word(Cow<'a, str>),
+}
+
+impl<'de> Deserialize<'de> for Code<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|word| Self::Word(word.into()))
+    }
+}
+
+impl<'a> Code<'a> {
+    fn word(self) -> Cow<'a, str> {
+        match self {
+            Self::Notice(code) => format!("{code:?}").into(),
+            Self::Word(word) => word,
+        }
+    }
+
+    fn notice(self) -> Result<NoticeCode, Fault> {
+        match self {
+            Self::Notice(code) => Ok(code),
+            Self::Word(word) => {
+                let word: StrDeserializer<'_, serde::de::value::Error> = word.as_ref().into_deserializer();
+                NoticeCode::deserialize(word).map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// The words of [`Body`], [`BlockKind`], [`CallKind`] and the other kinds, as they stand in `type` and `kind`.
+mod words {
+    pub(super) const TEXT: &str = "text";
+    pub(super) const REASONING: &str = "reasoning";
+    pub(super) const REFUSAL: &str = "refusal";
+    pub(super) const ARGUMENTS: &str = "arguments";
+    pub(super) const TOOL_CALL: &str = "tool_call";
+    pub(super) const TOOL_RESULT: &str = "tool_result";
+    pub(super) const OPAQUE: &str = "opaque";
+    pub(super) const SIGNATURE: &str = "signature";
+    pub(super) const ENCRYPTED: &str = "encrypted";
+    pub(super) const ANNOTATION: &str = "annotation";
+    pub(super) const LOGPROBS: &str = "logprobs";
+    pub(super) const ANSWER: &str = "answer";
+    pub(super) const CHOICE: &str = "choice";
+}
+
+impl DeltaKind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Text => words::TEXT,
+            Self::Reasoning => words::REASONING,
+            Self::Refusal => words::REFUSAL,
+            Self::Arguments => words::ARGUMENTS,
+        }
+    }
+}
+
+impl AttachmentKind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Signature => words::SIGNATURE,
+            Self::Encrypted => words::ENCRYPTED,
+            Self::Annotation => words::ANNOTATION,
+            Self::Logprobs => words::LOGPROBS,
+        }
+    }
+}
+
+fn borrowed(text: &str) -> Cow<'_, str> {
+    Cow::Borrowed(text)
+}
+
+fn maybe<'b>(text: &'b Option<Cow<'_, str>>) -> Option<Cow<'b, str>> {
+    text.as_deref().map(borrowed)
+}
+
+fn json<'b>(value: &'b Json<'_>) -> Json<'b> {
+    Json(Cow::Borrowed(&value.0))
+}
+
+impl<'b> Flat<'b> {
+    fn of(event: &'b Event<'_>) -> Self {
+        let mut flat = Self { choice: event.choice, source: event.source, ..Self::default() };
+        let kind = match &event.body {
+            Body::Start { id, model, word, members } => {
+                flat.id = maybe(id);
+                flat.model = maybe(model);
+                flat.word = borrowed(word);
+                flat.members = members.as_ref().map(json);
+                "start"
+            }
+            Body::ChoiceStart => "choice_start",
+            Body::ItemStart { item, id, word, members } => {
+                flat.item = Some(*item);
+                flat.id = maybe(id);
+                flat.word = borrowed(word);
+                flat.members = members.as_ref().map(json);
+                "item_start"
+            }
+            Body::ItemEnd { item } => {
+                flat.item = Some(*item);
+                "item_end"
+            }
+            Body::BlockStart { block, item, kind, word, index, members } => {
+                flat.block = Some(*block);
+                flat.item = *item;
+                flat.word = borrowed(word);
+                flat.index = *index;
+                flat.members = members.as_ref().map(json);
+                flat.set_kind(kind);
+                "block_start"
+            }
+            Body::Delta { block, kind, text } => {
+                flat.block = Some(*block);
+                flat.kind = Some(kind.word().into());
+                flat.text = Some(borrowed(text));
+                "delta"
+            }
+            Body::Identity { scope, id, model } => {
+                flat.set_scope(*scope);
+                flat.id = maybe(id);
+                flat.model = maybe(model);
+                "identity"
+            }
+            Body::Correction { block, text } => {
+                flat.block = Some(*block);
+                flat.text = Some(borrowed(text));
+                "correction"
+            }
+            Body::BlockEnd { block, completion } => {
+                flat.block = Some(*block);
+                flat.completion = Some(*completion);
+                "block_end"
+            }
+            Body::Attachment { scope, kind, word, value } => {
+                flat.set_scope(*scope);
+                flat.kind = Some(kind.word().into());
+                flat.word = borrowed(word);
+                flat.value = Some(json(value));
+                "attachment"
+            }
+            Body::Progress { scope, word, value } => {
+                flat.set_scope(*scope);
+                flat.word = borrowed(word);
+                flat.value = value.as_ref().map(json);
+                "progress"
+            }
+            Body::Usage { word, counters, raw } => {
+                flat.word = borrowed(word);
+                flat.input_tokens = counters.input_tokens;
+                flat.output_tokens = counters.output_tokens;
+                flat.total_tokens = counters.total_tokens;
+                flat.cached_tokens = counters.cached_tokens;
+                flat.cache_write_tokens = counters.cache_write_tokens;
+                flat.reasoning_tokens = counters.reasoning_tokens;
+                flat.raw = Some(json(raw));
+                "usage"
+            }
+            Body::Finish { reason, raw } => {
+                flat.reason = Some(*reason);
+                flat.raw = raw.as_deref().map(Json::from_text);
+                "finish"
+            }
+            Body::Markup { text } => {
+                flat.text = Some(borrowed(text));
+                "markup"
+            }
+            Body::Notice(Notice { code, offset, block, detail, text }) => {
+                flat.code = Some(Code::Notice(*code));
+                flat.block = *block;
+                flat.offset = Some(*offset);
+                flat.detail = Some(borrowed(detail));
+                flat.text = maybe(text);
+                "notice"
+            }
+            Body::Error(error) => {
+                flat.class = Some(error.class);
+                flat.status = error.status;
+                flat.code = error.code.as_ref().map(|code| Code::Word(borrowed(code)));
+                flat.retry_after = error.retry_after.map(|wait| wait.as_secs_f64());
+                flat.message = Some(borrowed(&error.message));
+                flat.raw = Some(json(&error.raw));
+                "error"
+            }
+            Body::Foreign { scope, path, value } => {
+                flat.set_scope(*scope);
+                flat.path = Some(borrowed(path));
+                flat.value = Some(json(value));
+                "foreign"
+            }
+            Body::End => "end",
+        };
+        flat.r#type = kind.into();
+        flat
+    }
+
+    fn set_scope(&mut self, scope: Scope) {
+        match scope {
+            Scope::Answer => self.scope = Some(words::ANSWER.into()),
+            Scope::Choice => self.scope = Some(words::CHOICE.into()),
+            Scope::Item(item) => self.item = Some(item),
+            Scope::Block(block) => self.block = Some(block),
+        }
+    }
+
+    fn set_kind(&mut self, kind: &'b BlockKind<'_>) {
+        let word = match kind {
+            BlockKind::Text => words::TEXT,
+            BlockKind::Reasoning(form) => {
+                self.form = Some(*form).filter(|form| *form != ReasoningForm::Raw);
+                words::REASONING
+            }
+            BlockKind::Refusal => words::REFUSAL,
+            BlockKind::ToolCall { id, is_made, name, call } => {
+                self.id = maybe(id);
+                self.has_made_id = *is_made;
+                self.name = Some(borrowed(name));
+                self.runner = Some(*call);
+                words::TOOL_CALL
+            }
+            BlockKind::ToolResult { call, value } => {
+                self.call = maybe(call);
+                self.value = Some(json(value));
+                words::TOOL_RESULT
+            }
+            BlockKind::Opaque { value } => {
+                self.value = Some(json(value));
+                words::OPAQUE
+            }
+        };
+        self.kind = Some(word.into());
+    }
+}
+
+/// What is missing or unknown in an event that is read.
+type Fault = String;
+
+fn need<T>(value: Option<T>, what: &str) -> Result<T, Fault> {
+    value.ok_or_else(|| format!("an event misses its {what}"))
+}
+
+impl<'a> Flat<'a> {
+    fn scope(&self) -> Result<Scope, Fault> {
+        Ok(match (self.block, self.item, self.scope.as_deref()) {
+            (Some(block), ..) => Scope::Block(block),
+            (None, Some(item), _) => Scope::Item(item),
+            (None, None, Some(words::ANSWER)) => Scope::Answer,
+            (None, None, Some(words::CHOICE)) => Scope::Choice,
+            (None, None, Some(word)) => return Err(format!("an event has the unknown scope {word}")),
+            (None, None, None) => return Err("an event misses its scope".to_owned()),
+        })
+    }
+
+    fn block_kind(&mut self) -> Result<BlockKind<'a>, Fault> {
+        Ok(match need(self.kind.as_deref(), "kind")? {
+            words::TEXT => BlockKind::Text,
+            words::REASONING => BlockKind::Reasoning(self.form.unwrap_or_default()),
+            words::REFUSAL => BlockKind::Refusal,
+            words::TOOL_CALL => BlockKind::ToolCall {
+                id: self.id.take(),
+                is_made: self.has_made_id,
+                name: self.name.take().unwrap_or_default(),
+                call: self.runner.unwrap_or_default(),
+            },
+            words::TOOL_RESULT => {
+                BlockKind::ToolResult { call: self.call.take(), value: need(self.value.take(), "value")? }
+            }
+            words::OPAQUE => BlockKind::Opaque { value: need(self.value.take(), "value")? },
+            word => return Err(format!("a block is of the unknown kind {word}")),
+        })
+    }
+
+    fn body(mut self) -> Result<Body<'a>, Fault> {
+        Ok(match self.r#type.as_ref() {
+            "start" => Body::Start { id: self.id, model: self.model, word: self.word, members: self.members },
+            "choice_start" => Body::ChoiceStart,
+            "item_start" => Body::ItemStart {
+                item: need(self.item, "item")?,
+                id: self.id,
+                word: self.word,
+                members: self.members,
+            },
+            "item_end" => Body::ItemEnd { item: need(self.item, "item")? },
+            "block_start" => {
+                let kind = self.block_kind()?;
+                Body::BlockStart {
+                    block: need(self.block, "block")?,
+                    item: self.item,
+                    kind,
+                    word: self.word,
+                    index: self.index,
+                    members: self.members,
+                }
+            }
+            "delta" => Body::Delta {
+                block: need(self.block, "block")?,
+                kind: match need(self.kind.as_deref(), "kind")? {
+                    words::TEXT => DeltaKind::Text,
+                    words::REASONING => DeltaKind::Reasoning,
+                    words::REFUSAL => DeltaKind::Refusal,
+                    words::ARGUMENTS => DeltaKind::Arguments,
+                    word => return Err(format!("a delta is of the unknown kind {word}")),
+                },
+                text: need(self.text, "text")?,
+            },
+            "identity" => Body::Identity { scope: self.scope()?, id: self.id, model: self.model },
+            "correction" => {
+                Body::Correction { block: need(self.block, "block")?, text: need(self.text, "text")? }
+            }
+            "block_end" => Body::BlockEnd {
+                block: need(self.block, "block")?,
+                completion: need(self.completion, "completion")?,
+            },
+            "attachment" => Body::Attachment {
+                scope: self.scope()?,
+                kind: match need(self.kind.as_deref(), "kind")? {
+                    words::SIGNATURE => AttachmentKind::Signature,
+                    words::ENCRYPTED => AttachmentKind::Encrypted,
+                    words::ANNOTATION => AttachmentKind::Annotation,
+                    words::LOGPROBS => AttachmentKind::Logprobs,
+                    word => return Err(format!("an attachment is of the unknown kind {word}")),
+                },
+                word: self.word,
+                value: need(self.value, "value")?,
+            },
+            "progress" => Body::Progress { scope: self.scope()?, word: self.word, value: self.value },
+            "usage" => Body::Usage {
+                word: self.word,
+                counters: Counters {
+                    input_tokens: self.input_tokens,
+                    output_tokens: self.output_tokens,
+                    total_tokens: self.total_tokens,
+                    cached_tokens: self.cached_tokens,
+                    cache_write_tokens: self.cache_write_tokens,
+                    reasoning_tokens: self.reasoning_tokens,
+                },
+                raw: need(self.raw, "raw object")?,
+            },
+            "finish" => Body::Finish {
+                reason: need(self.reason, "reason")?,
+                raw: self.raw.as_ref().and_then(Json::to_text).map(|word| Cow::Owned(word.into_owned())),
+            },
+            "markup" => Body::Markup { text: need(self.text, "text")? },
+            "notice" => Body::Notice(Notice {
+                code: need(self.code, "code")?.notice()?,
+                offset: self.offset.unwrap_or(0),
+                block: self.block,
+                detail: self.detail.unwrap_or_default(),
+                text: self.text,
+            }),
+            "error" => Body::Error(UpstreamError {
+                class: self.class.unwrap_or_default(),
+                status: self.status,
+                code: self.code.map(Code::word),
+                retry_after: self.retry_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok()),
+                message: need(self.message, "message")?,
+                raw: need(self.raw, "raw error")?,
+            }),
+            "foreign" => Body::Foreign {
+                scope: self.scope()?,
+                path: need(self.path.take(), "path")?,
+                value: need(self.value, "value")?,
+            },
+            "end" => Body::End,
+            "" => return Err("an event misses its type".to_owned()),
+            word => return Err(format!("an event has the unknown type {word}")),
+        })
+    }
+}
+
+impl Serialize for Event<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Flat::of(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Event<'static> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let flat: Flat<'static> = Flat::deserialize(deserializer)?;
+        let (choice, source) = (flat.choice, flat.source);
+        let body = flat.body().map_err(D::Error::custom)?;
+        Ok(Event { choice, source, body })
+    }
+}

@@ -1,0 +1,222 @@
+//! JSON written member by member: commas take care of themselves.
+
+use super::{compact_into, escape_into};
+
+/// Appends JSON to a text. Whether a comma is due is seen from what was written last.
+pub(crate) struct Writer<'o>(pub(crate) &'o mut String);
+
+impl Writer<'_> {
+    /// Begins an object as the next value.
+    pub(crate) fn object(&mut self) {
+        self.comma();
+        self.0.push('{');
+    }
+
+    /// Ends the object.
+    pub(crate) fn end_object(&mut self) {
+        self.0.push('}');
+    }
+
+    /// Begins a list as the next value.
+    pub(crate) fn list(&mut self) {
+        self.comma();
+        self.0.push('[');
+    }
+
+    /// Ends the list.
+    pub(crate) fn end_list(&mut self) {
+        self.0.push(']');
+    }
+
+    /// The key of the next value.
+    pub(crate) fn key(&mut self, key: &str) {
+        self.string(key);
+        self.0.push(':');
+    }
+
+    /// A string as the next value.
+    pub(crate) fn string(&mut self, text: &str) {
+        self.comma();
+        self.0.push('"');
+        escape_into(text, self.0);
+        self.0.push('"');
+    }
+
+    /// A JSON text as the next value, on one line.
+    pub(crate) fn raw(&mut self, json: &str) {
+        self.comma();
+        compact_into(json, self.0);
+    }
+
+    /// A number as the next value.
+    pub(crate) fn number(&mut self, number: impl std::fmt::Display) {
+        use std::fmt::Write;
+        self.comma();
+        let _ = write!(self.0, "{number}");
+    }
+
+    /// A member that is a string.
+    pub(crate) fn text_member(&mut self, key: &str, text: &str) {
+        self.key(key);
+        self.string(text);
+    }
+
+    /// A member that is a JSON text.
+    pub(crate) fn raw_member(&mut self, key: &str, json: &str) {
+        self.key(key);
+        self.raw(json);
+    }
+
+    /// Values end in these bytes, and nothing that awaits a value does.
+    fn comma(&mut self) {
+        if let Some(b'"' | b'}' | b']' | b'0'..=b'9' | b'e' | b'l') = self.0.as_bytes().last() {
+            self.0.push(',');
+        }
+    }
+}
+
+/// Values by path, to be written as members of one object: keys joined by dots, a dot inside a key escaped, as in
+/// [`Body::Foreign`](crate::event::Body::Foreign).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Paths(Vec<(String, String)>);
+
+impl Paths {
+    /// Sets the value at a path.
+    pub(crate) fn set(&mut self, path: &str, json: &str) {
+        match self.0.iter_mut().find(|(own, _)| own == path) {
+            Some((_, value)) => {
+                value.clear();
+                value.push_str(json);
+            }
+            None => self.0.push((path.to_owned(), json.to_owned())),
+        }
+    }
+
+    /// Appends the value, or the elements of a list, to the list at a path.
+    pub(crate) fn extend(&mut self, path: &str, json: &str) {
+        let json = json.trim_ascii();
+        let elements = json.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or(json);
+        match self.0.iter_mut().find(|(own, _)| own == path) {
+            Some((_, list)) => {
+                list.pop();
+                list.push_str(if list.len() > 1 { "," } else { "" });
+                list.push_str(elements);
+                list.push(']');
+            }
+            None => self.0.push((path.to_owned(), format!("[{elements}]"))),
+        }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own == path).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(path, value)| (path.as_str(), value.as_str()))
+    }
+
+    /// Writes them as members of the object that is open.
+    pub(crate) fn write(&self, writer: &mut Writer<'_>) {
+        write_members(&self.iter().collect::<Vec<_>>(), writer);
+    }
+}
+
+/// Writes values by path as members, those with a common beginning in one object. As deep as the paths are long, and
+/// paths come from a table.
+pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut Writer<'_>) {
+    for (at, (path, value)) in entries.iter().enumerate() {
+        let (first, rest) = split(path);
+        if entries[..at].iter().any(|(before, _)| split(before).0 == first) {
+            continue;
+        }
+        writer.key(&unescape(first));
+        let Some(_) = rest else {
+            writer.raw(value);
+            continue;
+        };
+        let inner: Vec<_> = entries[at..]
+            .iter()
+            .filter_map(|(path, value)| match split(path) {
+                (own, Some(rest)) if own == first => Some((rest, *value)),
+                _ => None,
+            })
+            .collect();
+        writer.object();
+        write_members(&inner, writer);
+        writer.end_object();
+    }
+}
+
+/// The first key of a path, as it is escaped, and what follows it.
+fn split(path: &str) -> (&str, Option<&str>) {
+    let mut is_escaped = false;
+    for (at, byte) in path.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'.' => return (&path[..at], Some(&path[at + 1..])),
+            _ => {}
+        }
+    }
+    (path, None)
+}
+
+fn unescape(key: &str) -> std::borrow::Cow<'_, str> {
+    if !key.contains('\\') {
+        return key.into();
+    }
+    let mut plain = String::with_capacity(key.len());
+    let mut chars = key.chars();
+    while let Some(char) = chars.next() {
+        plain.extend(if char == '\\' { chars.next() } else { Some(char) });
+    }
+    plain.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_stand_between_values_only() {
+        let mut out = String::from("data: ");
+        let mut writer = Writer(&mut out);
+        writer.object();
+        writer.text_member("a", "x\"\n");
+        writer.key("b");
+        writer.list();
+        writer.number(-1);
+        writer.raw("[ 1, true ]");
+        writer.raw("null");
+        writer.object();
+        writer.end_object();
+        writer.end_list();
+        writer.raw_member("c", "0");
+        writer.end_object();
+        assert_eq!(out, r#"data: {"a":"x\"\n","b":[-1,[1,true],null,{}],"c":0}"#);
+    }
+
+    #[test]
+    fn paths_with_a_common_beginning_share_an_object() {
+        let mut paths = Paths::default();
+        for (path, value) in [("a.b", "1"), ("c", "2"), ("a.d.e", "3"), ("a.d.f\\.g", "4"), ("c", "5")] {
+            paths.set(path, value);
+        }
+        paths.extend("l", "[1]");
+        paths.extend("l", "2");
+        let mut out = String::new();
+        let mut writer = Writer(&mut out);
+        writer.object();
+        paths.write(&mut writer);
+        writer.end_object();
+        assert_eq!(out, r#"{"a":{"b":1,"d":{"e":3,"f.g":4}},"c":5,"l":[1,2]}"#);
+    }
+}

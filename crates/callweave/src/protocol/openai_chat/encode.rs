@@ -1,0 +1,1103 @@
+//! Chat, written: chunks as server-sent events, and the whole body.
+//!
+//! What stands beside content is told before it, so it waits for the chunk of the content that follows, or for the end.
+//! Names that every chunk repeats (`id`, `created`, …) are rendered once and again when they change.
+
+use std::mem::take;
+
+use super::{CHAT, CHAT_CHUNK, FINISH, REASONING, ReasoningWord, TEXT_COMPLETION, words};
+use crate::encode::{Encode, Encoding, Options};
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
+    Scope,
+};
+use crate::json::{Paths, Tape, Writer};
+use crate::message::{Block, Choice, Content, Foreign, Message};
+
+pub(super) const ENCODING: Encoding = Encoding { stream, whole };
+
+fn stream(options: &Options) -> Box<dyn Encode> {
+    Box::new(Stream { options: options.clone(), ..Stream::default() })
+}
+
+/// The id of an answer to clients that want one, where neither the answer nor the caller has any.
+const MADE_ID: &str = "chatcmpl";
+/// Members of the answer that every chunk repeats.
+const STICKY: &[&str] = &["object", "created", "system_fingerprint", "service_tier", "provider"];
+
+/// Streams chunks.
+#[derive(Default)]
+struct Stream {
+    options: Options,
+    id: String,
+    model: String,
+    word: String,
+    sticky: Paths,
+    /// The beginning of every chunk, rendered from the names above.
+    envelope: String,
+    /// What waits for the next chunk: of the answer, and where usage stands.
+    answer: Paths,
+    usage: Paths,
+    /// The names changed, and no chunk has said so.
+    has_news: bool,
+    choices: Vec<Open>,
+    has_failed: bool,
+    is_truncated: bool,
+    frame: String,
+}
+
+/// A choice that is being written.
+#[derive(Default)]
+struct Open {
+    number: u32,
+    has_role: bool,
+    is_finished: bool,
+    /// What waits for the next chunk of this choice; what belongs to its message begins with `message.`.
+    pending: Paths,
+    blocks: Vec<Running>,
+    calls: u32,
+}
+
+/// A block that is being written.
+struct Running {
+    block: BlockId,
+    word: String,
+    index: Option<i64>,
+    /// What waits for the next chunk of this block.
+    members: Paths,
+    call: Option<Call>,
+}
+
+/// A call that is being written.
+struct Call {
+    id: String,
+    name: String,
+    kind: CallKind,
+    /// Its number among the calls of the choice.
+    ordinal: u32,
+    /// Whether its id and name have been written.
+    is_named: bool,
+    has_arguments: bool,
+    /// The arguments, where the wire wants them whole.
+    whole: String,
+}
+
+impl Encode for Stream {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let number = event.choice;
+        match &event.body {
+            Body::Start { id, model, word, members } => {
+                let options = take(&mut self.options);
+                *self = Self { options, frame: take(&mut self.frame), ..Self::default() };
+                self.start(id.as_deref(), model.as_deref(), word, members.as_ref());
+            }
+            Body::ChoiceStart => {
+                self.choices.push(Open { number, ..Open::default() });
+                // Of an answer that failed before it began there is no choice.
+                if !self.is_completion() && !self.has_failed {
+                    self.write_delta(number, out, |_| {});
+                }
+            }
+            Body::BlockStart { block, kind, word, index, members, .. } => {
+                self.block_start(number, *block, kind, word, *index, members.as_ref(), out);
+            }
+            Body::Delta { block, text, .. } => self.delta(number, *block, text, out),
+            Body::BlockEnd { block, .. } => self.block_end(number, *block, out),
+            Body::Attachment { scope, kind, word, value } => {
+                self.attach(number, *scope, *kind, word, value, out);
+            }
+            Body::Identity { scope: Scope::Answer, id, model } => {
+                self.flush_news(out);
+                if let Some(id) = id {
+                    self.id = id.to_string();
+                }
+                if let Some(model) = model {
+                    self.model = model.to_string();
+                }
+                self.render();
+            }
+            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
+                if let Some(call) = self.running(number, *block).and_then(|running| running.call.as_mut()) {
+                    call.id = id.to_string();
+                    call.is_named = false;
+                    self.flush_block(number, *block, out);
+                }
+            }
+            Body::Usage { word, counters, raw } => {
+                if self.usage.get(word).is_some() && !self.options.is_mended() {
+                    self.flush_news(out);
+                }
+                if self.options.is_mended() {
+                    self.usage.set(words::USAGE, &usage(counters));
+                } else if word == words::CHOICE_USAGE {
+                    self.set_pending(number, words::USAGE, raw);
+                } else {
+                    self.usage.set(word, raw.as_str());
+                }
+            }
+            Body::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
+            Body::Error(error) => self.error(error.raw.as_str(), out),
+            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::Foreign { scope, path, value } => {
+                if !self.options.is_mended() {
+                    self.flush_before(number, *scope, path, out);
+                    self.foreign(number, *scope, path, value.as_str());
+                }
+            }
+            Body::End => self.end(out),
+            Body::Identity { .. }
+            | Body::ItemStart { .. }
+            | Body::ItemEnd { .. }
+            | Body::Progress { .. }
+            | Body::Markup { .. }
+            // The wire has no word for it.
+            | Body::Correction { .. } => {}
+        }
+    }
+}
+
+impl Stream {
+    fn is_completion(&self) -> bool {
+        self.word == TEXT_COMPLETION
+    }
+
+    fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&Json<'_>>) {
+        let is_mended = self.options.is_mended();
+        let made = if is_mended { MADE_ID } else { "" };
+        self.id = id.or(self.options.id.as_deref()).unwrap_or(made).to_owned();
+        self.model = model.or(self.options.model.as_deref()).unwrap_or_default().to_owned();
+        self.word = if is_mended { CHAT } else { word }.to_owned();
+        if is_mended {
+            self.sticky.set("created", &self.options.created.unwrap_or(0).to_string());
+        } else {
+            each_member(members, |path, value| self.foreign(0, Scope::Answer, path, value));
+        }
+        self.render();
+    }
+
+    /// Renders the beginning of every chunk.
+    fn render(&mut self) {
+        self.has_news = true;
+        self.envelope.clear();
+        let mut writer = Writer(&mut self.envelope);
+        writer.object();
+        if !self.id.is_empty() {
+            writer.text_member("id", &self.id);
+        }
+        if self.sticky.get("object").is_none() && !self.word.is_empty() {
+            writer.text_member("object", if self.word == CHAT { CHAT_CHUNK } else { &self.word });
+        }
+        if !self.model.is_empty() || self.options.is_mended() {
+            writer.text_member("model", &self.model);
+        }
+        self.sticky.write(&mut writer);
+    }
+
+    fn choice(&mut self, number: u32) -> Option<&mut Open> {
+        self.choices.iter_mut().find(|choice| choice.number == number)
+    }
+
+    fn running(&mut self, number: u32, block: BlockId) -> Option<&mut Running> {
+        self.choice(number)?.blocks.iter_mut().rev().find(|running| running.block == block)
+    }
+
+    /// Writes a chunk without choices, if there is something to say.
+    fn flush_news(&mut self, out: &mut Vec<u8>) {
+        if !self.usage.is_empty() || !self.answer.is_empty() || self.has_news {
+            let mut frame = self.begin_frame();
+            let mut writer = Writer(&mut frame);
+            writer.key("choices");
+            writer.list();
+            writer.end_list();
+            self.end_frame(frame, out);
+        }
+    }
+
+    /// Writes what waits where a value is about to be replaced that nobody has seen.
+    fn flush_before(&mut self, number: u32, scope: Scope, path: &str, out: &mut Vec<u8>) {
+        match scope {
+            Scope::Answer if self.answer.get(path).is_some() || self.has_news && STICKY.contains(&path) => {
+                self.flush_news(out);
+            }
+            Scope::Choice | Scope::Item(_)
+                if self.choice(number).is_some_and(|choice| choice.pending.get(path).is_some()) =>
+            {
+                self.write_delta(number, out, |_| {});
+            }
+            Scope::Block(block)
+                if self.running(number, block).is_some_and(|running| running.members.get(path).is_some()) =>
+            {
+                self.flush_block(number, block, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn foreign(&mut self, number: u32, scope: Scope, path: &str, value: &str) {
+        match scope {
+            Scope::Answer if STICKY.contains(&path) => {
+                self.sticky.set(path, value);
+                self.render();
+            }
+            Scope::Answer => self.answer.set(path, value),
+            Scope::Choice | Scope::Item(_) => {
+                if let Some(choice) = self.choice(number) {
+                    choice.pending.set(path, value);
+                }
+            }
+            Scope::Block(block) => {
+                if let Some(running) = self.running(number, block) {
+                    running.members.set(path, value);
+                }
+            }
+        }
+    }
+
+    fn attach(
+        &mut self,
+        number: u32,
+        scope: Scope,
+        kind: AttachmentKind,
+        word: &str,
+        value: &Json<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if self.options.is_mended() {
+            if kind == AttachmentKind::Logprobs && matches!(word, "content" | "refusal") {
+                self.extend_pending(number, &format!("logprobs.{word}"), value);
+            }
+            return;
+        }
+        match (scope, kind) {
+            (Scope::Answer, _) => self.answer.extend(word, value.as_str()),
+            (Scope::Block(block), _) => {
+                let Some(running) = self.running(number, block) else { return };
+                if running.word.starts_with("reasoning.") {
+                    running.members.set(word, value.as_str());
+                    self.flush_block(number, block, out);
+                } else {
+                    self.set_pending(number, &format!("message.{word}"), value);
+                    self.write_delta(number, out, |_| {});
+                }
+            }
+            (_, AttachmentKind::Logprobs) => {
+                let path = if word.is_empty() { "logprobs".to_owned() } else { format!("logprobs.{word}") };
+                match word {
+                    "" => self.set_pending(number, &path, value),
+                    _ => self.extend_pending(number, &path, value),
+                }
+            }
+            _ if word == words::CONTENT_REFERENCE => self.write_delta(number, out, |writer| {
+                writer.key("content");
+                writer.list();
+                writer.raw(value.as_str());
+                writer.end_list();
+            }),
+            _ => self.extend_pending(number, &format!("message.{word}"), value),
+        }
+    }
+
+    fn set_pending(&mut self, number: u32, path: &str, value: &Json<'_>) {
+        if let Some(choice) = self.choice(number) {
+            choice.pending.set(path, value.as_str());
+        }
+    }
+
+    fn extend_pending(&mut self, number: u32, path: &str, value: &Json<'_>) {
+        if let Some(choice) = self.choice(number) {
+            choice.pending.extend(path, value.as_str());
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the members of one event, taken apart once")]
+    fn block_start(
+        &mut self,
+        number: u32,
+        block: BlockId,
+        kind: &BlockKind<'_>,
+        word: &str,
+        index: Option<i64>,
+        members: Option<&Json<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let is_mended = self.options.is_mended();
+        let mut paths = Paths::default();
+        if !is_mended {
+            each_member(members, |path, value| paths.set(path, value));
+        }
+        if matches!(kind, BlockKind::ToolCall { .. }) {
+            self.name_calls(number, None, out);
+        }
+        let Some(choice) = self.choice(number) else { return };
+        let call = match kind {
+            // Who runs a call itself, and what that gave, clients of others would not understand.
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_mended => return,
+            BlockKind::ToolCall { id, is_made, name, call } => {
+                let ordinal = choice.calls;
+                choice.calls += 1;
+                let id = id.as_deref().filter(|_| is_mended || !is_made).unwrap_or_default();
+                Some(Call {
+                    id: id.to_owned(),
+                    name: name.to_string(),
+                    kind: *call,
+                    ordinal,
+                    is_named: false,
+                    has_arguments: false,
+                    whole: String::new(),
+                })
+            }
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if is_mended => return,
+            BlockKind::ToolResult { value, .. } => {
+                return self.write_delta(number, out, |writer| write_list(word, value.as_str(), writer));
+            }
+            BlockKind::Opaque { value } => {
+                return self.write_delta(number, out, |writer| write_opaque(word, value.as_str(), writer));
+            }
+            BlockKind::Text | BlockKind::Reasoning(_) | BlockKind::Refusal => None,
+        };
+        let word = match kind {
+            _ if !is_mended => word,
+            BlockKind::Text => words::CONTENT,
+            BlockKind::Refusal => words::REFUSAL,
+            BlockKind::Reasoning(_) => "reasoning_content",
+            _ => words::TOOL_CALLS,
+        };
+        let index = if is_mended { call.as_ref().map(|call| i64::from(call.ordinal)) } else { index };
+        choice.blocks.push(Running { block, word: word.to_owned(), index, members: paths, call });
+    }
+
+    fn delta(&mut self, number: u32, block: BlockId, text: &str, out: &mut Vec<u8>) {
+        let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) else { return };
+        let Some(at) = choice.blocks.iter().rposition(|running| running.block == block) else { return };
+        // These are told whole.
+        if let Running { word, call: Some(call), .. } = &mut choice.blocks[at]
+            && word == words::EXECUTED_TOOLS
+        {
+            call.whole.push_str(text);
+        }
+        // The call before must have been named before this one goes on.
+        self.name_calls(number, Some(block), out);
+        self.write(number, Some((block, text)), out, |_| {});
+    }
+
+    /// Names the calls that have begun and of which nothing was written, but not the one that is about to be.
+    fn name_calls(&mut self, number: u32, except: Option<BlockId>, out: &mut Vec<u8>) {
+        loop {
+            let Some(choice) = self.choice(number) else { return };
+            let is_unnamed = |running: &&Running| {
+                Some(running.block) != except && running.call.as_ref().is_some_and(|call| !call.is_named)
+            };
+            let Some(block) = choice.blocks.iter().find(is_unnamed).map(|running| running.block) else {
+                return;
+            };
+            self.write(number, Some((block, "")), out, |_| {});
+        }
+    }
+
+    /// Writes what waits for a block.
+    fn flush_block(&mut self, number: u32, block: BlockId, out: &mut Vec<u8>) {
+        self.write(number, Some((block, "")), out, |_| {});
+    }
+
+    fn block_end(&mut self, number: u32, block: BlockId, out: &mut Vec<u8>) {
+        let is_mended = self.options.is_mended();
+        let Some(running) = self.running(number, block) else { return };
+        let is_due = match &running.call {
+            Some(call) => !call.is_named || !running.members.is_empty() || is_mended && !call.has_arguments,
+            None => !running.members.is_empty(),
+        };
+        if is_due {
+            let text = if is_mended && running.call.is_some() { "{}" } else { "" };
+            self.write(number, Some((block, text)), out, |_| {});
+        }
+        if let Some(choice) = self.choice(number) {
+            choice.blocks.retain(|running| running.block != block);
+        }
+    }
+
+    /// Writes a chunk whose delta holds what `content` writes.
+    fn write_delta(&mut self, number: u32, out: &mut Vec<u8>, content: impl FnOnce(&mut Writer<'_>)) {
+        self.write(number, None, out, content);
+    }
+
+    /// Writes a chunk of one choice: what waits for it, a piece of a block, and whatever `content` adds to the delta.
+    fn write(
+        &mut self,
+        number: u32,
+        piece: Option<(BlockId, &str)>,
+        out: &mut Vec<u8>,
+        content: impl FnOnce(&mut Writer<'_>),
+    ) {
+        let is_completion = self.is_completion();
+        let mut frame = self.begin_frame();
+        let mut writer = Writer(&mut frame);
+        writer.key("choices");
+        writer.list();
+        writer.object();
+        writer.key("index");
+        writer.number(number);
+        if let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) {
+            let (of_message, of_choice): (Vec<_>, Vec<_>) =
+                choice.pending.iter().partition(|(path, _)| path.starts_with("message."));
+            let of_message: Vec<_> =
+                of_message.iter().map(|(path, value)| (&path["message.".len()..], *value)).collect();
+            let block = piece.and_then(|(block, text)| {
+                let running = choice.blocks.iter_mut().rev().find(|running| running.block == block)?;
+                Some((running, text))
+            });
+            match block {
+                Some((running, text)) if running.word == words::TEXT => {
+                    writer.text_member("text", text);
+                    running.members.write(&mut writer);
+                }
+                block if !is_completion || block.is_some() => {
+                    writer.key("delta");
+                    writer.object();
+                    if !take(&mut choice.has_role) {
+                        writer.text_member("role", "assistant");
+                    }
+                    choice.has_role = true;
+                    crate::json::write_members(&of_message, &mut writer);
+                    if let Some((running, text)) = block {
+                        write_block(running, text, &mut writer);
+                    }
+                    content(&mut writer);
+                    writer.end_object();
+                }
+                _ => {}
+            }
+            crate::json::write_members(&of_choice, &mut writer);
+            choice.pending.clear();
+        }
+        writer.raw_member("finish_reason", "null");
+        writer.end_object();
+        writer.end_list();
+        self.end_frame(frame, out);
+    }
+
+    /// A frame with what every chunk repeats and what waits for the next one.
+    fn begin_frame(&mut self) -> String {
+        let mut frame = take(&mut self.frame);
+        frame.clear();
+        frame.push_str(&self.envelope);
+        self.has_news = false;
+        let mut writer = Writer(&mut frame);
+        if !self.usage.is_empty() {
+            // Usage may stand beside other members of the same object.
+            for (path, value) in self.usage.iter() {
+                self.answer.set(path, value);
+            }
+            self.usage.clear();
+        }
+        self.answer.write(&mut writer);
+        self.answer.clear();
+        frame
+    }
+
+    fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
+        frame.push('}');
+        put(&frame, out);
+        self.frame = frame;
+    }
+
+    fn finish(&mut self, number: u32, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
+        let word = match raw {
+            Some(raw) if !self.options.is_mended() => raw,
+            None if !self.options.is_mended() => return,
+            _ => match reason {
+                FinishReason::Stop => "stop",
+                FinishReason::ToolCalls => "tool_calls",
+                FinishReason::ContentFilter => "content_filter",
+                // A client must not take for whole what is not.
+                FinishReason::Length | FinishReason::Error | FinishReason::Other => "length",
+            },
+        };
+        if self.options.is_mended() && self.has_failed {
+            return;
+        }
+        let usage = take(&mut self.usage);
+        let is_completion = self.is_completion();
+        let mut frame = self.begin_frame();
+        self.usage = usage;
+        let mut writer = Writer(&mut frame);
+        writer.key("choices");
+        writer.list();
+        writer.object();
+        writer.key("index");
+        writer.number(number);
+        if let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) {
+            choice.is_finished = true;
+            let (of_message, of_choice): (Vec<_>, Vec<_>) =
+                choice.pending.iter().partition(|(path, _)| path.starts_with("message."));
+            let of_message: Vec<_> =
+                of_message.iter().map(|(path, value)| (&path["message.".len()..], *value)).collect();
+            if !is_completion {
+                writer.key("delta");
+                writer.object();
+                crate::json::write_members(&of_message, &mut writer);
+                writer.end_object();
+            }
+            crate::json::write_members(&of_choice, &mut writer);
+            choice.pending.clear();
+        }
+        writer.text_member("finish_reason", word);
+        writer.end_object();
+        writer.end_list();
+        self.end_frame(frame, out);
+    }
+
+    fn error(&mut self, raw: &str, out: &mut Vec<u8>) {
+        self.flush_choices(out);
+        self.has_failed = true;
+        let mut frame = self.begin_frame();
+        Writer(&mut frame).raw_member("error", raw);
+        self.end_frame(frame, out);
+    }
+
+    /// Writes what waits for choices.
+    fn flush_choices(&mut self, out: &mut Vec<u8>) {
+        let waiting: Vec<u32> = self
+            .choices
+            .iter()
+            .filter(|choice| !choice.pending.is_empty())
+            .map(|choice| choice.number)
+            .collect();
+        for number in waiting {
+            self.write_delta(number, out, |_| {});
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.flush_choices(out);
+        if !self.has_failed || !self.usage.is_empty() || !self.answer.is_empty() {
+            self.flush_news(out);
+        }
+        if !self.is_truncated {
+            put("[DONE]", out);
+        }
+    }
+}
+
+fn put(data: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(data.as_bytes());
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Goes through the members of a start.
+fn each_member(members: Option<&Json<'_>>, mut take: impl FnMut(&str, &str)) {
+    if let Some(members) = members
+        && let Ok(object) = Tape::new().parse(members.as_str())
+    {
+        for (key, value) in object.members() {
+            take(&crate::json::Str::Escaped(key).to_cow(), value.raw());
+        }
+    }
+}
+
+/// A list of one value under the first key of `word`.
+fn write_list(word: &str, value: &str, writer: &mut Writer<'_>) {
+    writer.key(word.split('[').next().unwrap_or(word));
+    writer.list();
+    writer.raw(value);
+    writer.end_list();
+}
+
+/// Content that only chat knows.
+fn write_opaque(word: &str, value: &str, writer: &mut Writer<'_>) {
+    match word {
+        "audio" => writer.raw_member(word, value),
+        words::CONTENT_THINKING_LIST => {
+            writer.key("content");
+            writer.list();
+            writer.object();
+            writer.text_member("type", "thinking");
+            write_list("thinking", value, writer);
+            writer.end_object();
+            writer.end_list();
+        }
+        _ => write_list(word, value, writer),
+    }
+}
+
+/// A piece of a block, as a member of a delta.
+fn write_block(running: &mut Running, text: &str, writer: &mut Writer<'_>) {
+    let Running { word, index, members, call, .. } = running;
+    match call {
+        Some(call) => write_call(word, *index, members, call, text, writer),
+        None => write_text(word, *index, members, text, writer),
+    }
+    members.clear();
+}
+
+fn write_call(
+    word: &str,
+    index: Option<i64>,
+    members: &Paths,
+    call: &mut Call,
+    text: &str,
+    writer: &mut Writer<'_>,
+) {
+    call.has_arguments |= !text.is_empty();
+    match word {
+        words::FUNCTION_CALL => {
+            writer.key("function_call");
+            writer.object();
+            if !call.is_named {
+                writer.text_member("name", &call.name);
+            }
+            writer.text_member("arguments", text);
+            members.write(writer);
+            writer.end_object();
+        }
+        words::EXECUTED_TOOLS => {
+            writer.key("executed_tools");
+            writer.list();
+            writer.object();
+            if let Some(index) = index {
+                writer.key("index");
+                writer.number(index);
+            }
+            writer.text_member("type", &call.name);
+            writer.text_member("arguments", &call.whole);
+            members.write(writer);
+            writer.end_object();
+            writer.end_list();
+        }
+        _ => {
+            writer.key("tool_calls");
+            writer.list();
+            writer.object();
+            if let Some(index) = index {
+                writer.key("index");
+                writer.number(index);
+            }
+            let (kind, member) = call_words(call.kind);
+            if !call.is_named {
+                if !call.id.is_empty() {
+                    writer.text_member("id", &call.id);
+                }
+                writer.text_member("type", kind);
+            }
+            write_function(
+                kind,
+                member,
+                (!call.is_named).then_some(&call.name),
+                text,
+                members.iter(),
+                writer,
+            );
+            writer.end_object();
+            writer.end_list();
+        }
+    }
+    call.is_named = true;
+}
+
+/// The type of a call, and the member that holds its arguments.
+fn call_words(kind: CallKind) -> (&'static str, &'static str) {
+    match kind {
+        CallKind::Function | CallKind::Builtin => ("function", "arguments"),
+        CallKind::Custom => ("custom", "input"),
+    }
+}
+
+/// The object under a call's type, and what stands beside it.
+fn write_function<'p>(
+    kind: &str,
+    member: &str,
+    name: Option<&String>,
+    text: &str,
+    members: impl Iterator<Item = (&'p str, &'p str)>,
+    writer: &mut Writer<'_>,
+) {
+    let (inside, beside): (Vec<_>, Vec<_>) = members.partition(|(path, _)| path.starts_with("function."));
+    let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
+    writer.key(kind);
+    writer.object();
+    if let Some(name) = name {
+        writer.text_member("name", name);
+    }
+    writer.text_member(member, text);
+    crate::json::write_members(&inside, writer);
+    writer.end_object();
+    crate::json::write_members(&beside, writer);
+}
+
+fn write_text(word: &str, index: Option<i64>, members: &Paths, text: &str, writer: &mut Writer<'_>) {
+    let mut part = |kind: &str, write: &mut dyn FnMut(&mut Writer<'_>)| {
+        writer.key("content");
+        writer.list();
+        writer.object();
+        writer.text_member("type", kind);
+        write(writer);
+        members.write(writer);
+        writer.end_object();
+        writer.end_list();
+    };
+    match word {
+        words::CONTENT_TEXT => part("text", &mut |writer| writer.text_member("text", text)),
+        words::CONTENT_REFUSAL => part("refusal", &mut |writer| writer.text_member("refusal", text)),
+        words::CONTENT_THINKING => part("thinking", &mut |writer| writer.text_member("thinking", text)),
+        words::CONTENT_THINKING_LIST => part("thinking", &mut |writer| {
+            writer.key("thinking");
+            writer.list();
+            write_typed_text(text, writer);
+            writer.end_list();
+        }),
+        _ => match REASONING.iter().find(|row| row.word == word) {
+            Some(row) => write_reasoning(row, index, members, text, writer),
+            None if word.starts_with("reasoning.") => {
+                write_detail(word, index, members, text, writer);
+            }
+            None => writer.text_member(word, text),
+        },
+    }
+}
+
+fn write_typed_text(text: &str, writer: &mut Writer<'_>) {
+    writer.object();
+    writer.text_member("type", "text");
+    writer.text_member("text", text);
+    writer.end_object();
+}
+
+fn write_reasoning(
+    row: &ReasoningWord,
+    index: Option<i64>,
+    members: &Paths,
+    text: &str,
+    writer: &mut Writer<'_>,
+) {
+    if !text.is_empty() {
+        if row.has_reasoning_content {
+            writer.text_member("reasoning_content", text);
+        }
+        if row.has_reasoning {
+            writer.text_member("reasoning", text);
+        }
+    }
+    if !row.detail.is_empty() {
+        write_detail(row.detail, index, members, text, writer);
+    }
+}
+
+/// An entry of `reasoning_details`.
+fn write_detail(kind: &str, index: Option<i64>, members: &Paths, text: &str, writer: &mut Writer<'_>) {
+    writer.key("reasoning_details");
+    writer.list();
+    write_detail_entry(kind, index, members.iter(), text, writer);
+    writer.end_list();
+}
+
+fn write_detail_entry<'p>(
+    kind: &str,
+    index: Option<i64>,
+    members: impl Iterator<Item = (&'p str, &'p str)>,
+    text: &str,
+    writer: &mut Writer<'_>,
+) {
+    writer.object();
+    writer.text_member("type", kind);
+    if let Some(index) = index {
+        writer.key("index");
+        writer.number(index);
+    }
+    if !text.is_empty() {
+        writer.text_member(if kind == words::DETAIL_SUMMARY { "summary" } else { "text" }, text);
+    }
+    crate::json::write_members(&members.collect::<Vec<_>>(), writer);
+    writer.end_object();
+}
+
+/// Token counts in chat's words.
+fn usage(counters: &Counters) -> String {
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    let input = counters.input_tokens.unwrap_or(0);
+    let output = counters.output_tokens.unwrap_or(0);
+    writer.object();
+    for (key, count) in [
+        ("prompt_tokens", input),
+        ("completion_tokens", output),
+        ("total_tokens", counters.total_tokens.unwrap_or(input.saturating_add(output))),
+    ] {
+        writer.key(key);
+        writer.number(count);
+    }
+    for (group, key, count) in [
+        ("prompt_tokens_details", "cached_tokens", counters.cached_tokens),
+        ("completion_tokens_details", "reasoning_tokens", counters.reasoning_tokens),
+    ] {
+        if let Some(count) = count {
+            writer.key(group);
+            writer.object();
+            writer.key(key);
+            writer.number(count);
+            writer.end_object();
+        }
+    }
+    writer.end_object();
+    text
+}
+
+/// Writes the whole body.
+fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+    let is_mended = options.is_mended();
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    writer.object();
+    let made = |made| is_mended.then_some(made);
+    if let Some(id) = message.id.as_deref().or(options.id.as_deref()).or(made(MADE_ID)) {
+        writer.text_member("id", id);
+    }
+    let is_answer = !(message.choices.is_empty() || message.errors.len() == 1 && is_bare(message));
+    if is_answer && (is_mended || message.foreign.get("object").is_none()) {
+        writer.text_member("object", if is_mended || message.word.is_empty() { CHAT } else { &message.word });
+    }
+    if let Some(model) = message.model.as_deref().or(options.model.as_deref()).or(made("")) {
+        writer.text_member("model", model);
+    }
+    if is_mended {
+        writer.key("created");
+        writer.number(options.created.unwrap_or(0));
+    }
+    let mut answer = Paths::default();
+    if !is_mended {
+        message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
+        for note in &message.attachments {
+            answer.extend(&note.word, note.value.as_str());
+        }
+    }
+    if let Some(usage) = &message.usage {
+        if is_mended {
+            answer.set(words::USAGE, &self::usage(&usage.counters()));
+        } else {
+            answer.set(words::USAGE, usage.raw.as_str());
+        }
+    }
+    answer.write(&mut writer);
+    if is_answer {
+        writer.key("choices");
+        writer.list();
+        for choice in &message.choices {
+            whole_choice(choice, message, options, &mut writer);
+        }
+        writer.end_list();
+    }
+    if let Some(error) = message.errors.first() {
+        writer.raw_member("error", error.raw.as_str());
+    }
+    writer.end_object();
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Whether the answer holds nothing but its error.
+fn is_bare(message: &Message) -> bool {
+    message.choices.iter().all(|choice| choice.blocks.is_empty() && choice.foreign.is_empty())
+}
+
+fn whole_choice(choice: &Choice, message: &Message, options: &Options, writer: &mut Writer<'_>) {
+    let is_mended = options.is_mended();
+    writer.object();
+    writer.key("index");
+    writer.number(choice.number);
+    let mut paths = Paths::default();
+    let mut inside = Paths::default();
+    if !is_mended {
+        for (path, value) in choice.foreign.iter() {
+            match path.strip_prefix("message.") {
+                Some(path) => inside.set(path, value.as_str()),
+                None => paths.set(path, value.as_str()),
+            }
+        }
+    }
+    for entry in choice.attachments(AttachmentKind::Logprobs) {
+        match entry.word.as_str() {
+            "" => paths.set("logprobs", entry.value.as_str()),
+            word => paths.extend(&format!("logprobs.{word}"), entry.value.as_str()),
+        }
+    }
+    if !is_mended {
+        for note in &choice.attachments {
+            if note.kind == AttachmentKind::Annotation && note.word != words::CONTENT_REFERENCE {
+                inside.extend(&note.word, note.value.as_str());
+            }
+        }
+    }
+    if message.word == TEXT_COMPLETION && !is_mended {
+        writer.text_member("text", &choice.text());
+    } else {
+        writer.key("message");
+        writer.object();
+        writer.text_member("role", "assistant");
+        whole_message(choice, is_mended, &mut inside, writer);
+        inside.write(writer);
+        writer.end_object();
+    }
+    paths.write(writer);
+    if let Some(finish) = &choice.finish {
+        let mended =
+            FINISH.iter().find(|(_, reason)| *reason == finish.reason).map_or("stop", |(word, _)| word);
+        match (&finish.raw, is_mended) {
+            (_, true) => writer.text_member("finish_reason", mended),
+            (Some(raw), false) => writer.text_member("finish_reason", raw),
+            (None, false) => writer.raw_member("finish_reason", "null"),
+        }
+    }
+    writer.end_object();
+}
+
+/// The members of a message, each from the blocks that are called by it.
+fn whole_message(choice: &Choice, is_mended: bool, inside: &mut Paths, writer: &mut Writer<'_>) {
+    let is_list = |block: &&Block| block.word.starts_with(words::CONTENT_PART);
+    let references = choice.attachments.iter().any(|note| note.word == words::CONTENT_REFERENCE);
+    if !is_mended && (choice.blocks.iter().any(|block| is_list(&block)) || references) {
+        whole_parts(choice, writer);
+    } else {
+        match choice.text() {
+            text if text.is_empty() => writer.raw_member("content", "null"),
+            text => writer.text_member("content", &text),
+        }
+    }
+    let refusals = choice.blocks.iter().filter(|block| is_mended || block.word == words::REFUSAL);
+    let refusal: String = refusals
+        .filter_map(|block| match &block.content {
+            Content::Refusal(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    if !refusal.is_empty() {
+        writer.text_member("refusal", &refusal);
+    }
+    whole_reasoning(choice, is_mended, inside, writer);
+    whole_calls(choice, is_mended, writer);
+    if !is_mended {
+        for block in &choice.blocks {
+            match &block.content {
+                Content::Opaque(value) if block.word == "audio" => inside.set("audio", value.as_str()),
+                Content::Opaque(value) if !is_list(&block) => inside.extend(&block.word, value.as_str()),
+                Content::ToolResult(result) => inside.extend(&block.word, result.value.as_str()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Content as a list of parts.
+fn whole_parts(choice: &Choice, writer: &mut Writer<'_>) {
+    writer.key("content");
+    writer.list();
+    for block in &choice.blocks {
+        let members: Vec<_> = members(&block.foreign).collect();
+        let (kind, text) = match &block.content {
+            Content::Text(text) => ("text", text),
+            Content::Refusal(text) if block.word == words::CONTENT_REFUSAL => ("refusal", text),
+            Content::Reasoning { text, .. } if block.word.starts_with(words::CONTENT_PART) => {
+                ("thinking", text)
+            }
+            Content::Opaque(value) if block.word == words::CONTENT_PART => {
+                writer.raw(value.as_str());
+                continue;
+            }
+            _ => continue,
+        };
+        writer.object();
+        writer.text_member("type", kind);
+        if block.word == words::CONTENT_THINKING_LIST {
+            writer.key("thinking");
+            writer.list();
+            write_typed_text(text, writer);
+            writer.end_list();
+        } else {
+            writer.text_member(kind, text);
+        }
+        crate::json::write_members(&members, writer);
+        writer.end_object();
+    }
+    for note in choice.attachments.iter().filter(|note| note.word == words::CONTENT_REFERENCE) {
+        writer.raw(note.value.as_str());
+    }
+    writer.end_list();
+}
+
+fn members(foreign: &Foreign) -> impl Iterator<Item = (&str, &str)> {
+    foreign.iter().map(|(path, value)| (path, value.as_str()))
+}
+
+fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer: &mut Writer<'_>) {
+    let (mut content, mut plain, mut details) = (String::new(), String::new(), String::new());
+    let mut entries = Writer(&mut details);
+    entries.list();
+    for block in &choice.blocks {
+        let Content::Reasoning { text, .. } = &block.content else { continue };
+        if is_mended {
+            content.push_str(text);
+            continue;
+        }
+        let row = REASONING.iter().find(|row| row.word == block.word);
+        if row.is_some_and(|row| row.has_reasoning_content) {
+            content.push_str(text);
+        }
+        if row.is_some_and(|row| row.has_reasoning) {
+            plain.push_str(text);
+        }
+        let detail = row.map_or(block.word.as_str(), |row| row.detail);
+        if detail.starts_with("reasoning.") {
+            let hung = block.attachments.iter().map(|hung| (hung.word.as_str(), hung.value.as_str()));
+            write_detail_entry(detail, block.index, members(&block.foreign).chain(hung), text, &mut entries);
+        } else {
+            for hung in &block.attachments {
+                inside.set(&hung.word, hung.value.as_str());
+            }
+        }
+    }
+    entries.end_list();
+    if !content.is_empty() {
+        writer.text_member("reasoning_content", &content);
+    }
+    if !plain.is_empty() {
+        writer.text_member("reasoning", &plain);
+    }
+    if details.len() > 2 {
+        writer.raw_member("reasoning_details", &details);
+    }
+}
+
+fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut Writer<'_>) {
+    let calls = |word: &'static str| {
+        choice.blocks.iter().filter_map(move |block| match &block.content {
+            Content::ToolCall(call) if is_mended && call.kind == CallKind::Builtin => None,
+            Content::ToolCall(call) if is_mended || block.word == word => Some((block, call)),
+            _ => None,
+        })
+    };
+    if calls(words::TOOL_CALLS).next().is_some() {
+        writer.key("tool_calls");
+        writer.list();
+        for (block, call) in calls(words::TOOL_CALLS) {
+            let (kind, member) = call_words(call.kind);
+            let arguments = if is_mended { call.arguments() } else { &call.raw_arguments };
+            writer.object();
+            if is_mended || !call.has_made_id {
+                writer.text_member("id", &call.id);
+            }
+            writer.text_member("type", kind);
+            let beside = members(&block.foreign).filter(|_| !is_mended);
+            write_function(kind, member, Some(&call.name), arguments, beside, writer);
+            writer.end_object();
+        }
+        writer.end_list();
+    }
+    if is_mended {
+        return;
+    }
+    for (block, call) in calls(words::FUNCTION_CALL) {
+        writer.key("function_call");
+        writer.object();
+        writer.text_member("name", &call.name);
+        writer.text_member("arguments", &call.raw_arguments);
+        crate::json::write_members(&members(&block.foreign).collect::<Vec<_>>(), writer);
+        writer.end_object();
+    }
+}

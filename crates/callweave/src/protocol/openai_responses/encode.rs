@@ -1,0 +1,74 @@
+//! Events and messages → OpenAI Responses.
+//!
+//! Both modes write the same objects ([`body`]) from the message as it has grown so far, and both keep a [`Plan`]:
+//! the items of the output and which blocks stand in each. They differ in what they follow. [`Faithful`] follows the
+//! events: each is written as the event that would tell it again. [`Mended`] follows the plan: one item and one part at
+//! a time, each written as far as the message has grown, the next when the one before is over.
+//!
+//! A whole body is the response object that closes such a stream.
+
+mod body;
+mod faithful;
+mod mended;
+mod plan;
+
+use self::body::{Closing, Response};
+use self::faithful::Faithful;
+use self::mended::Mended;
+use self::plan::Plan;
+use crate::encode::{Encode, Encoding, Options};
+use crate::json::Writer;
+use crate::message::Message;
+
+pub(super) const ENCODING: Encoding = Encoding { stream, whole };
+
+fn stream(options: &Options) -> Box<dyn Encode> {
+    if options.is_mended() { Box::new(Mended::new(options)) } else { Box::new(Faithful::new(options)) }
+}
+
+fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    let is_mended = options.is_mended();
+    match message.errors.first() {
+        // The body of a failed request: nothing was answered.
+        Some(error) if !is_mended && message.word.is_empty() => {
+            body::failure(error, &message.foreign, &mut writer)
+        }
+        _ => {
+            let mut plan = Plan::of(message, is_mended);
+            let response = Response::new(message, [&message.id, &message.model], options);
+            let closing = Closing::of(message, is_mended);
+            plan.close(message, &closing, &response.made_id());
+            response.write(&closing, Some(&plan), &mut writer);
+        }
+    }
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// The events of the wire: numbered, each in one server-sent event.
+#[derive(Default)]
+struct Frames {
+    sequence: u64,
+    scratch: String,
+}
+
+impl Frames {
+    /// Writes one event; `members` adds to its object.
+    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+        self.scratch.clear();
+        self.scratch.push_str("event: ");
+        self.scratch.push_str(name);
+        self.scratch.push_str("\ndata: ");
+        let mut writer = Writer(&mut self.scratch);
+        writer.object();
+        writer.text_member("type", name);
+        writer.key("sequence_number");
+        writer.number(self.sequence);
+        members(&mut writer);
+        writer.end_object();
+        self.scratch.push_str("\n\n");
+        self.sequence += 1;
+        out.extend_from_slice(self.scratch.as_bytes());
+    }
+}

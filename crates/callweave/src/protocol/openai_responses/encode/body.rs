@@ -1,0 +1,600 @@
+//! The objects of the wire: response, item, part, error.
+
+use super::plan::{Entry, Form, Plan, is_empty, is_own};
+use crate::encode::Options;
+use crate::event::{AttachmentKind, Counters, FinishReason, Json, NoticeCode, ReasoningForm};
+use crate::json::{Kind, Node as Value, Tape, Writer, compact_into, repair, write_members};
+use crate::message::{Attachment, Block, Choice, Content, Foreign, Message, ToolCall};
+use crate::protocol::openai_responses::{ERRORS, FINISH, arguments_word, has_status, is_named, words};
+use crate::upstream::UpstreamError;
+
+/// The member of the response in which mistral.rs tells the thoughts.
+pub(super) const THOUGHTS: &str = "reasoning";
+
+/// How far a thing has come when it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Begin,
+    End,
+}
+
+/// How the response stands, in the wire's words.
+#[derive(Clone, Debug)]
+pub(super) struct Closing<'m> {
+    pub(super) status: &'m str,
+    /// Why it is incomplete.
+    reason: Option<&'m str>,
+    error: Option<Failure<'m>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Failure<'m> {
+    /// As the provider wrote it.
+    Told(&'m UpstreamError<'static>),
+    /// In words of our own.
+    Made(&'m str),
+}
+
+/// The words for how a response stands. What else a finish says is the reason why it is incomplete.
+const STATUSES: &[&str] =
+    &["completed", "complete", "failed", "incomplete", "cancelled", "queued", "in_progress"];
+
+impl<'m> Closing<'m> {
+    /// The response as it stands before its end.
+    pub(super) fn step(status: &'m str) -> Self {
+        Self { status, reason: None, error: None }
+    }
+
+    pub(super) fn of(message: &'m Message, is_mended: bool) -> Self {
+        let finish = message.first().and_then(|choice| choice.finish.as_ref());
+        let error = message.errors.last().map(Failure::Told);
+        if !is_mended {
+            return match finish.and_then(|finish| finish.raw.as_deref()) {
+                Some(raw) if STATUSES.contains(&raw) => Self { status: raw, reason: None, error },
+                Some(raw) => Self { status: "incomplete", reason: Some(raw), error },
+                None if error.is_some() => Self { status: "failed", reason: None, error },
+                None => Self { status: "incomplete", reason: None, error },
+            };
+        }
+        let truncated = message.notices.iter().find(|notice| notice.code == NoticeCode::Truncated);
+        let truncated = truncated.map(|notice| Failure::Made(&notice.detail));
+        let failed = |error| Self { status: "failed", reason: None, error: Some(error) };
+        if let Some(failure) = error.or(truncated) {
+            return failed(failure);
+        }
+        let reason = finish.map_or(FinishReason::Other, |finish| finish.reason);
+        let incomplete = |reason| Self { status: "incomplete", reason, error: None };
+        match reason {
+            FinishReason::Stop | FinishReason::ToolCalls => Self::step("completed"),
+            FinishReason::Error => failed(Failure::Made("the upstream failed")),
+            FinishReason::Length | FinishReason::ContentFilter => {
+                incomplete(FINISH.iter().find(|(_, own)| *own == reason).map(|(word, _)| *word))
+            }
+            FinishReason::Other => incomplete(None),
+        }
+    }
+
+    pub(super) fn is_completed(&self) -> bool {
+        matches!(self.status, "completed" | "complete")
+    }
+
+    /// The event that tells it.
+    pub(super) fn event(&self) -> &'static str {
+        match self.status {
+            "completed" | "complete" => "response.completed",
+            "failed" => "response.failed",
+            "cancelled" => "response.cancelled",
+            "queued" => "response.queued",
+            "in_progress" => "response.in_progress",
+            _ => "response.incomplete",
+        }
+    }
+}
+
+/// A response object in the making.
+pub(super) struct Response<'m> {
+    message: &'m Message,
+    choice: Option<&'m Choice>,
+    options: &'m Options,
+    id: Option<&'m str>,
+    model: Option<&'m str>,
+    /// Whether what only a protocol knows was said by this one.
+    is_own: bool,
+}
+
+impl<'m> Response<'m> {
+    pub(super) fn new(message: &'m Message, names: [&'m Option<String>; 2], options: &'m Options) -> Self {
+        let [id, model] = names.map(Option::as_deref);
+        let made = options.is_mended().then_some("resp_0");
+        Self {
+            message,
+            choice: message.first(),
+            options,
+            id: id.or(options.id.as_deref()).or(made),
+            model: model.or(options.model.as_deref()).or(made.map(|_| "")),
+            is_own: is_own(message) || !options.is_mended(),
+        }
+    }
+
+    fn is_mended(&self) -> bool {
+        self.options.is_mended()
+    }
+
+    /// What the ids of made items are made of.
+    pub(super) fn made_id(&self) -> String {
+        let id = self.id.unwrap_or_default();
+        id.strip_prefix("resp_").unwrap_or(id).to_owned()
+    }
+
+    /// Writes the response, with the output of a plan or without any.
+    pub(super) fn write(&self, closing: &Closing<'_>, plan: Option<&Plan>, writer: &mut Writer<'_>) {
+        let message = self.message;
+        let foreign = self.foreign(&message.foreign);
+        let has = |key: &str| foreign.iter().any(|(path, _)| *path == key);
+        writer.object();
+        if let Some(id) = self.id {
+            writer.text_member("id", id);
+        }
+        if !has("object") {
+            writer.text_member("object", "response");
+        }
+        if self.is_mended() && !has("created_at") {
+            writer.key("created_at");
+            writer.number(self.options.created.unwrap_or(0));
+        }
+        writer.text_member("status", closing.status);
+        writer.key("error");
+        match closing.error {
+            Some(failure) => failure.write(self.is_mended(), writer),
+            None => writer.raw("null"),
+        }
+        let reason = closing.reason.map(quoted);
+        let mut members = foreign.clone();
+        match &reason {
+            Some(reason) => members.push(("incomplete_details.reason", reason)),
+            None if foreign.iter().any(|(path, _)| path.starts_with("incomplete_details.")) => {}
+            None => members.push(("incomplete_details", "null")),
+        }
+        if let Some(model) = self.model {
+            writer.text_member("model", model);
+        }
+        writer.key("output");
+        writer.list();
+        if let Some(plan) = plan {
+            let mut told: Vec<_> = plan.entries.iter().filter(|entry| entry.is_told).collect();
+            told.sort_by_key(|entry| entry.output_index);
+            for entry in told {
+                self.item(entry, Phase::End, writer);
+            }
+        }
+        writer.end_list();
+        let thoughts = self.choice.and_then(|choice| {
+            let is_beside =
+                |block: &&Block| block.item.is_none() && block.word == THOUGHTS && !self.is_mended();
+            choice.blocks.iter().find(is_beside)
+        });
+        if let Some(Block { content: Content::Reasoning { text, .. }, .. }) = thoughts {
+            writer.text_member(THOUGHTS, text);
+        }
+        writer.key("usage");
+        match &message.usage {
+            Some(usage) if self.is_mended() => counts(&usage.counters(), writer),
+            Some(usage) => writer.raw(usage.raw.as_str()),
+            None => writer.raw("null"),
+        }
+        if self.is_mended() {
+            for (key, value) in DEFAULTS {
+                if !has(key) {
+                    writer.raw_member(key, value);
+                }
+            }
+        }
+        write_members(&members, writer);
+        writer.end_object();
+    }
+
+    /// Foreign values that this wire said itself.
+    fn foreign<'f>(&self, foreign: &'f Foreign) -> Vec<(&'f str, &'f str)> {
+        if !self.is_own {
+            return Vec::new();
+        }
+        foreign.iter().map(|(path, value)| (path, value.as_str())).collect()
+    }
+
+    /// What the wire calls the item.
+    pub(super) fn item_word(&self, entry: &Entry) -> &'m str {
+        let item = entry.item.and_then(|at| self.choice?.items.get(at));
+        item.map_or(entry.form.word(), |item| &item.word)
+    }
+
+    /// The id of the item: the newest, or for clients the one that it was first told by.
+    pub(super) fn item_id<'e>(&self, entry: &'e Entry) -> Option<&'e str>
+    where
+        'm: 'e,
+    {
+        if self.is_mended() {
+            return Some(&entry.id);
+        }
+        entry.item.and_then(|at| self.choice?.items.get(at)?.id.as_deref())
+    }
+
+    pub(super) fn item(&self, entry: &Entry, phase: Phase, writer: &mut Writer<'_>) {
+        let Some(choice) = self.choice else { return };
+        let item = entry.item.and_then(|at| choice.items.get(at));
+        let word = self.item_word(entry);
+        let foreign = item.map(|item| self.foreign(&item.foreign)).unwrap_or_default();
+        let has = |key: &str| foreign.iter().any(|(path, _)| *path == key);
+        writer.object();
+        if let Some(id) = self.item_id(entry) {
+            writer.text_member("id", id);
+        }
+        writer.text_member("type", word);
+        if has_status(word) && !has("status") {
+            let status = match phase {
+                Phase::Begin => "in_progress",
+                Phase::End if entry.is_incomplete && self.is_mended() => "incomplete",
+                Phase::End => "completed",
+            };
+            writer.text_member("status", status);
+        }
+        match entry.form {
+            // Somebody else's message is told by its members alone.
+            Form::Message if has("role") => {}
+            Form::Message => {
+                writer.text_member("role", "assistant");
+                self.parts("content", entry, phase, |_| true, writer);
+            }
+            Form::Reasoning => {
+                self.parts("summary", entry, phase, is_summary, writer);
+                let has_thoughts = entry.blocks(choice).any(|block| !is_summary(block));
+                if has_thoughts && phase == Phase::End {
+                    self.parts("content", entry, phase, |block| !is_summary(block), writer);
+                }
+                let encrypted = item.and_then(|item| newest(&item.attachments, AttachmentKind::Encrypted));
+                if let Some(encrypted) = encrypted {
+                    writer.raw_member(words::ENCRYPTED, encrypted.value.as_str());
+                }
+            }
+            Form::Function | Form::Custom | Form::Hosted => self.call(entry, word, phase, writer),
+            Form::Output | Form::Other => {}
+        }
+        if phase == Phase::End {
+            results(entry, choice, writer);
+        }
+        write_members(&foreign, writer);
+        writer.end_object();
+    }
+
+    /// The list of those parts of an item.
+    fn parts(
+        &self,
+        key: &str,
+        entry: &Entry,
+        phase: Phase,
+        is_listed: impl Fn(&Block) -> bool,
+        writer: &mut Writer<'_>,
+    ) {
+        let Some(choice) = self.choice else { return };
+        writer.key(key);
+        writer.list();
+        if phase == Phase::End {
+            let is_written = |block: &&Block| {
+                let is_part = !matches!(block.content, Content::ToolCall(_) | Content::ToolResult(_));
+                is_part && is_listed(block) && !(self.is_mended() && is_empty(block))
+            };
+            let last = entry.blocks(choice).filter(is_written).map(|block| block.id).last();
+            for block in entry.blocks(choice).filter(is_written) {
+                let late = Some(block.id).filter(|id| Some(*id) == last);
+                self.part_with(block, phase, late.and_then(|_| self.late_annotations(entry)), writer);
+            }
+        }
+        writer.end_list();
+    }
+
+    /// Annotations that came when the parts of the item were over.
+    fn late_annotations(&self, entry: &Entry) -> Option<&'m [Attachment]> {
+        let item = entry.item.and_then(|at| self.choice?.items.get(at))?;
+        Some(&item.attachments)
+    }
+
+    /// A part.
+    pub(super) fn part(&self, block: &Block, phase: Phase, writer: &mut Writer<'_>) {
+        self.part_with(block, phase, None, writer);
+    }
+
+    fn part_with(&self, block: &Block, phase: Phase, late: Option<&[Attachment]>, writer: &mut Writer<'_>) {
+        let (key, text) = match &block.content {
+            Content::Refusal(text) => ("refusal", text),
+            Content::Text(text) | Content::Reasoning { text, .. } => ("text", text),
+            Content::Opaque(value) => return writer.raw(value.as_str()),
+            Content::ToolCall(_) | Content::ToolResult(_) => return,
+        };
+        writer.object();
+        writer.text_member("type", self.part_word(block));
+        writer.text_member(key, if phase == Phase::End { text } else { "" });
+        if let Content::Text(_) = &block.content {
+            let own = if self.is_own && phase == Phase::End { &block.attachments[..] } else { &[] };
+            writer.key(words::ANNOTATIONS);
+            listed(own.iter().chain(late.unwrap_or_default()), AttachmentKind::Annotation, writer);
+            writer.key(words::LOGPROBS);
+            listed(own, AttachmentKind::Logprobs, writer);
+        }
+        write_members(&self.foreign(&block.foreign), writer);
+        writer.end_object();
+    }
+
+    /// What the wire calls such a part.
+    pub(super) fn part_word(&self, block: &'m Block) -> &'m str {
+        match &block.content {
+            _ if self.is_own && !self.is_mended() => &block.word,
+            Content::Refusal(_) => words::REFUSAL,
+            Content::Reasoning { form: ReasoningForm::Summary, .. } => words::SUMMARY_TEXT,
+            Content::Reasoning { .. } => words::REASONING_TEXT,
+            _ => words::OUTPUT_TEXT,
+        }
+    }
+
+    fn call(&self, entry: &Entry, word: &str, phase: Phase, writer: &mut Writer<'_>) {
+        let block = self.choice.and_then(|choice| entry.call(choice));
+        let Some(Block { word: member, content: Content::ToolCall(call), .. }) = block else { return };
+        if let Some(id) = self.call_id(entry, call) {
+            writer.text_member("call_id", id);
+        }
+        if is_named(word) {
+            writer.text_member("name", &call.name);
+        }
+        let usual = arguments_word(word);
+        let member = if entry.item.is_some() && !member.is_empty() { member } else { usual };
+        let is_text = is_text(word, member);
+        match phase {
+            _ if member.is_empty() => {}
+            Phase::Begin if is_text => writer.text_member(member, ""),
+            // Which member it will be is told with the start.
+            Phase::Begin if member != usual => writer.raw_member(member, "[]"),
+            Phase::Begin => {}
+            Phase::End if is_text => writer.text_member(member, self.arguments(call)),
+            Phase::End if call.raw_arguments.is_empty() => {}
+            Phase::End => {
+                // A call may have been cut, or be no JSON at all; what is written is.
+                let whole = repair::Options::new().prefix().close_truncated().repair(&call.raw_arguments);
+                match whole.text.is_empty() {
+                    true => writer.text_member(member, &call.raw_arguments),
+                    false => writer.raw_member(member, &whole.text),
+                }
+            }
+        }
+    }
+
+    /// The argument text as this mode writes it.
+    pub(super) fn arguments<'c>(&self, call: &'c ToolCall) -> &'c str {
+        if self.is_mended() { call.arguments() } else { &call.raw_arguments }
+    }
+
+    /// The id of the call, where it has one that is not its item's.
+    fn call_id<'c>(&self, entry: &'c Entry, call: &'c ToolCall) -> Option<&'c str> {
+        let item = entry.item.and_then(|at| self.choice?.items.get(at));
+        let id = if self.is_mended() { &entry.call_id } else { &call.id };
+        let is_items = item.and_then(|item| item.id.as_deref()) == Some(id);
+        match entry.form {
+            Form::Function | Form::Custom => (self.is_mended() || !call.has_made_id).then_some(id),
+            _ => (!is_items && !call.has_made_id).then_some(id),
+        }
+    }
+}
+
+/// What a response says where nobody said anything.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("instructions", "null"),
+    ("metadata", "{}"),
+    ("parallel_tool_calls", "true"),
+    ("temperature", "null"),
+    ("tool_choice", "\"auto\""),
+    ("tools", "[]"),
+    ("top_p", "null"),
+];
+
+pub(super) fn is_summary(block: &Block) -> bool {
+    matches!(block.content, Content::Reasoning { form: ReasoningForm::Summary, .. })
+}
+
+/// Whether what such a call is to do is a text on the wire; else it is a JSON value.
+fn is_text(word: &str, member: &str) -> bool {
+    matches!(member, "arguments" | "input" | "code") && word != "tool_search_call"
+}
+
+/// What the hosted tool answered; the newest of each word.
+fn results(entry: &Entry, choice: &Choice, writer: &mut Writer<'_>) {
+    let mut newest: Vec<(&str, &str)> = Vec::new();
+    for block in entry.blocks(choice) {
+        let Content::ToolResult(result) = &block.content else { continue };
+        let told = (block.word.as_str(), result.value.as_str());
+        // There are few words.
+        match newest.iter_mut().find(|(word, _)| *word == told.0) {
+            Some(known) => *known = told,
+            None => newest.push(told),
+        }
+    }
+    newest.iter().for_each(|(word, value)| writer.raw_member(word, value));
+}
+
+fn newest(attachments: &[Attachment], kind: AttachmentKind) -> Option<&Attachment> {
+    attachments.iter().rev().find(|attachment| attachment.kind == kind)
+}
+
+pub(super) fn listed<'a>(
+    attachments: impl IntoIterator<Item = &'a Attachment>,
+    kind: AttachmentKind,
+    writer: &mut Writer<'_>,
+) {
+    writer.list();
+    for attachment in attachments.into_iter().filter(|attachment| attachment.kind == kind) {
+        writer.raw(attachment.value.as_str());
+    }
+    writer.end_list();
+}
+
+fn quoted(text: &str) -> String {
+    let mut json = String::new();
+    Writer(&mut json).string(text);
+    json
+}
+
+fn counts(counters: &Counters, writer: &mut Writer<'_>) {
+    let number = |writer: &mut Writer<'_>, key: &str, count: Option<u64>| {
+        writer.key(key);
+        writer.number(count.unwrap_or(0));
+    };
+    writer.object();
+    number(writer, "input_tokens", counters.input_tokens);
+    writer.key("input_tokens_details");
+    writer.object();
+    number(writer, "cached_tokens", counters.cached_tokens);
+    number(writer, "cache_write_tokens", counters.cache_write_tokens);
+    writer.end_object();
+    number(writer, "output_tokens", counters.output_tokens);
+    writer.key("output_tokens_details");
+    writer.object();
+    number(writer, "reasoning_tokens", counters.reasoning_tokens);
+    writer.end_object();
+    number(writer, "total_tokens", counters.total_tokens);
+    writer.end_object();
+}
+
+impl Failure<'_> {
+    fn write(self, is_mended: bool, writer: &mut Writer<'_>) {
+        match self {
+            // What an event of its own told belongs here in its words only.
+            Self::Told(error) if is_mended || is_event(error) => {
+                made_error(error_code(error, is_mended), &error.message, writer);
+            }
+            Self::Told(error) => writer.raw(error.raw.as_str()),
+            Self::Made(message) => made_error(UNKNOWN, message, writer),
+        }
+    }
+}
+
+/// The code of errors of which no more is known.
+const UNKNOWN: &str = "server_error";
+
+/// The wire's word for the error: the canonical one of its class, or the one that was said.
+pub(super) fn error_code<'e>(error: &'e UpstreamError<'_>, is_mended: bool) -> &'e str {
+    let canonical = ERRORS.iter().find(|(_, class)| *class == error.class).map_or(UNKNOWN, |(word, _)| word);
+    let said = error.code.as_deref().filter(|code| !is_mended || ERRORS.iter().any(|(word, _)| word == code));
+    said.unwrap_or(canonical)
+}
+
+fn made_error(code: &str, message: &str, writer: &mut Writer<'_>) {
+    writer.object();
+    writer.text_member("code", code);
+    writer.text_member("message", message);
+    writer.end_object();
+}
+
+/// Whether the error is an event of the stream with all its members.
+pub(super) fn is_event(error: &UpstreamError<'_>) -> bool {
+    let mut tape = Tape::new();
+    let Ok(object) = tape.parse(error.raw.as_str()) else { return false };
+    object.get("type").and_then(Value::str).is_some_and(|word| word.is("error"))
+        && object.get("error").is_none()
+}
+
+/// Whether the error is one that a failed response tells: a code and its words.
+pub(super) fn is_response_error(error: &UpstreamError<'_>) -> bool {
+    let mut tape = Tape::new();
+    let object = tape.parse(error.raw.as_str()).ok().filter(|value| value.kind() == Kind::Object);
+    object.is_some_and(|object| object.members().all(|(key, _)| matches!(key, "code" | "message")))
+}
+
+/// The body of a failed request.
+pub(super) fn failure(error: &UpstreamError<'_>, foreign: &Foreign, writer: &mut Writer<'_>) {
+    let foreign: Vec<_> = foreign.iter().map(|(path, value)| (path, value.as_str())).collect();
+    let mut tape = Tape::new();
+    // What has none of the members of an error is a body of its own kind.
+    let is_body = |object: &Value<'_>| {
+        object.kind() == Kind::Object
+            && !object.members().any(|(key, _)| matches!(key, "message" | "code" | "type"))
+    };
+    if foreign.is_empty() && tape.parse(error.raw.as_str()).is_ok_and(|object| is_body(&object)) {
+        return writer.raw(error.raw.as_str());
+    }
+    writer.object();
+    writer.raw_member("error", error.raw.as_str());
+    write_members(&foreign, writer);
+    writer.end_object();
+}
+
+pub(super) struct Growing {
+    pub(super) delta: &'static str,
+    pub(super) done: &'static str,
+    pub(super) whole: &'static str,
+    pub(super) index: Option<&'static str>,
+}
+
+macro_rules! grown {
+    ($kind:literal, $whole:literal, $index:expr) => {
+        Growing {
+            delta: concat!("response.", $kind, ".delta"),
+            done: concat!("response.", $kind, ".done"),
+            whole: $whole,
+            index: $index,
+        }
+    };
+}
+
+/// The events that tell how a block grows and what it came to, the member that holds all of it, and the member that
+/// numbers it.
+pub(super) fn growing(word: &str, block: &Block) -> Option<Growing> {
+    Some(match &block.content {
+        Content::Text(_) => grown!("output_text", "text", Some("content_index")),
+        Content::Refusal(_) => grown!("refusal", "refusal", Some("content_index")),
+        Content::Reasoning { .. } if is_summary(block) => {
+            grown!("reasoning_summary_text", "text", Some("summary_index"))
+        }
+        Content::Reasoning { .. } => grown!("reasoning_text", "text", Some("content_index")),
+        Content::ToolCall(_) => match word {
+            "function_call" => grown!("function_call_arguments", "arguments", None),
+            "custom_tool_call" => grown!("custom_tool_call_input", "input", None),
+            "mcp_call" => grown!("mcp_call_arguments", "arguments", None),
+            "code_interpreter_call" => grown!("code_interpreter_call_code", "code", None),
+            _ => return None,
+        },
+        Content::ToolResult(_) | Content::Opaque(_) => return None,
+    })
+}
+
+/// The events that tell the beginning and the end of a part, and the member that numbers it.
+pub(super) fn part_names(block: &Block) -> (&'static str, &'static str, &'static str) {
+    if is_summary(block) {
+        ("response.reasoning_summary_part.added", "response.reasoning_summary_part.done", "summary_index")
+    } else {
+        ("response.content_part.added", "response.content_part.done", "content_index")
+    }
+}
+
+/// The item, and the number of the part in it.
+pub(super) fn coordinates(
+    response: &Response<'_>,
+    entry: &Entry,
+    part: Option<(&str, i64)>,
+    writer: &mut Writer<'_>,
+) {
+    if let Some(id) = response.item_id(entry) {
+        writer.text_member("item_id", id);
+    }
+    writer.key("output_index");
+    writer.number(entry.output_index);
+    if let Some((key, number)) = part {
+        writer.key(key);
+        writer.number(number);
+    }
+}
+
+/// The members of an object, as members of the one that is open.
+pub(super) fn splice(value: Option<&Json<'_>>, writer: &mut Writer<'_>) {
+    let object = value.map(|value| value.as_str().trim_ascii());
+    let inner = object.and_then(|object| object.strip_prefix('{')?.strip_suffix('}')).unwrap_or_default();
+    if !inner.trim_ascii().is_empty() {
+        writer.0.push(',');
+        compact_into(inner, writer.0);
+    }
+}

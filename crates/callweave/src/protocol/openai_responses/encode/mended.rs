@@ -1,0 +1,347 @@
+//! Events → the stream that clients expect, whatever protocol they came in.
+//!
+//! Events only make the message and its plan grow; what is written follows the plan. One item is open at a time and one
+//! part of it: as far as the message has grown, it is written. What grows beside it waits in the message for its turn.
+
+use super::Frames;
+use super::body::{Closing, Phase, coordinates, error_code, growing, is_summary, listed, part_names, splice};
+use super::plan::{Draft, Form, Spot, is_empty, is_own};
+use crate::encode::{Encode, Options};
+use crate::event::{AttachmentKind, Body, Event, Json, Scope};
+use crate::message::{Block, Content};
+
+pub(super) struct Mended {
+    options: Options,
+    frames: Frames,
+    draft: Draft,
+    is_begun: bool,
+    /// What is being written.
+    at: Cursor,
+    /// Nothing more will come of the choice.
+    is_finished: bool,
+}
+
+/// What is being written, and how far it has come.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    entry: usize,
+    /// The position of the block in the entry.
+    block: usize,
+    is_part_begun: bool,
+    /// How many parts the item has: summaries, and others.
+    parts: [i64; 2],
+    /// How many bytes of the block's text are written.
+    written: usize,
+    /// How many of the block's attachments, and of the annotations among them.
+    attached: usize,
+    annotations: usize,
+}
+
+impl Mended {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            options: options.clone(),
+            frames: Frames::default(),
+            draft: Draft::mended(),
+            is_begun: false,
+            at: Cursor::default(),
+            is_finished: false,
+        }
+    }
+}
+
+impl Encode for Mended {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if let Body::Start { .. } = event.body {
+            let frames = std::mem::take(&mut self.frames);
+            *self = Self { frames: Frames { sequence: 0, ..frames }, ..Self::new(&self.options) };
+        }
+        if !self.draft.take(event) {
+            return;
+        }
+        if !self.is_begun && matches!(event.body, Body::Notice(_)) {
+            return;
+        }
+        self.begin(out);
+        match &event.body {
+            Body::ItemEnd { item } => {
+                if let Some(entry) = self.draft.plan.entry_of(*item) {
+                    self.draft.plan.entries[entry].is_ended = true;
+                }
+                // Whether the answer was cut in it is known with the next event.
+                return;
+            }
+            Body::BlockEnd { .. } | Body::Notice(_) if self.waits_to_end() => return,
+            Body::Correction { block, .. } => {
+                // What was written cannot be taken back: the end of the part tells the whole text.
+                let Some(spot) = self.draft.plan.spot(*block) else { return };
+                let is_open = self.at.is_part_begun && spot.entry == self.at.entry;
+                if let Some(text) = self.block(spot).and_then(text).filter(|_| is_open) {
+                    self.at.written = text.len();
+                }
+            }
+            Body::Finish { .. } => self.is_finished = true,
+            Body::Error { .. } => self.fail(out),
+            Body::End => return self.end(out),
+            _ => {}
+        }
+        self.advance(out);
+        if let Body::Progress { scope: Scope::Item(item), word, value } = &event.body
+            && self.draft.plan.entry_of(*item) == Some(self.at.entry)
+        {
+            self.progress(word, value.as_ref(), out);
+        }
+    }
+}
+
+/// The text of a block that grows.
+fn text(block: &Block) -> Option<&str> {
+    match &block.content {
+        Content::Text(text) | Content::Refusal(text) | Content::Reasoning { text, .. } => Some(text),
+        Content::ToolCall(call) => Some(&call.raw_arguments),
+        Content::ToolResult(_) | Content::Opaque(_) => None,
+    }
+}
+
+impl Mended {
+    fn block(&self, spot: Spot) -> Option<&Block> {
+        self.draft.message().first()?.blocks.get(spot.block)
+    }
+
+    /// Whether the item that is open is over and waits for what comes after it.
+    fn waits_to_end(&self) -> bool {
+        let entry = self.draft.plan.entries.get(self.at.entry);
+        entry.is_some_and(|entry| entry.item.is_some() && entry.is_ended)
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if self.is_begun {
+            return;
+        }
+        self.is_begun = true;
+        let Self { frames, draft, options, .. } = self;
+        let response = draft.response(options);
+        for name in ["response.created", "response.in_progress"] {
+            frames.put(name, out, |writer| {
+                writer.key("response");
+                response.write(&Closing::step("in_progress"), None, writer);
+            });
+        }
+    }
+
+    /// Writes what can be written.
+    fn advance(&mut self, out: &mut Vec<u8>) {
+        while self.at.entry < self.draft.plan.entries.len() {
+            if !self.advance_blocks(out) || !self.is_over() {
+                return;
+            }
+            self.end_item(out);
+            self.at = Cursor { entry: self.at.entry + 1, ..Cursor::default() };
+        }
+    }
+
+    /// Whether nothing more will come of the open item, whose blocks are written.
+    fn is_over(&self) -> bool {
+        let entry = &self.draft.plan.entries[self.at.entry];
+        let is_last = self.at.entry + 1 == self.draft.plan.entries.len();
+        match entry.item {
+            Some(_) => entry.is_ended || self.is_finished,
+            None if entry.form.is_call() => true,
+            None => !is_last || self.is_finished,
+        }
+    }
+
+    /// Writes the blocks of the open item; false if one of them is not over.
+    fn advance_blocks(&mut self, out: &mut Vec<u8>) -> bool {
+        loop {
+            let entry = &self.draft.plan.entries[self.at.entry];
+            let Some(choice) = self.draft.message().first() else { return false };
+            let Some(&block) = entry.blocks.get(self.at.block) else {
+                // An item of the wire's own is there although it holds nothing yet, but a call has its name to tell.
+                if entry.item.is_some()
+                    && (!entry.form.is_call() || entry.call(choice).is_some() || entry.is_ended)
+                {
+                    self.start_item(out);
+                }
+                return true;
+            };
+            let own = &choice.blocks[block];
+            let is_ended = own.is_ended;
+            let is_skipped = is_empty(own) && !self.at.is_part_begun;
+            if is_skipped && entry.item.is_some() && !entry.form.is_call() {
+                self.start_item(out);
+            } else if !is_skipped {
+                self.start_item(out);
+                self.grow(block, out);
+            }
+            if !is_ended {
+                return false;
+            }
+            if !is_skipped {
+                self.end_block(block, out);
+            }
+            let Cursor { entry, block, parts, .. } = self.at;
+            self.at = Cursor { entry, block: block + 1, parts, ..Cursor::default() };
+        }
+    }
+
+    fn start_item(&mut self, out: &mut Vec<u8>) {
+        let Self { frames, draft, options, at, .. } = self;
+        if draft.plan.entries[at.entry].is_told {
+            return;
+        }
+        let made = draft.response(options).made_id();
+        let (Some(choice), plan) = draft.parts() else { return };
+        plan.announce(at.entry, choice, &made);
+        let (response, entry) = (draft.response(options), &draft.plan.entries[at.entry]);
+        frames.put("response.output_item.added", out, |writer| {
+            writer.key("output_index");
+            writer.number(entry.output_index);
+            writer.key("item");
+            response.item(entry, Phase::Begin, writer);
+        });
+    }
+
+    /// Writes what has come of a block.
+    fn grow(&mut self, block: usize, out: &mut Vec<u8>) {
+        let Self { frames, draft, options, at, .. } = self;
+        let Some(choice) = draft.message().first() else { return };
+        let (own, entry) = (&choice.blocks[block], &draft.plan.entries[at.entry]);
+        let response = draft.response(options);
+        let number = at.parts[usize::from(is_summary(own))];
+        if let Some((added, _, index)) = part_events(own).filter(|_| !at.is_part_begun) {
+            frames.put(added, out, |writer| {
+                coordinates(&response, entry, Some((index, number)), writer);
+                writer.key("part");
+                response.part(own, Phase::Begin, writer);
+            });
+        }
+        at.is_part_begun = true;
+        let Some(growing) = growing(response.item_word(entry), own) else { return };
+        let index = growing.index.map(|key| (key, number));
+        let news = text(own).and_then(|text| text.get(at.written..)).unwrap_or_default();
+        let attached =
+            own.attachments.get(at.attached..).filter(|_| is_own(draft.message())).unwrap_or_default();
+        at.written += news.len();
+        at.attached += attached.len();
+        if !news.is_empty() {
+            frames.put(growing.delta, out, |writer| {
+                coordinates(&response, entry, index, writer);
+                writer.text_member("delta", news);
+                if let Content::Text(_) = own.content {
+                    writer.key("logprobs");
+                    listed(attached, AttachmentKind::Logprobs, writer);
+                }
+            });
+        }
+        for annotation in attached.iter().filter(|own| own.kind == AttachmentKind::Annotation) {
+            frames.put("response.output_text.annotation.added", out, |writer| {
+                coordinates(&response, entry, index, writer);
+                writer.key("annotation_index");
+                writer.number(at.annotations);
+                writer.raw_member("annotation", annotation.value.as_str());
+            });
+            at.annotations += 1;
+        }
+    }
+
+    /// Writes the end of a block, all of which is written.
+    fn end_block(&mut self, block: usize, out: &mut Vec<u8>) {
+        let Self { frames, draft, options, at, .. } = self;
+        let Some(choice) = draft.message().first() else { return };
+        let (own, entry) = (&choice.blocks[block], &draft.plan.entries[at.entry]);
+        let response = draft.response(options);
+        let number = at.parts[usize::from(is_summary(own))];
+        if let Some(growing) = growing(response.item_word(entry), own) {
+            let index = growing.index.map(|key| (key, number));
+            let whole = match &own.content {
+                Content::ToolCall(call) => response.arguments(call),
+                _ => text(own).unwrap_or_default(),
+            };
+            if at.written == 0 && !whole.is_empty() {
+                frames.put(growing.delta, out, |writer| {
+                    coordinates(&response, entry, index, writer);
+                    writer.text_member("delta", whole);
+                });
+            }
+            frames.put(growing.done, out, |writer| {
+                coordinates(&response, entry, index, writer);
+                if let (Content::ToolCall(call), Form::Function) = (&own.content, entry.form) {
+                    writer.text_member("name", &call.name);
+                }
+                writer.text_member(growing.whole, whole);
+                if let Content::Text(_) = own.content {
+                    writer.key("logprobs");
+                    let own = if is_own(draft.message()) { &own.attachments[..] } else { &[] };
+                    listed(own, AttachmentKind::Logprobs, writer);
+                }
+            });
+        }
+        if let Some((_, done, index)) = part_events(own) {
+            frames.put(done, out, |writer| {
+                coordinates(&response, entry, Some((index, number)), writer);
+                writer.key("part");
+                response.part(own, Phase::End, writer);
+            });
+            at.parts[usize::from(is_summary(own))] += 1;
+        }
+    }
+
+    fn end_item(&mut self, out: &mut Vec<u8>) {
+        let Self { frames, draft, options, at, is_finished, .. } = self;
+        let is_last = at.entry + 1 == draft.plan.entries.len();
+        let is_cut = is_last && *is_finished && !Closing::of(draft.message(), true).is_completed();
+        let (Some(choice), plan) = draft.parts() else { return };
+        plan.entries[at.entry].end(choice, is_cut);
+        let (response, entry) = (draft.response(options), &draft.plan.entries[at.entry]);
+        if entry.is_told {
+            frames.put("response.output_item.done", out, |writer| {
+                writer.key("output_index");
+                writer.number(entry.output_index);
+                writer.key("item");
+                response.item(entry, Phase::End, writer);
+            });
+        }
+    }
+
+    /// Writes how the open item comes along.
+    fn progress(&mut self, word: &str, value: Option<&Json<'_>>, out: &mut Vec<u8>) {
+        let Self { frames, draft, options, at, .. } = self;
+        let response = draft.response(options);
+        let Some(entry) = draft.plan.entries.get(at.entry).filter(|entry| entry.is_told) else { return };
+        frames.put(word, out, |writer| {
+            coordinates(&response, entry, None, writer);
+            splice(value, writer);
+        });
+    }
+
+    fn fail(&mut self, out: &mut Vec<u8>) {
+        let Self { frames, draft, .. } = self;
+        let Some(error) = draft.message().errors.last() else { return };
+        frames.put("error", out, |writer| {
+            writer.text_member("code", error_code(error, true));
+            writer.text_member("message", &error.message);
+            writer.raw_member("param", "null");
+        });
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.is_finished = true;
+        self.advance(out);
+        let Self { frames, draft, options, .. } = self;
+        let closing = Closing::of(draft.message(), true);
+        let response = draft.response(options);
+        frames.put(closing.event(), out, |writer| {
+            writer.key("response");
+            response.write(&closing, Some(&draft.plan), writer);
+        });
+    }
+}
+
+/// The events that tell the beginning and the end of a part, and the member that numbers it.
+fn part_events(block: &Block) -> Option<(&'static str, &'static str, &'static str)> {
+    match block.content {
+        Content::ToolCall(_) | Content::ToolResult(_) => None,
+        _ => Some(part_names(block)),
+    }
+}

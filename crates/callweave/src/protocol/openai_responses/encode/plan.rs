@@ -1,0 +1,359 @@
+//! Which items the output has, and which blocks stand in each.
+
+use std::collections::{HashMap, HashSet};
+
+use super::body::{Closing, Response};
+use crate::accumulator::Accumulator;
+use crate::encode::Options;
+use crate::event::{BlockId, Body, CallKind, Completion, Event, ItemId, ReasoningForm, Scope, Sink};
+use crate::message::{Block, Choice, Content, Message};
+use crate::protocol::openai_responses::{CALLS, RESPONSE};
+
+/// An answer as it grows, and the plan of its output.
+#[derive(Default)]
+pub(super) struct Draft {
+    accumulator: Accumulator,
+    pub(super) plan: Plan,
+    is_mended: bool,
+    /// What the answer is called: at last, or for clients from the beginning.
+    id: Option<String>,
+    model: Option<String>,
+    /// The choice that is written: this wire has only one.
+    choice: Option<u32>,
+}
+
+impl Draft {
+    pub(super) fn mended() -> Self {
+        Self { is_mended: true, ..Self::default() }
+    }
+
+    pub(super) fn message(&self) -> &Message {
+        self.accumulator.message()
+    }
+
+    /// The response so far.
+    pub(super) fn response<'m>(&'m self, options: &'m Options) -> Response<'m> {
+        Response::new(self.message(), [&self.id, &self.model], options)
+    }
+
+    /// The choice, and the plan of it.
+    pub(super) fn parts(&mut self) -> (Option<&Choice>, &mut Plan) {
+        (self.accumulator.message().first(), &mut self.plan)
+    }
+
+    /// Takes an event; false if it is about a choice that is not written.
+    pub(super) fn take(&mut self, event: &Event<'_>) -> bool {
+        let is_about_answer = match &event.body {
+            Body::Start { .. } | Body::Usage { .. } | Body::Error { .. } | Body::Notice(_) | Body::End => {
+                true
+            }
+            Body::Foreign { scope, .. } | Body::Identity { scope, .. } => *scope == Scope::Answer,
+            Body::Attachment { scope, .. } | Body::Progress { scope, .. } => *scope == Scope::Answer,
+            _ => false,
+        };
+        if !is_about_answer && *self.choice.get_or_insert(event.choice) != event.choice {
+            return false;
+        }
+        match &event.body {
+            Body::Start { id, model, .. } => {
+                [self.id, self.model] = [id, model].map(|name| name.as_deref().map(str::to_owned));
+            }
+            Body::Identity { scope: Scope::Answer, id, model } if !self.is_mended => {
+                for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
+                    *own = given.as_deref().map(str::to_owned).or(own.take());
+                }
+            }
+            _ => {}
+        }
+        // Borrowed from the event, so that no text is copied twice.
+        let body = match &event.body {
+            Body::Delta { block, kind, text } => {
+                Body::Delta { block: *block, kind: *kind, text: text.as_ref().into() }
+            }
+            body => body.clone(),
+        };
+        self.accumulator.put(Event { choice: event.choice, source: event.source, body });
+        let message = self.accumulator.message();
+        let has_items = is_own(message) || !self.is_mended;
+        let Some(choice) = message.first() else { return true };
+        match &event.body {
+            Body::ItemStart { .. } if has_items => {
+                self.plan.add_item(choice, choice.items.len() - 1);
+            }
+            Body::BlockStart { .. } => {
+                self.plan.add_block(choice, choice.blocks.len() - 1, has_items, self.is_mended);
+            }
+            _ => {}
+        }
+        true
+    }
+}
+
+/// The items of the output, in order.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) entries: Vec<Entry>,
+    by_item: HashMap<ItemId, usize>,
+    by_block: HashMap<BlockId, Spot>,
+    /// How many entries were announced, and the ids of the calls among them.
+    told: usize,
+    calls: HashSet<String>,
+    /// The block asked for last: most events continue what the one before began.
+    latest: Option<(BlockId, Spot)>,
+}
+
+/// Where a block stands: its entry, and its position in the choice.
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    pub(super) entry: usize,
+    pub(super) block: usize,
+}
+
+/// An item of the output.
+pub(super) struct Entry {
+    /// Its position among the choice's items; none for one that is made here.
+    pub(super) item: Option<usize>,
+    pub(super) form: Form,
+    /// The positions of its blocks in the choice.
+    pub(super) blocks: Vec<usize>,
+    pub(super) output_index: i64,
+    /// Its id and that of its call when it was first told; made, if it had none.
+    pub(super) id: String,
+    pub(super) call_id: String,
+    /// Its end has been told.
+    pub(super) is_ended: bool,
+    /// Whether the wire hears of it at all.
+    pub(super) is_told: bool,
+    pub(super) is_incomplete: bool,
+}
+
+/// What an item holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Message,
+    Reasoning,
+    /// A call of the client's function.
+    Function,
+    /// A call of the client's custom tool.
+    Custom,
+    /// A call that only this protocol knows.
+    Hosted,
+    /// What a call answered.
+    Output,
+    /// Anything else.
+    Other,
+}
+
+impl Form {
+    /// The form of an item that the wire calls so.
+    pub(super) fn of(word: &str) -> Self {
+        match word {
+            "message" => Self::Message,
+            "reasoning" => Self::Reasoning,
+            "function_call" => Self::Function,
+            "custom_tool_call" => Self::Custom,
+            _ if word.ends_with("_call") || CALLS.iter().any(|(known, ..)| *known == word) => Self::Hosted,
+            _ if word.ends_with("_output") => Self::Output,
+            _ => Self::Other,
+        }
+    }
+
+    /// What the wire calls an item that is made here.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Reasoning => "reasoning",
+            Self::Function => "function_call",
+            Self::Custom => "custom_tool_call",
+            Self::Message | Self::Hosted | Self::Output | Self::Other => "message",
+        }
+    }
+
+    /// What the ids of such items begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Message => "msg",
+            Self::Reasoning => "rs",
+            Self::Function => "fc",
+            Self::Custom => "ctc",
+            Self::Hosted | Self::Output | Self::Other => "item",
+        }
+    }
+
+    pub(super) fn is_call(self) -> bool {
+        matches!(self, Self::Function | Self::Custom | Self::Hosted)
+    }
+
+    /// The item in which clients look for such a block; none if this wire cannot say it.
+    fn holding(content: &Content) -> Option<Self> {
+        match content {
+            Content::Text(_) | Content::Refusal(_) => Some(Self::Message),
+            Content::Reasoning { form: ReasoningForm::Redacted, text } if text.is_empty() => None,
+            Content::Reasoning { .. } => Some(Self::Reasoning),
+            Content::ToolCall(call) => match call.kind {
+                CallKind::Function => Some(Self::Function),
+                CallKind::Custom => Some(Self::Custom),
+                // The client would take it for one to run.
+                CallKind::Builtin => None,
+            },
+            Content::ToolResult(_) | Content::Opaque(_) => None,
+        }
+    }
+}
+
+impl Entry {
+    fn new(item: Option<usize>, form: Form) -> Self {
+        Self {
+            item,
+            form,
+            blocks: Vec::new(),
+            output_index: 0,
+            id: String::new(),
+            call_id: String::new(),
+            is_ended: false,
+            is_told: false,
+            is_incomplete: false,
+        }
+    }
+
+    /// Its blocks.
+    pub(super) fn blocks<'m>(&self, choice: &'m Choice) -> impl Iterator<Item = &'m Block> {
+        self.blocks.iter().filter_map(|&at| choice.blocks.get(at))
+    }
+
+    /// The block of its call.
+    pub(super) fn call<'m>(&self, choice: &'m Choice) -> Option<&'m Block> {
+        self.blocks(choice).find(|block| matches!(block.content, Content::ToolCall(_)))
+    }
+
+    /// Numbers it and gives it what ids it lacks.
+    fn announce(&mut self, ordinal: usize, choice: &Choice, made: &str, calls: &mut HashSet<String>) {
+        self.is_told = true;
+        self.output_index = ordinal as i64;
+        let own = self.item.and_then(|at| choice.items.get(at)?.id.clone());
+        self.id = own.unwrap_or_else(|| format!("{}_{made}_{ordinal}", self.form.prefix()));
+        if let Some(Block { content: Content::ToolCall(call), .. }) = self.call(choice) {
+            self.call_id.clone_from(&call.id);
+            // Results find their call by its id.
+            if !calls.insert(self.call_id.clone()) {
+                self.call_id = format!("{}_{ordinal}", call.id);
+            }
+        }
+    }
+
+    /// Whether there is something to tell of it.
+    fn has_content(&self, choice: &Choice) -> bool {
+        self.item.is_some() || self.blocks(choice).any(|block| !is_empty(block))
+    }
+}
+
+/// Whether the block is a text without any.
+pub(super) fn is_empty(block: &Block) -> bool {
+    match &block.content {
+        Content::Text(text) | Content::Refusal(text) | Content::Reasoning { text, .. } => text.is_empty(),
+        Content::ToolCall(_) | Content::ToolResult(_) | Content::Opaque(_) => false,
+    }
+}
+
+/// Whether the answer came in this protocol.
+pub(super) fn is_own(message: &Message) -> bool {
+    message.word == RESPONSE
+}
+
+impl Plan {
+    /// The plan of a whole message.
+    pub(super) fn of(message: &Message, is_mended: bool) -> Self {
+        let mut plan = Self::default();
+        let Some(choice) = message.first() else { return plan };
+        let has_items = is_own(message) || !is_mended;
+        let positions: HashMap<_, _> =
+            choice.items.iter().enumerate().map(|(at, item)| (item.number, at)).collect();
+        let mut items = 0;
+        for (at, block) in choice.blocks.iter().enumerate() {
+            let known = block.item.filter(|_| has_items).and_then(|item| positions.get(&item).copied());
+            while known.is_some_and(|known| items <= known) {
+                plan.add_item(choice, items);
+                items += 1;
+            }
+            plan.add_block(choice, at, has_items, is_mended);
+        }
+        while has_items && items < choice.items.len() {
+            plan.add_item(choice, items);
+            items += 1;
+        }
+        plan
+    }
+
+    /// Ends every entry and numbers them as a stream would have.
+    pub(super) fn close(&mut self, message: &Message, closing: &Closing<'_>, made: &str) {
+        let Some(choice) = message.first() else { return };
+        let last = self.entries.len();
+        for at in 0..last {
+            if self.entries[at].has_content(choice) {
+                self.announce(at, choice, made);
+            }
+            self.entries[at].end(choice, at + 1 == last && !closing.is_completed());
+        }
+    }
+
+    /// Numbers an entry and gives it what ids it lacks.
+    pub(super) fn announce(&mut self, entry: usize, choice: &Choice, made: &str) {
+        self.entries[entry].announce(self.told, choice, made, &mut self.calls);
+        self.told += 1;
+    }
+
+    /// Takes an item of the choice.
+    fn add_item(&mut self, choice: &Choice, item: usize) {
+        if let Some(own) = choice.items.get(item) {
+            self.by_item.insert(own.number, self.entries.len());
+            self.entries.push(Entry::new(Some(item), Form::of(&own.word)));
+        }
+    }
+
+    /// Takes a block of the choice, if the wire can say it.
+    fn add_block(&mut self, choice: &Choice, block: usize, has_items: bool, is_mended: bool) -> Option<()> {
+        let own = choice.blocks.get(block)?;
+        let known = own.item.filter(|_| has_items).and_then(|item| self.by_item.get(&item).copied());
+        let entry = match known {
+            Some(entry) => entry,
+            None if !is_mended && own.word == super::body::THOUGHTS => return None,
+            None => {
+                let form = Form::holding(&own.content)?;
+                let is_free = |entry: &Entry| entry.item.is_none() && entry.form == form && !form.is_call();
+                match self.entries.last() {
+                    Some(last) if is_free(last) => self.entries.len() - 1,
+                    _ => {
+                        self.entries.push(Entry::new(None, form));
+                        self.entries.len() - 1
+                    }
+                }
+            }
+        };
+        self.entries[entry].blocks.push(block);
+        self.by_block.insert(own.id, Spot { entry, block });
+        Some(())
+    }
+
+    pub(super) fn entry_of(&self, item: ItemId) -> Option<usize> {
+        self.by_item.get(&item).copied()
+    }
+
+    pub(super) fn spot(&mut self, block: BlockId) -> Option<Spot> {
+        if let Some((_, spot)) = self.latest.filter(|(latest, _)| *latest == block) {
+            return Some(spot);
+        }
+        let spot = *self.by_block.get(&block)?;
+        self.latest = Some((block, spot));
+        Some(spot)
+    }
+}
+
+impl Entry {
+    /// Ends it. A call says by itself whether it is whole; of the rest, what the answer was cut in is not.
+    pub(super) fn end(&mut self, choice: &Choice, is_cut: bool) {
+        self.is_ended = true;
+        self.is_incomplete = match self.call(choice).map(|block| &block.content) {
+            Some(Content::ToolCall(call)) => call.completion == Completion::Cut,
+            _ => is_cut && matches!(self.form, Form::Message | Form::Reasoning),
+        };
+    }
+}

@@ -1,0 +1,91 @@
+//! The items of a choice: what the wire groups blocks by.
+//!
+//! An item is found by its place, which by then stands for the thing that the wire numbers or names there. Another id at
+//! the place of an item of the same word is another name of that one: some servers rename items in every event.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::Context;
+use crate::event::{Body, EventSink, ItemId, Scope};
+use crate::fragment::Place;
+use crate::json::Str;
+
+#[derive(Clone, Default)]
+pub(super) struct Items {
+    list: Vec<Item>,
+    by_place: HashMap<Place, usize>,
+}
+
+#[derive(Clone)]
+struct Item {
+    number: ItemId,
+    id: Option<String>,
+    word: String,
+    is_ended: bool,
+}
+
+impl Items {
+    /// Takes what is told of the item at the place.
+    pub(super) fn tell(
+        &mut self,
+        place: Place,
+        id: Option<Str<'_>>,
+        word: &str,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let id = id.map(Str::to_cow).filter(|id| !id.is_empty());
+        let known = self.by_place.get(&place.thing()).copied().filter(|&at| self.list[at].word == word);
+        let Some(at) = known else { return self.start(place, id, word, context, sink) };
+        let item = &mut self.list[at];
+        let scope = Scope::Item(item.number);
+        if let Some(id) = id.filter(|id| item.id.as_deref() != Some(id)) {
+            context.emit(Body::Identity { scope, id: Some(Cow::Borrowed(id.as_ref())), model: None }, sink);
+            item.id = Some(id.into_owned());
+        }
+        context.tell_next(scope, sink);
+    }
+
+    fn start(
+        &mut self,
+        place: Place,
+        id: Option<Cow<'_, str>>,
+        word: &str,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
+        let number = context.next_item();
+        let members = context.take_next(Scope::Item(number));
+        let at = self.list.len();
+        self.by_place.insert(place.thing(), at);
+        let told = id.as_deref().map(Cow::Borrowed);
+        context.emit(Body::ItemStart { item: number, id: told, word: Cow::Borrowed(word), members }, sink);
+        let id = id.map(Cow::into_owned);
+        self.list.push(Item { number, id, word: word.to_owned(), is_ended: false });
+    }
+
+    /// The item at the place.
+    pub(super) fn at(&self, place: Place) -> Option<ItemId> {
+        if self.list.is_empty() {
+            return None;
+        }
+        self.by_place.get(&place.thing()).map(|&at| self.list[at].number)
+    }
+
+    /// Ends the item, if it is open.
+    pub(super) fn end(&mut self, item: ItemId, context: &Context, sink: &mut EventSink<'_>) {
+        if let Some(item) = self.list.iter_mut().find(|own| own.number == item && !own.is_ended) {
+            item.is_ended = true;
+            context.emit(Body::ItemEnd { item: item.number }, sink);
+        }
+    }
+
+    /// Ends every item that is open.
+    pub(super) fn end_all(&mut self, context: &Context, sink: &mut EventSink<'_>) {
+        for item in self.list.iter_mut().filter(|item| !item.is_ended) {
+            item.is_ended = true;
+            context.emit(Body::ItemEnd { item: item.number }, sink);
+        }
+    }
+}

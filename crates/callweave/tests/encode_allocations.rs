@@ -1,0 +1,51 @@
+//! Writing a long text in small deltas allocates only the buffers that hold it.
+
+use allocation_counter::measure;
+use callweave::encode::Options;
+use callweave::event::Event;
+use callweave::pipeline::Decoder;
+use callweave::protocol::TABLE;
+
+/// A stream of one long text, as a protocol tells it: before, one delta, how many of them.
+const STREAMS: &[(&str, &str, &str)] = &[
+    (
+        "openai-responses",
+        concat!(
+            "data: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\",\"object\":\"response\"}}\n\n",
+            "data: {\"type\":\"response.output_item.added\",\"output_index\":0,\"item\":{\"id\":\"msg_1\",\"type\":\"message\"}}\n\n",
+        ),
+        "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"msg_1\",\"output_index\":0,\"content_index\":0,\"delta\":\"line \\\"one\\\"\"}\n\n",
+    ),
+    (
+        "openai-chat",
+        "",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"line \\\"one\\\"\"}}]}\n\n",
+    ),
+];
+
+#[test]
+fn a_long_text_allocates_only_what_holds_it() {
+    for &(name, before, delta) in STREAMS {
+        for options in [Options::faithful(), Options::mended()] {
+            for written in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
+                if options == Options::faithful() && written.name != name {
+                    continue;
+                }
+                let mut encoder = written.encoder(&options).expect("a protocol that is written");
+                let mut decoder = Decoder::detect();
+                let mut out = Vec::with_capacity(4 << 20);
+                let mut push = |input: &str| {
+                    decoder
+                        .push(input.as_bytes(), &mut |event: Event<'_>| encoder.encode(&event, &mut out))
+                        .expect("no limit");
+                };
+                push(before);
+                (0..100).for_each(|_| push(delta));
+                let counted = measure(|| (0..4000).for_each(|_| push(delta)));
+                assert!(out.len() > 4000 * 10, "{name} → {}: only {} bytes", written.name, out.len());
+                // Doubling what holds the text.
+                assert!(counted.count_total <= 16, "{name} → {}: {}", written.name, counted.count_total);
+            }
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Law 7: what was read can be written back, and nothing is lost on the way.
+//!
+//! Every own case and, where it is at hand, every recording of a protocol that is written goes through decode →
+//! encode → decode: streamed as a stream and as a whole body, whole as both. The events (or, where one form cannot say
+//! what the other can, the messages) are the same, and every JSON leaf of the input stands again in the output, so that
+//! a reader that drops something cannot pass.
+
+mod laws;
+#[path = "support/shared.rs"]
+mod shared;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use callweave::encode::Options;
+use callweave::event::{AttachmentKind, Body, Event, NoticeCode};
+use callweave::framing::{Frame, Framer, Limits};
+use callweave::json::{Kind, Node, Str, Tape};
+use callweave::message::{Content, Message};
+use callweave::protocol::{Protocol, TABLE};
+use laws::{Decoded, comparable, data, decode_cut, folders, merge, name};
+
+/// What a protocol's answers may lose, by the key of the leaf, and why a provider's engineer would not mind.
+const EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "openai-chat",
+        &[
+            ("obfuscation", "padding"),
+            ("p", "padding"),
+            ("padding", "padding"),
+            ("finish_reason", "of several words the last one counts"),
+        ],
+    ),
+    (
+        "openai-responses",
+        &[
+            ("sequence_number", "made anew"),
+            ("obfuscation", "padding"),
+            ("item_id", "made anew from what the item itself says"),
+        ],
+    ),
+];
+
+/// Inputs that cannot come back whole, or not in the way named after them, and why.
+const ASIDE: &[(&str, &str)] = &[
+    ("openai-chat/end-marker-alone", "nothing was said, so nothing can be written"),
+    (
+        "openai-chat/function-call-legacy-twice-with-equal-arguments: → whole",
+        "a body has room for one call of the old kind",
+    ),
+    ("openai-chat/status-words-before-the-stream", "of what comes before an answer the last counts"),
+    ("openai-chat/text-beside-delta: lost", "what one frame says twice is written once"),
+    ("openai-chat/usage-after-the-end-marker: lost", "what comes after the end is a notice"),
+    (
+        "openai-chat/groq-compound-mini-test-code-interpreter.sse: → whole",
+        "a body tells a tool and its result at once",
+    ),
+    (
+        "openai-chat/groq-compound-beta-test-groq-model-web-search-tool-stream.sse: → whole",
+        "a body tells a tool and its result at once",
+    ),
+    (
+        "openai-responses/second-response-after-the-first",
+        "without numbers nobody knows what item a part is of",
+    ),
+    ("openai-responses/output-index-absent", "without numbers nobody knows what item a part is of"),
+    (
+        "openai-responses/output-index-absent-and-no-item-done",
+        "without numbers nobody knows what item a part is of",
+    ),
+    ("openai-responses/output-index-and-id-absent", "without numbers nobody knows what item a part is of"),
+    ("openai-chat/arguments-placeholder-then-real", "a correction is written as what is right"),
+    ("openai-chat/arguments-go-on-after-the-call-ended", "what came too late for a call is a notice"),
+    ("openai-chat/choice-index-huge-negative-or-text", "a choice of no number gets one"),
+    ("openai-chat/index-huge-negative-or-fractional", "a call of no number gets one"),
+    ("openai-chat/id-changes-without-a-name", "the first id counts"),
+    (
+        "openai-chat/members-of-another-type",
+        "a member of the wrong type is passed on but has no place of its own",
+    ),
+    (
+        "openai-chat/parts-of-another-type",
+        "a member of the wrong type is passed on but has no place of its own",
+    ),
+    ("openai-chat/surrogates-split-between-deltas", "halves of a character are written as one"),
+    (
+        "openai-chat/reasoning-field-changes-in-mid-stream",
+        "a whole body does not say which member spoke first",
+    ),
+    (
+        "openai-responses/background-response-still-queued: whole → stream",
+        "a stream that ends so has no last word",
+    ),
+    (
+        "openai-responses/error-event-with-flat-members: → whole",
+        "a whole body has a status and no loose parts",
+    ),
+    ("openai-responses/raw-thoughts-in-reasoning-parts: lost", "one server's name for content parts"),
+    ("openai-responses/texts-where-lists-of-parts-belong: lost", "a lone text is written as the only part"),
+    (
+        "openai-responses/openai-gpt-5-2025-08-07-stream-image.sse: → whole",
+        "the closing response has another image than the item's end",
+    ),
+];
+
+struct Sample {
+    title: String,
+    bytes: Vec<u8>,
+}
+
+fn samples(protocol: &Protocol) -> Vec<Sample> {
+    let own = folders(&data("protocol").join(protocol.name)).into_iter().map(|case| {
+        let input = fs::read_dir(&case)
+            .expect("a readable case")
+            .map(|entry| entry.expect("a readable entry").path())
+            .find(|path| path.file_stem().is_some_and(|stem| stem == "input"))
+            .expect("a case has an input");
+        Sample {
+            title: format!("{}/{}", protocol.name, name(&case)),
+            bytes: fs::read(input).expect("readable"),
+        }
+    });
+    own.chain(recorded(protocol)).collect()
+}
+
+fn recorded(protocol: &Protocol) -> Vec<Sample> {
+    let Some(corpus) = shared::find("corpus") else { return Vec::new() };
+    let index = fs::read_to_string(corpus.join("INDEX.jsonl")).expect("an index");
+    let rows =
+        index.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an index row"));
+    rows.filter(|row| {
+        Protocol::named(row["protocol"].as_str().unwrap_or_default())
+            == Some(Protocol::named(protocol.name).expect("itself"))
+    })
+    .map(|row| {
+        let file = row["file"].as_str().expect("a file name");
+        let path: PathBuf = corpus.join(Path::new(file));
+        Sample { title: file.to_owned(), bytes: fs::read(path).expect("a recorded file") }
+    })
+    .collect()
+}
+
+/// Events without oddities of the way, and with neighbours in an order of their own: what stands beside each other in
+/// one frame has none.
+fn essence(events: &[Event<'static>]) -> Vec<String> {
+    let mut told: Vec<Event<'static>> = Vec::new();
+    for event in events {
+        match &event.body {
+            Body::Notice(_) => {}
+            // In how many pieces they come says nothing.
+            Body::Attachment { scope, kind: kind @ AttachmentKind::Logprobs, word, value } => {
+                told.extend(value.clone().entries().into_iter().map(|value| {
+                    let (scope, kind, word) = (*scope, *kind, word.clone());
+                    Event::new(event.choice, Body::Attachment { scope, kind, word, value })
+                }));
+            }
+            _ => merge(&mut told, event.clone()),
+        }
+    }
+    let is_free = |event: &Event<'_>| {
+        use Body::{Attachment, Foreign, Identity, Usage};
+        matches!(event.body, Foreign { .. } | Attachment { .. } | Usage { .. } | Identity { .. })
+    };
+    let mut lines: Vec<(bool, String)> = told
+        .iter()
+        .map(|event| (is_free(event), serde_json::to_string(event).expect("events serialise")))
+        .collect();
+    let mut from = 0;
+    while from < lines.len() {
+        let end =
+            lines[from..].iter().position(|(is_free, _)| !is_free).map_or(lines.len(), |end| from + end);
+        lines[from..end].sort();
+        from = end + 1;
+    }
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+fn encode_stream(protocol: &'static Protocol, decoded: &Decoded, options: &Options) -> Vec<u8> {
+    let mut encoder = protocol.encoder(options).expect("a protocol that is written");
+    let mut out = Vec::new();
+    for event in &decoded.events {
+        encoder.encode(event, &mut out);
+    }
+    out
+}
+
+/// What stands under a key.
+#[derive(Default)]
+struct Leaves {
+    values: BTreeSet<String>,
+    /// All texts, one after the other: a text may come in other pieces.
+    joined: String,
+}
+
+impl Leaves {
+    fn hold(&self, value: &str) -> bool {
+        self.values.contains(value) || self.joined.contains(value)
+    }
+}
+
+/// The scalars of every frame by the key they stand under; empty ones say nothing.
+fn leaves(bytes: &[u8]) -> BTreeMap<String, Leaves> {
+    let mut all: BTreeMap<String, Leaves> = BTreeMap::new();
+    let mut tape = Tape::new();
+    let mut framer = Framer::detect(Limits::default());
+    let mut take = |frame: Frame<'_>| {
+        if let Ok(value) = tape.parse(frame.data) {
+            collect(value, &mut all);
+        }
+    };
+    let _ = framer.push(bytes, &mut take);
+    let _ = framer.finish(&mut take);
+    all
+}
+
+fn collect(value: Node<'_>, all: &mut BTreeMap<String, Leaves>) {
+    let mut open = vec![(String::new(), value)];
+    while let Some((key, value)) = open.pop() {
+        match value.kind() {
+            Kind::Object => open
+                .extend(value.members().map(|(key, value)| (Str::Escaped(key).to_cow().into_owned(), value))),
+            Kind::Array => open.extend(value.elements().map(|value| (key.clone(), value))),
+            Kind::Null => {}
+            Kind::String => {
+                if let Some(text) = value.filled() {
+                    let leaves = all.entry(key).or_default();
+                    leaves.joined.push_str(&text.to_cow());
+                    leaves.values.insert(text.to_cow().into_owned());
+                }
+            }
+            Kind::Number | Kind::Bool => {
+                all.entry(key).or_default().values.insert(value.raw().to_owned());
+            }
+        }
+    }
+}
+
+/// The leaves of the input that are not in the output: equal, or (texts) as a piece of what stands under the same key.
+fn lost(protocol: &Protocol, input: &[u8], output: &[u8]) -> Vec<String> {
+    let exceptions =
+        EXCEPTIONS.iter().find(|(name, _)| *name == protocol.name).map_or(&[][..], |(_, list)| list);
+    let (given, kept) = (leaves(input), leaves(output));
+    let nothing = Leaves::default();
+    let of = |key: &str| kept.get(key).unwrap_or(&nothing);
+    let mut lost = Vec::new();
+    for (key, leaves) in given {
+        if exceptions.iter().any(|(own, _)| *own == key) {
+            continue;
+        }
+        for value in leaves.values {
+            // Arguments that came as an object are a text in the output.
+            if !of(&key).hold(&value) && !of("arguments").hold(&value) {
+                lost.push(format!("{key}: {value:.120}"));
+            }
+        }
+    }
+    lost
+}
+
+fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<String>) {
+    let Sample { title, bytes } = sample;
+    let decoded = decode_cut(Some(protocol), bytes, &[]);
+    if decoded.error.is_some() {
+        return;
+    }
+    let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
+    let is_whole = bytes.trim_ascii_start().starts_with(b"{") && lines <= decoded.messages.len()
+        || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
+    let stream = encode_stream(protocol, &decoded, &Options::faithful());
+    let again = decode_cut(Some(protocol), &stream, &[]);
+    // A body has no word for being cut off.
+    let is_cut =
+        |message: &Message| message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
+    let is_cut = decoded.messages.iter().any(is_cut);
+    if is_whole && is_cut {
+    } else if is_whole {
+        let (one, other) = (messages(protocol, &decoded), messages(protocol, &again));
+        if one != other {
+            complaints.push(format!("{title}: whole → stream\n  {one:?}\n  {other:?}"));
+        }
+    } else {
+        let (one, other) = (essence(&decoded.events), essence(&again.events));
+        if one != other {
+            let at = one
+                .iter()
+                .zip(&other)
+                .position(|(one, other)| one != other)
+                .unwrap_or(one.len().min(other.len()));
+            complaints.push(format!(
+                "{title}: stream → stream, event {at}\n  {:?}\n  {:?}",
+                one.get(at),
+                other.get(at)
+            ));
+        }
+    }
+    let lost = lost(protocol, bytes, &stream);
+    if !lost.is_empty() {
+        complaints.push(format!("{title}: lost in the stream: {lost:?}"));
+    }
+    let [message] = &decoded.messages[..] else { return };
+    if is_cut {
+        return;
+    }
+    let mut whole = Vec::new();
+    assert!(protocol.encode_whole(message, &Options::faithful(), &mut whole), "a protocol that is written");
+    let again = decode_cut(Some(protocol), &whole, &[]);
+    let (one, other) = (messages(protocol, &decoded), messages(protocol, &again));
+    if one != other {
+        complaints
+            .push(format!("{title}: → whole\n  {one:?}\n  {other:?}\n  {}", String::from_utf8_lossy(&whole)));
+    }
+}
+
+/// Protocols whose whole body does not say in which order text, thoughts and calls came.
+const ORDERLESS: &[&str] = &["openai-chat"];
+
+fn messages(protocol: &Protocol, decoded: &Decoded) -> Vec<serde_json::Value> {
+    let is_orderless = ORDERLESS.contains(&protocol.name);
+    decoded
+        .messages
+        .iter()
+        .map(|message| if is_orderless { comparable(&sorted(message)) } else { comparable(message) })
+        .collect()
+}
+
+fn sorted(message: &Message) -> Message {
+    let mut message = message.clone();
+    for choice in &mut message.choices {
+        choice.blocks.sort_by_key(|block| match &block.content {
+            Content::Reasoning { .. } => 0,
+            Content::Text(_) => 1,
+            Content::Refusal(_) => 2,
+            Content::ToolCall(_) => 3,
+            _ => 4,
+        });
+    }
+    message
+}
+
+#[test]
+fn what_was_read_is_written_back() {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let mut complaints = Vec::new();
+    let mut count = 0;
+    for protocol in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
+        for sample in samples(protocol).iter().filter(|sample| sample.title.contains(&only)) {
+            count += 1;
+            check(protocol, sample, &mut complaints);
+        }
+    }
+    let is_of =
+        |what: &str, complaint: &str| complaint.strip_prefix(what).is_some_and(|rest| !rest.starts_with('-'));
+    let is_idle = |(what, _): &&(&str, &str)| {
+        only.is_empty()
+            && !what.contains(".sse")
+            && !complaints.iter().any(|complaint| is_of(what, complaint))
+    };
+    let idle: Vec<_> = ASIDE.iter().filter(is_idle).collect();
+    assert!(idle.is_empty(), "these are written back: {idle:#?}");
+    complaints.retain(|complaint| !ASIDE.iter().any(|(what, _)| is_of(what, complaint)));
+    assert!(count > 0, "nothing to write");
+    assert!(complaints.is_empty(), "{} of {count}:\n{}", complaints.len(), complaints.join("\n"));
+}
