@@ -5,8 +5,8 @@
 use std::error::Error;
 
 use callweave::accumulator::Accumulator;
+use callweave::doors::loose::Loose;
 use callweave::json::Value;
-use callweave::loose::Loose;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut loose, mut answer) = (Loose::new(), Accumulator::new());

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use callweave::aggregator::{Aggregator, IngestMessageOptions};
+use callweave::doors::aggregator::{Aggregator, IngestMessageOptions};
 use serde_json::{Value, json};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         text.push_str(content.and_then(Value::as_str).unwrap_or(""));
         let ingested = aggregator.ingest_delta(&payload, None);
         if ingested.updated {
-            println!("{}", json!({"delta": {"tool_calls": ingested.to_tool_calls()}}));
+            println!("{}", json!({"delta": {"tool_calls": ingested.to_tool_calls(None)}}));
         }
     }
     // A model that knows no structured calls may have written them.

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use callweave::extract::{Capabilities, extract};
+use callweave::doors::extract::{Capabilities, extract};
 use callweave::json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {

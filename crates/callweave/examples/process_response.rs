@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use callweave::process::{Agent, Processed, process};
+use callweave::doors::process::{Agent, Processed, process};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -5,8 +5,8 @@
 use std::error::Error;
 
 use callweave::dialect::{Extraction, Options as Reading, Registry};
-use callweave::extract::native;
-use callweave::prompt::{Options, Writer, augment_system_prompt};
+use callweave::doors::extract::native;
+use callweave::doors::prompt::{Options, Writer, augment_system_prompt};
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-use callweave::process::{Agent, process};
+use callweave::doors::process::{Agent, process};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 use serde_json::json;

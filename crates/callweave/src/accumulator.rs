@@ -90,11 +90,6 @@ impl Accumulator {
         self.answer.message.choices.get(choice)?.blocks.get(at)
     }
 
-    /// Adds a notice to the message, even if the answer is over.
-    pub(crate) fn annotate(&mut self, notice: Notice<'static>) {
-        self.answer.message.notices.push(notice);
-    }
-
     /// Forgets everything, for the next turn.
     pub fn reset(&mut self) {
         *self = Self::default();

@@ -116,6 +116,11 @@ impl Close {
 
     fn make(&mut self, choice: u32) -> String {
         let ordinal = self.tally(choice).calls;
+        self.made_id(choice, ordinal)
+    }
+
+    /// The id that is made for the call of that ordinal in its choice, if its provider gives none.
+    pub fn made_id(&self, choice: u32, ordinal: usize) -> String {
         let mut id = format!("{}_{choice}_{ordinal}", self.prefix.as_deref().unwrap_or(PREFIX));
         while self.taken.contains(&id) {
             id.push('_');

@@ -84,7 +84,7 @@ impl Place {
     }
 
     /// Whether the space is one of the protocol's own.
-    pub(crate) fn is_own(self) -> bool {
+    pub fn is_own(self) -> bool {
         self.space < Self::RECAP
     }
 

@@ -77,30 +77,26 @@
 //! # The doors
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
-//! - [`aggregator`]: deltas and messages of any wrapping → call records and increments to hand on to a client.
-//! - [`loose`]: fragments as other accumulators hand them on.
-//! - [`extract`]: a finished reply → its calls, wherever the model put them.
-//! - [`prompt`]: a system prompt that teaches a dialect, and past calls written in it.
-//! - [`process`]: a provider's answer, whole or streamed → text, calls, a structured value, vectors, images.
+//! - [`doors`]: the interfaces of other systems: [`doors::aggregator`], [`doors::loose`], [`doors::extract`],
+//!   [`doors::prompt`] and [`doors::process`].
 //!
 //! # Features
 //!
 //! `async` adds adapters for `futures::Stream`; `schema` adds validation by the whole of JSON Schema, and about fifty
-//! crates; `tracing` (on by default) lets [`process`] write spans. A feature never changes results, neither ours nor
+//! crates; `tracing` (on by default) lets [`doors::process`] write spans. A feature never changes results, neither ours nor
 //! those of your own code: see [`json::Value`].
 
 // docs.rs shows what needs a feature.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod accumulator;
-pub mod aggregator;
 #[doc(hidden)]
 pub mod close;
 pub mod dialect;
+pub mod doors;
 pub mod encode;
 pub mod error;
 pub mod event;
-pub mod extract;
 #[doc(hidden)]
 pub mod fragment;
 pub mod framing;
@@ -108,12 +104,9 @@ pub mod framing;
 pub mod grammar;
 pub mod json;
 pub mod live;
-pub mod loose;
 pub mod mend;
 pub mod message;
 pub mod pipeline;
-pub mod process;
-pub mod prompt;
 pub mod protocol;
 pub mod read;
 #[cfg(feature = "async")]

@@ -24,7 +24,7 @@ use crate::dialect::{self, Stage, Tools};
 use crate::event::{Body, Event, EventSink, Notice, NoticeCode};
 use crate::fragment::{Fragment, FragmentSink, Level, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
-use crate::json::{AsValue, Kind, Node as Value, Str, Tape, repair};
+use crate::json::{self, AsValue, Kind, Node as Value, Str, Tape, repair};
 use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
@@ -187,11 +187,6 @@ impl Decoder {
         Self::builder().build()
     }
 
-    /// A decoder that finds out which of these protocols it is. See [`Builder::among`].
-    pub fn among(candidates: impl Into<Vec<&'static Protocol>>) -> Self {
-        Self::builder().among(candidates).build()
-    }
-
     /// The protocol, once it is known.
     pub fn protocol(&self) -> Option<&'static Protocol> {
         self.frames.protocol()
@@ -266,11 +261,6 @@ impl FrameDecoder {
         Decoder::builder().build_for_frames()
     }
 
-    /// A decoder that finds out which of these protocols it is. See [`Builder::among`].
-    pub fn among(candidates: impl Into<Vec<&'static Protocol>>) -> Self {
-        Decoder::builder().among(candidates).build_for_frames()
-    }
-
     /// The protocol, once it is known.
     pub fn protocol(&self) -> Option<&'static Protocol> {
         self.reader.protocol
@@ -289,11 +279,8 @@ impl FrameDecoder {
 
     /// Takes the next frame as decoded JSON.
     pub fn push_value(&mut self, value: &impl AsValue, sink: &mut EventSink<'_>) {
-        let data = value.as_value().to_string();
-        let offset = self.reader.frames;
-        let frame =
-            Frame { event: None, data: &data, id: None, offset, kind: FrameKind::Data, is_lossy: false };
-        self.push(&frame, sink);
+        let Self { reader, stages } = self;
+        reader.push_value(&value.as_value(), &mut |event: Event<'_>| stages.push(event, sink));
     }
 
     /// Says that no frame will come any more. The error says that the protocol could not be told, or that the
@@ -512,6 +499,19 @@ impl Reader {
 
     fn end_answer(&mut self, offset: u64, sink: &mut EventSink<'_>) {
         self.weave.push(offset, |fragments| fragments.put(Fragment::new(Part::Done)), sink);
+    }
+
+    /// Takes the next frame as decoded JSON.
+    fn push_value(&mut self, value: &json::Value, sink: &mut EventSink<'_>) {
+        let mut tape = std::mem::take(&mut self.tape);
+        let (kind, offset) = (FrameKind::Data, self.frames);
+        self.frames += 1;
+        if let Ok(value) = tape.lay_out(value) {
+            let data = value.raw();
+            let frame = Frame { event: None, data, id: None, offset, kind, is_lossy: false };
+            self.push_value_of(&frame, data, value, sink);
+        }
+        self.tape = tape;
     }
 
     fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {

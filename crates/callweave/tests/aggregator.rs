@@ -1,6 +1,6 @@
 //! The acceptance criteria of the aggregator, each as a test of its name.
 
-use callweave::aggregator::{Aggregator, IngestMessageOptions, ParsedTextBlock};
+use callweave::doors::aggregator::{Aggregator, IngestMessageOptions, ParsedTextBlock};
 use serde_json::{Value, json};
 
 const EMIT: IngestMessageOptions = IngestMessageOptions { emit_if_missing: true };
@@ -79,13 +79,13 @@ fn criterion_3_single_and_multi_forms() {
         json!({"choices": [{"index": 0, "delta": {"function_call": {"name": "look", "arguments": "{"}}}]});
     let ingested = aggregator.ingest_delta(&legacy, None);
     let tool_calls = json!([{"index": 0, "id": "tool_0_0", "type": "function", "function": {"name": "look", "arguments": "{"}}]);
-    assert_eq!(ingested.to_tool_calls(), tool_calls);
-    assert_eq!(ingested.to_function_call(), Some(json!({"name": "look", "arguments": "{"}).into()));
+    assert_eq!(ingested.to_tool_calls(None), tool_calls);
+    assert_eq!(ingested.to_function_call(None), Some(json!({"name": "look", "arguments": "{"}).into()));
 
     let more = json!({"choices": [{"index": 0, "delta": {"function_call": {"arguments": "}"}}}]});
     let ingested = aggregator.ingest_delta(&more, None);
-    assert_eq!(ingested.to_tool_calls(), json!([{"index": 0, "function": {"arguments": "}"}}]));
-    assert_eq!(ingested.to_function_call(), Some(json!({"arguments": "}"}).into()));
+    assert_eq!(ingested.to_tool_calls(None), json!([{"index": 0, "function": {"arguments": "}"}}]));
+    assert_eq!(ingested.to_function_call(None), Some(json!({"arguments": "}"}).into()));
 
     let whole = json!({"name": "look", "arguments": "{}"});
     assert_eq!(aggregator.function_call(None), Some(whole.clone().into()));
@@ -137,8 +137,8 @@ fn criterion_6_textual_fallback() {
     let blocks = aggregator.extract_use_tool_blocks(&text);
     assert_eq!(blocks.len(), 2);
     for found in &blocks {
-        assert_eq!((found.name.as_str(), found.arguments.as_str()), ("tide", "{\"harbour\":\"Å\"}"));
-        assert_eq!(&text[found.start..found.end], block);
+        assert_eq!((found.name.as_str(), found.args_text.as_str()), ("tide", "{\"harbour\":\"Å\"}"));
+        assert_eq!(&text[found.index_start..found.index_end], block);
     }
     assert_eq!(blocks[1].tail(&text), " tail");
     assert!(aggregator.extract_use_tool_blocks("<use_tool><name>a</name>").is_empty());
@@ -260,7 +260,7 @@ fn criterion_9_id_stability() {
     let late = json!({"tool_calls": [{"index": 0, "id": "late", "function": {"arguments": "{}"}}]});
     let ingested = aggregator.ingest_delta(&late, None);
     assert_eq!((ingested.deltas[0].call.id, ingested.deltas[0].call.provider_id), ("tool_0_0", Some("late")));
-    assert_eq!(ingested.to_tool_calls(), json!([{"index": 0, "function": {"arguments": "{}"}}]));
+    assert_eq!(ingested.to_tool_calls(None), json!([{"index": 0, "function": {"arguments": "{}"}}]));
     // By that id it is found again.
     let whole = json!({"tool_calls": [{"id": "late", "function": {"name": "a", "arguments": "{}"}}]});
     aggregator.ingest_message(&whole, None, SILENT);
@@ -382,4 +382,135 @@ fn a_call_that_was_cut_says_so() {
     assert_eq!(json!(aggregator.snapshot(None)[0])["incomplete"], true);
     aggregator.ingest_delta(&piece(0, None, Some("1}")), None);
     assert_eq!(json!(aggregator.snapshot(None)[0]).get("incomplete"), None);
+}
+
+#[test]
+fn a_grown_name_is_told_to_clients_that_append_as_what_was_added() {
+    let mut aggregator = Aggregator::new();
+    let (mut name, mut arguments) = (String::new(), String::new());
+    for payload in [
+        piece(0, Some("get_"), None),
+        piece(0, Some("weather"), None),
+        piece(0, None, Some("{\"city\":")),
+        piece(0, None, Some("\"Oslo\"}")),
+    ] {
+        for delta in serde_json::Value::from(aggregator.ingest_delta(&payload, None).to_tool_calls(None))
+            .as_array()
+            .expect("a list")
+        {
+            name.push_str(delta["function"]["name"].as_str().unwrap_or(""));
+            arguments.push_str(delta["function"]["arguments"].as_str().unwrap_or(""));
+        }
+    }
+    assert_eq!((name.as_str(), arguments.as_str()), ("get_weather", "{\"city\":\"Oslo\"}"));
+}
+
+#[test]
+fn a_chunk_is_told_choice_by_choice() {
+    let mut aggregator = Aggregator::new();
+    let call =
+        |name: &str| json!({"tool_calls": [{"index": 0, "function": {"name": name, "arguments": "{}"}}]});
+    let chunk = json!({"choices": [{"index": 0, "delta": call("zero")}, {"index": 1, "delta": call("one")}]});
+    let ingested = aggregator.ingest_delta(&chunk, None);
+    assert!(ingested.choices().eq([0, 1]));
+    for (choice, name) in [(0, "zero"), (1, "one")] {
+        let told = ingested.to_tool_calls(choice);
+        assert_eq!(
+            (told[0]["function"]["name"].as_str(), told.as_array().map(|told| told.len())),
+            (Some(name), Some(1))
+        );
+        let function = json!({"name": name, "arguments": "{}"});
+        assert_eq!(ingested.to_function_call(choice), Some(function.into()));
+    }
+    assert_eq!(ingested.to_tool_calls(2), json!([]));
+}
+
+#[test]
+fn a_custom_call_is_custom_in_every_shape() {
+    let mut aggregator = Aggregator::new();
+    let payload =
+        |custom: Value| json!({"tool_calls": [{"index": 0, "id": "c", "type": "custom", "custom": custom}]});
+    let ingested = aggregator.ingest_delta(&payload(json!({"name": "patch", "input": "***"})), None);
+    let whole = json!({"id": "c", "type": "custom", "custom": {"name": "patch", "input": "***"}});
+    let element =
+        json!({"index": 0, "id": "c", "type": "custom", "custom": {"name": "patch", "input": "***"}});
+    assert_eq!(ingested.to_tool_calls(None), json!([element]));
+    assert_eq!(ingested.deltas[0].to_cumulative(), element);
+    assert_eq!(json!(ingested.deltas[0]), whole);
+    let ingested = aggregator.ingest_delta(&payload(json!({"input": " End"})), None);
+    assert_eq!(ingested.to_tool_calls(None), json!([{"index": 0, "custom": {"input": " End"}}]));
+    let whole = json!([{"id": "c", "type": "custom", "custom": {"name": "patch", "input": "*** End"}}]);
+    assert_eq!(json!(aggregator.snapshot(None)), whole);
+    assert_eq!(aggregator.tool_calls(None), whole);
+}
+
+#[test]
+fn a_piece_that_names_no_call_is_of_the_only_open_one() {
+    let anonymous = |text: &str| json!({"tool_calls": [{"function": {"arguments": text}}]});
+    let mut aggregator = Aggregator::new();
+    aggregator.ingest_delta(&piece(0, Some("done"), Some("{}")), None);
+    aggregator.ingest_delta(&piece(1, Some("open"), Some("{\"a\":")), None);
+    aggregator.ingest_delta(&anonymous("1"), None);
+    aggregator.ingest_delta(&anonymous("}"), None);
+    let expected = [call("tool_0_0", "done", "{}"), call("tool_0_1", "open", "{\"a\":1}")];
+    assert_eq!(calls(&aggregator, 0), expected);
+
+    // The only open one need not be the one that was spoken of last.
+    let mut aggregator = Aggregator::new();
+    aggregator.ingest_delta(&piece(0, Some("open"), Some("{\"a\":")), None);
+    aggregator.ingest_delta(&json!({"name": "done", "type": "function_call", "arguments": "{}"}), None);
+    aggregator.ingest_delta(&piece(2, Some("also done"), Some("{}")), None);
+    aggregator.ingest_delta(&piece(0, None, Some("1")), None);
+    aggregator.ingest_delta(&anonymous("}"), None);
+    assert_eq!(calls(&aggregator, 0)[0], call("tool_0_0", "open", "{\"a\":1}"));
+}
+
+#[test]
+fn a_piece_that_names_no_call_never_mixes_two() {
+    let mut aggregator = Aggregator::new();
+    aggregator.ingest_delta(&piece(0, Some("a"), Some("{\"x\":")), None);
+    aggregator.ingest_delta(&piece(1, Some("b"), Some("{\"y\":")), None);
+    let ingested = aggregator.ingest_delta(&json!({"tool_calls": [{"function": {"arguments": "2}"}}]}), None);
+    assert!(ingested.updated, "it is not lost either");
+    assert_eq!((ingested.deltas[0].call.ordinal, ingested.deltas[0].call.arguments), (2, "2}"));
+    let found = calls(&aggregator, 0);
+    assert_eq!((found[0].2.as_str(), found[1].2.as_str()), ("{\"x\":", "{\"y\":"));
+}
+
+#[test]
+fn options_forbid_parallel_calls_wherever_they_stand() {
+    for payload in [
+        json!({"parallel_tool_calls": false}),
+        json!({"request": {"options": [{"parallelToolCalls": false}]}}),
+        json!({"msg": {"response": {"metadata": {"parallel_tool_calls": false}}}}),
+    ] {
+        let mut aggregator = Aggregator::new();
+        aggregator.ingest_delta(&payload, None);
+        assert!(!aggregator.supports_parallel_calls(), "{payload}");
+    }
+    // A model's arguments are no options.
+    let mut aggregator = Aggregator::new();
+    let call = json!({"name": "configure", "arguments": {"parallel_tool_calls": false}});
+    aggregator.ingest_delta(&json!({"tool_calls": [{"index": 0, "function": call}]}), None);
+    assert!(aggregator.supports_parallel_calls());
+}
+
+#[test]
+fn blocks_are_told_in_the_words_of_the_story() {
+    let block = "<use_tool><name>look</name><args>{}</args></use_tool>";
+    let found = json!(Aggregator::new().extract_use_tool_blocks(block)[0]);
+    assert_eq!((&found["indexStart"], &found["indexEnd"]), (&json!(0), &json!(block.len())));
+    assert_eq!((&found["name"], &found["argsText"]), (&json!("look"), &json!("{}")));
+}
+
+#[test]
+fn a_call_that_its_provider_calls_incomplete_is_marked() {
+    let item = |status: &str| {
+        json!({"object": "response", "status": status, "output": [
+            {"type": "function_call", "call_id": "c", "name": "rm", "arguments": "{\"path\":\"/a\"", "status": status}]})
+    };
+    let mut aggregator = Aggregator::new();
+    aggregator.ingest_message(&item("incomplete"), None, EMIT);
+    let record = json!(aggregator.snapshot(None)[0]);
+    assert_eq!((&record["incomplete"], &record["arguments"]), (&json!(true), &json!("{\"path\":\"/a\"")));
 }

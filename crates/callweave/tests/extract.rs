@@ -1,7 +1,10 @@
 //! Calls of finished replies: what the cascade chooses, and what it does with damage.
 
-use callweave::dialect::Tools;
-use callweave::extract::{Capabilities, Extracted, Parser, extract, markup, native, raw_json, text_tagged};
+use callweave::dialect::{Extraction, Options, Registry, Tools};
+use callweave::doors::extract::{
+    Capabilities, Extracted, Parser, extract, markup, native, raw_json, text_tagged,
+};
+use callweave::event::{Completion, NoticeCode};
 use callweave::message::InvalidReason;
 use serde_json::{Value, json};
 
@@ -244,4 +247,35 @@ fn what_is_found_is_shown_as_json() {
 fn many_damaged_fences_cost_as_much_as_they_are_long() {
     let text = "~~~tool_call\n{\"a\": {\"b\": [\n~~~\n~~~tool_call {\n".repeat(2_000);
     assert_eq!(text_tagged(&text).len(), 2_000);
+}
+
+#[test]
+fn a_call_whose_markup_did_not_end_is_marked_and_tells_one_story() {
+    for (text, arguments) in [
+        ("<tool_call>{\"name\":\"rm\",\"arguments\":{\"path\":\"/a\"}", r#"{"path":"/a"}"#),
+        ("<tool_call>{\"name\":\"rm\",\"arguments\":{\"path\":\"/a", r#"{"path":"/a"#),
+        ("<tool_call><function=rm><parameter=path>/a</parameter>", r#"{"path": "/a"}"#),
+    ] {
+        let found = from(&json!({"text": text}));
+        assert_eq!(found.len(), 1, "{text}");
+        let Extracted { call, repaired_from, .. } = &found[0];
+        assert_eq!((call.name.as_str(), call.raw_arguments.as_str()), ("rm", arguments), "{text}");
+        assert_eq!(call.completion, Completion::Cut, "{text}");
+        assert_eq!(call.invalid().map(|invalid| invalid.reason), Some(InvalidReason::Incomplete), "{text}");
+        assert_eq!(repaired_from, &None, "{text}");
+    }
+}
+
+#[test]
+fn a_call_that_was_cut_is_never_called_damaged() {
+    for dialect in Registry::builtin().dialects() {
+        let options = Options::new(&dialect.name).expect("it is built in");
+        for end in (0..dialect.example.len()).filter(|&end| dialect.example.is_char_boundary(end)) {
+            let found = Extraction::of(&dialect.example[..end], &options);
+            if found.calls.iter().any(|call| call.incomplete) {
+                let codes: Vec<_> = found.notices.iter().map(|notice| notice.code).collect();
+                assert_eq!(codes, [NoticeCode::IncompleteArguments], "{} up to {end}", dialect.name);
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 #[path = "support/shared.rs"]
 mod shared;
 
-use callweave::process::{
+use callweave::doors::process::{
     Agent, Api, Failure, Item, Processed, process, process_async, process_bytes, process_stream,
 };
 use callweave::upstream::ErrorClass;
@@ -140,6 +140,28 @@ mod whole {
     fn an_object_left_out_is_empty_where_the_wire_tells_objects() {
         let gemini = json!({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}}]});
         assert_eq!(of("gemini", gemini).expect("calls")[0]["arguments"], "{}");
+    }
+
+    #[test]
+    fn embeddings_are_known_by_their_items() {
+        let response = json!({"data": [{"index": 0, "embedding": [0.5, 1]}], "model": "e"});
+        assert_eq!(of("openai", response), Ok(json!([0.5, 1.0])));
+        let mut several = json!({"data": [{"embedding": [1]}, {"embedding": [2]}]});
+        assert_eq!(of("openai", several.clone()), Ok(json!([[1.0], [2.0]])));
+        several["data"][1]["embedding"].take();
+        assert!(of("openai", several).is_err());
+    }
+
+    #[test]
+    fn a_cut_call_is_marked_and_cannot_be_parsed() {
+        let call = json!({"id": "c1", "function": {"name": "f", "arguments": "{\"a\": 1"}});
+        let response = chat(json!({"tool_calls": [call]}));
+        let Ok(Processed::ToolCalls(calls)) = process(&Agent::new("openai"), &response) else {
+            panic!("calls")
+        };
+        assert!(calls[0].is_cut);
+        let error = calls[0].parse::<Value>().expect_err("it was cut");
+        assert_eq!(error.to_string(), "the call of f was cut off");
     }
 
     #[test]
@@ -517,6 +539,30 @@ mod streamed {
     }
 
     #[test]
+    fn a_claude_call_without_parameters_is_an_empty_object_streamed_and_whole() {
+        let chunks = vec![
+            json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": []}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t1", "name": "f", "input": {}}}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": ""}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+            json!({"type": "message_stop"}),
+        ];
+        assert_eq!(shown("anthropic", chunks), json!([["t1", "f", "{}"]]));
+        let whole = anthropic(json!([{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]));
+        assert_eq!(of("anthropic", whole).expect("calls")[0]["arguments"], "{}");
+    }
+
+    #[test]
+    fn an_error_of_this_library_stays_what_it_was() {
+        let own = Error::new(ErrorKind::Limit, "a line is too long").at(7);
+        let chunks = [Err::<Value, _>(own.clone())];
+        let failure =
+            process_stream(&Agent::new("openai"), chunks).expect("known").next().expect("a failure");
+        assert_eq!(failure.expect_err("a failure").error, own);
+    }
+
+    #[test]
     fn the_other_providers() {
         let gemini = |part: Value| json!({"candidates": [{"content": {"role": "model", "parts": [part]}}]});
         let call = gemini(json!({"functionCall": {"id": "g", "name": "f", "args": {"a": 1}}}));
@@ -570,7 +616,7 @@ mod streamed {
     #[cfg(feature = "async")]
     #[test]
     fn a_stream_gives_what_an_iterator_gives() {
-        use callweave::process::{process_bytes_async, process_stream_async};
+        use callweave::doors::process::{process_bytes_async, process_stream_async};
         use futures::{StreamExt, executor::block_on, stream};
         let chunks =
             || [Ok(delta(json!({"content": "a"}))), Ok(delta(json!({"content": "b"}))), Err("reset")];

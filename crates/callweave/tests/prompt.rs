@@ -1,10 +1,10 @@
 //! What a prompt teaches, and that calls which are written back are read as the same calls.
 
 use callweave::dialect::{Body, Dialect, Extraction, Options as Reading, Registry, Start, Tools};
+use callweave::doors::prompt::{Options, Writer, augment_system_prompt};
 use callweave::event::{CallKind, Completion};
 use callweave::json::{AsValue, Value};
 use callweave::message::ToolCall;
-use callweave::prompt::{Options, Writer, augment_system_prompt};
 use serde_json::json;
 
 fn call(name: &str, arguments: &impl AsValue) -> ToolCall {

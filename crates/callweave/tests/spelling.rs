@@ -1,18 +1,18 @@
 //! Numbers as they were written and members in their order, on every way through the library.
 
 use callweave::accumulator::Accumulator;
-use callweave::aggregator::{Aggregator, IngestMessageOptions};
 use callweave::dialect::{Extraction, Options as Reading};
+use callweave::doors::aggregator::{Aggregator, IngestMessageOptions};
+use callweave::doors::extract::{Capabilities, extract};
+use callweave::doors::loose::nous::ToolCallAccumulator;
+use callweave::doors::loose::reqllm::ChunkAccumulator;
+use callweave::doors::process::{Agent, Processed, process};
 use callweave::event::Event;
-use callweave::extract::{Capabilities, extract};
 use callweave::json::partial::Partial;
 use callweave::json::repair::repair;
 use callweave::json::schema::Schema;
 use callweave::json::{Object, Value};
-use callweave::loose::nous::ToolCallAccumulator;
-use callweave::loose::reqllm::ChunkAccumulator;
 use callweave::pipeline::{Decoder, FrameDecoder, decode};
-use callweave::process::{Agent, Processed, process};
 
 const WRITTEN: &str =
     r#"{"z":12345678901234567890123,"a":[1.50,1e5,-0,1E+2,1e400],"m":{"y":null,"b":0.10,"a":-0.0},"b":true}"#;

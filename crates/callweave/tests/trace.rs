@@ -4,7 +4,7 @@
 #[path = "support/spans.rs"]
 mod spans;
 
-use callweave::process::{Agent, Item, process, process_async, process_bytes, process_stream};
+use callweave::doors::process::{Agent, Item, process, process_async, process_bytes, process_stream};
 use opentelemetry::trace::Status;
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};

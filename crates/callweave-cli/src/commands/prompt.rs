@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use callweave::dialect::Dialect;
+use callweave::doors::prompt::{Options, augment_system_prompt};
 use callweave::json::Value;
-use callweave::prompt::{Options, augment_system_prompt};
 use clap::Args;
 use serde::Deserialize;
 

@@ -55,7 +55,7 @@ impl Matcher {
     }
 
     /// The calls it finds in `text`, in order; what is wrong with its answer, if anything is.
-    pub(super) fn find(&self, text: &str) -> Result<Vec<Matched>, String> {
+    pub fn find(&self, text: &str) -> Result<Vec<Matched>, String> {
         let answer = catch_unwind(AssertUnwindSafe(|| (self.function)(text)));
         let Ok(mut found) = answer else { return Err(format!("the matcher {:?} panicked", self.name)) };
         found.sort_by_key(|call| call.start);

@@ -16,7 +16,7 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
-use super::value::{Builder, Number, Value};
+use super::value::{Builder, Number, Step, Value, Walk};
 use super::word::{digits_end, plain_end};
 use super::{Str, escape_into};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,6 +26,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Tape {
     notes: Vec<Note>,
     open: Vec<u32>,
+    /// The text of a value that was laid out.
+    text: String,
 }
 
 /// What kind of value it is.
@@ -81,10 +83,85 @@ impl Tape {
         self.notes.clear();
         self.open.clear();
         if u32::try_from(text.len()).is_err() {
-            return Err(Error::new(ErrorKind::Limit, "a JSON text is limited to 4 GiB"));
+            return Err(Error::new(ErrorKind::Limit, TOO_LONG));
         }
         self.walk(text).map_err(|(at, what)| Error::new(ErrorKind::Json, what).at(at as u64))?;
         Ok(Node { text, notes: &self.notes, at: 0 })
+    }
+
+    /// Lays out a value that is in memory: its text is written once and noted on the way, so that nobody has
+    /// to read it again.
+    ///
+    /// ```
+    /// use callweave::json::{Tape, Value};
+    ///
+    /// let mut tape = Tape::new();
+    /// let call = tape.lay_out(&Value::object([("name", "look".into()), ("at", vec![1, 2].into())]))?;
+    /// assert_eq!(call.get("at").map(|at| at.raw()), Some("[1,2]"));
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn lay_out<'t>(&'t mut self, value: &Value) -> Result<Node<'t>> {
+        self.notes.clear();
+        self.open.clear();
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        for step in Walk::through(value) {
+            let is_end = matches!(step, Step::EndArray | Step::EndObject);
+            if !is_end && !text.is_empty() && !text.ends_with(['[', '{', ':']) {
+                text.push(',');
+            }
+            self.lay_down(step, &mut text);
+        }
+        self.text = text;
+        if u32::try_from(self.text.len()).is_err() {
+            return Err(Error::new(ErrorKind::Limit, TOO_LONG));
+        }
+        Ok(Node { text: &self.text, notes: &self.notes, at: 0 })
+    }
+
+    fn lay_down(&mut self, step: Step<'_>, text: &mut String) {
+        let start = text.len();
+        let mut string = |content: &str| {
+            text.push('"');
+            escape_into(content, text);
+            text.push('"');
+            (text.len() - start) != content.len() + 2
+        };
+        match step {
+            Step::BeginArray | Step::BeginObject => {
+                let is_array = matches!(step, Step::BeginArray);
+                text.push(if is_array { '[' } else { '{' });
+                self.begin(if is_array { Kind::Array } else { Kind::Object }, start);
+            }
+            Step::EndArray | Step::EndObject => {
+                text.push(if matches!(step, Step::EndArray) { ']' } else { '}' });
+                self.close(text.len());
+            }
+            Step::Key(key) => {
+                let has_escapes = string(key);
+                self.leaf(Kind::String, has_escapes, start, text.len());
+                self.notes[0].has_escapes |= has_escapes;
+                text.push(':');
+            }
+            Step::Leaf(leaf) => {
+                let (kind, has_escapes) = match leaf {
+                    Value::String(content) => (Kind::String, string(content)),
+                    Value::Number(number) => {
+                        text.push_str(number.as_str());
+                        (Kind::Number, false)
+                    }
+                    Value::Bool(truth) => {
+                        text.push_str(if *truth { "true" } else { "false" });
+                        (Kind::Bool, false)
+                    }
+                    Value::Null | Value::Array(_) | Value::Object(_) => {
+                        text.push_str("null");
+                        (Kind::Null, false)
+                    }
+                };
+                self.leaf(kind, has_escapes, start, text.len());
+            }
+        }
     }
 
     fn walk(&mut self, text: &str) -> Walked<()> {
@@ -213,6 +290,8 @@ impl Tape {
         Ok(start + length)
     }
 }
+
+const TOO_LONG: &str = "a JSON text is limited to 4 GiB";
 
 /// What a walk gives, or where it failed and why.
 type Walked<T> = std::result::Result<T, (usize, &'static str)>;
@@ -557,6 +636,23 @@ mod tests {
         assert!(value.to_string().ends_with(&format!(" 7, 8{}\"{}", "]".repeat(99_900), "]".repeat(100))));
         assert!(deep(126).parse::<Value>().is_ok_and(|value| value.to_string().ends_with(&"]".repeat(126))));
         assert!(deep(127).parse::<Value>().is_err());
+    }
+
+    #[test]
+    fn what_is_laid_out_is_noted_as_if_it_had_been_read() {
+        for text in [
+            "null",
+            "\"a\\nb\"",
+            "[]",
+            "{}",
+            r#"{"a":[{},[],"",{"b\\c":-1.50e9,"d":{"e":[true,false,null]}},":"],"f,[":"\u0001,"}"#,
+        ] {
+            let value: Value = text.parse().expect("valid");
+            let (mut read, mut laid_out) = (Tape::new(), Tape::new());
+            read.parse(text).expect("valid");
+            assert_eq!(laid_out.lay_out(&value).expect("short").raw(), text);
+            assert_eq!(format!("{:?}", laid_out.notes), format!("{:?}", read.notes), "{text}");
+        }
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! it calls) is told as thoughts: it is about the answer, not part of it, and Cohere itself keeps it out of
 //! the content. It has no number and no end, so it runs until something else begins.
 
+use super::call::{CallObject, CallWords, Portion};
 use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
+use crate::event::{AttachmentKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
@@ -217,32 +218,25 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
     each(index, calls, sink, decode_call);
 }
 
-/// Whether the thing told is all there is of it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    Piece,
-    Whole,
-}
-
 /// Goes through a list of whole things, or through the one thing that an event tells a piece of.
 fn each(
     index: Option<i64>,
     value: Option<Value<'_>>,
     sink: &mut FragmentSink<'_>,
-    tell: fn(i64, Value<'_>, Extent, &mut FragmentSink<'_>),
+    tell: fn(i64, Value<'_>, Portion, &mut FragmentSink<'_>),
 ) {
     let Some(value) = value else { return };
     match value.kind() {
-        Kind::Object => tell(index.unwrap_or(0), value, Extent::Piece, sink),
+        Kind::Object => tell(index.unwrap_or(0), value, Portion::Piece, sink),
         _ => {
             for (position, element) in (0..).zip(value.elements()) {
-                tell(position, element, Extent::Whole, sink);
+                tell(position, element, Portion::Whole, sink);
             }
         }
     }
 }
 
-fn decode_content(index: i64, content: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+fn decode_content(index: i64, content: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
     let place = Place::at(index).in_space(CONTENT_SPACE);
     let kind = content.get("type").and_then(Value::str);
     if kind.is_some_and(|kind| !kind.is("text") && !kind.is("thinking")) {
@@ -267,38 +261,22 @@ fn decode_content(index: i64, content: Value<'_>, extent: Extent, sink: &mut Fra
             sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
         }
     }
-    if extent == Extent::Whole {
+    if portion == Portion::Whole {
         sink.put(Fragment::new(Part::End).at(place));
     }
 }
 
-fn decode_call(index: i64, call: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+const CALL: CallWords =
+    CallWords { id: &["id"], index: &[], wrappers: &["function"], arguments: &[], wrapped: &["arguments"] };
+
+fn decode_call(index: i64, call: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
     let place = Place::at(index).in_space(CALL_SPACE);
-    let (mut id, mut name, mut arguments) = (None, None, None);
-    for (key, value) in call.members() {
-        match key {
-            "id" => id = value.filled(),
-            "function" => {
-                name = value.get("name").and_then(Value::filled);
-                arguments = value.get("arguments").and_then(Value::str).map(Arguments::Text);
-            }
-            _ => {}
-        }
-    }
-    for (key, value) in call.members() {
-        let is_read = matches!(key, "id" | "function") || key == "type" && is_usual(value, &["function"]);
-        if !is_read {
-            foreign(Subject::next(0), "", key, value, sink);
-        }
-    }
-    for (key, value) in call.get("function").iter().flat_map(|function| function.members()) {
-        if !matches!(key, "name" | "arguments") {
-            foreign(Subject::next(0), "function.", key, value, sink);
-        }
-    }
-    let part = Part::Call { id, name, kind: CallKind::Function, word: "tool_calls", arguments };
-    sink.put(Fragment::new(part).at(place));
-    if extent == Extent::Whole {
+    let pass_on = |path, key, value| foreign(Subject::next(0), path, key, value, sink);
+    let CallObject { id, name, kind, arguments, .. } = CallObject::read(call, &CALL, pass_on);
+    // Even an empty text settles the name.
+    let arguments = arguments.and_then(Value::str).map(Arguments::Text);
+    sink.put(Fragment::new(Part::Call { id, name, kind, word: "tool_calls", arguments }).at(place));
+    if portion == Portion::Whole {
         sink.put(Fragment::new(Part::End).at(place));
     }
 }

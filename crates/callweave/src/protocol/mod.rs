@@ -16,6 +16,7 @@ use crate::upstream::ErrorClass;
 mod anthropic_messages;
 mod bedrock_converse;
 mod bedrock_invoke;
+mod call;
 mod codex_app_server;
 mod cohere_v2;
 mod error;
@@ -28,6 +29,8 @@ mod openai_responses;
 pub use anthropic_messages::PROTOCOL as ANTHROPIC_MESSAGES;
 pub use bedrock_converse::PROTOCOL as BEDROCK_CONVERSE;
 pub use bedrock_invoke::PROTOCOL as BEDROCK_INVOKE;
+#[doc(hidden)]
+pub use call::{CallObject, CallWords, Portion};
 pub use codex_app_server::PROTOCOL as CODEX_APP_SERVER;
 pub use cohere_v2::PROTOCOL as COHERE_V2;
 use error::Words;
@@ -36,6 +39,8 @@ pub(crate) use error::{Context, report, report_body, report_text};
 pub use gemini_generate_content::PROTOCOL as GEMINI_GENERATE_CONTENT;
 pub use gemini_interactions::PROTOCOL as GEMINI_INTERACTIONS;
 pub use ollama::PROTOCOL as OLLAMA;
+#[doc(hidden)]
+pub use openai_chat::CALL as CHAT_CALL;
 pub use openai_chat::PROTOCOL as OPENAI_CHAT;
 pub use openai_responses::PROTOCOL as OPENAI_RESPONSES;
 

@@ -3,8 +3,9 @@
 //! Calls come whole. Their `function.index` is not used: old builds leave it out or number every call 0,
 //! and a call that is never continued needs no number.
 
+use super::call::{CallObject, CallWords, Portion};
 use super::{Context, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report};
-use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
+use crate::event::{AttachmentKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part};
 use crate::json::{Kind, Node as Value};
 
@@ -122,30 +123,23 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
+const CALL: CallWords = CallWords {
+    id: &["id"],
+    index: &["index"],
+    wrappers: &["function"],
+    arguments: &["arguments"],
+    wrapped: &["arguments"],
+};
+
 fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let id = call.get("id").and_then(Value::filled);
-    let function = call.get("function").unwrap_or(call);
-    let name = function.get("name").and_then(Value::filled);
-    let given = function.get("arguments").filter(|arguments| !arguments.is_null());
-    let arguments = match given.map(|value| (value, value.str())) {
-        None => Arguments::Value("{}"),
-        Some((_, Some(text))) => Arguments::Whole(text),
-        Some((value, None)) => Arguments::Value(value.raw()),
-    };
-    for (key, value) in call.members() {
-        let is_read = matches!(key, "id" | "index" | "function" | "name" | "arguments")
-            || key == "type" && is_usual(value, &["function"]);
-        if !is_read {
-            foreign(Subject::next(0), "", key, value, sink);
+    let call = CallObject::read(call, &CALL, |path, key, value| {
+        if key != "index" {
+            foreign(Subject::next(0), path, key, value, sink);
         }
-    }
-    for (key, value) in call.get("function").iter().flat_map(|function| function.members()) {
-        if !matches!(key, "index" | "name" | "arguments") {
-            foreign(Subject::next(0), "function.", key, value, sink);
-        }
-    }
-    let (kind, word) = (CallKind::Function, "tool_calls");
-    sink.put(Fragment::new(Part::Call { id, name, kind, word, arguments: Some(arguments) }));
+    });
+    let arguments = Some(call.told(Portion::Whole).unwrap_or(Arguments::Value("{}")));
+    let CallObject { id, name, kind, .. } = call;
+    sink.put(Fragment::new(Part::Call { id, name, kind, word: "tool_calls", arguments }));
     sink.put(Fragment::new(Part::End));
 }
 

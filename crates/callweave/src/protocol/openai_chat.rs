@@ -2,6 +2,7 @@
 
 mod encode;
 
+use super::call::{CallObject, CallWords, Portion, arguments, is_blank};
 use super::{
     Context, Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign, is_kind,
     is_usual, report,
@@ -93,6 +94,15 @@ const BASE_RESP: &[(&str, ErrorClass)] = &[
     ("1033", ErrorClass::Server),
     ("1001", ErrorClass::Transport),
 ];
+
+/// An element of `tool_calls`.
+pub const CALL: CallWords = CallWords {
+    id: &["id"],
+    index: &["index"],
+    wrappers: &["function", "custom"],
+    arguments: &["arguments"],
+    wrapped: &["arguments", "input"],
+};
 
 /// Calls that the provider ran itself (`executed_tools`).
 const EXECUTED_SPACE: u8 = 2;
@@ -287,15 +297,6 @@ fn has_failed(status: Value<'_>) -> bool {
     status.get("status_code").and_then(Value::index).is_some_and(|code| code != 0)
 }
 
-/// Whether a `delta` or a `message` is being told.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Extent {
-    /// What is new.
-    Piece,
-    /// All of the answer, whether or not its pieces were told before.
-    Whole,
-}
-
 fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut FragmentSink<'_>) {
     // Most choices begin with their number.
     let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
@@ -319,18 +320,18 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
         }
     }
     // The text of the older completions. Beside a `delta` (Together) it tells the same thing twice.
-    let is_told = |message: Value<'_>| message.get("content").is_some_and(|content| !is_empty(content));
+    let is_told = |message: Value<'_>| message.get("content").is_some_and(|content| !is_blank(content));
     if let Some(spoken) = spoken.filter(|_| !delta.into_iter().chain(message).any(is_told)) {
-        text(number, Channel::Text, words::TEXT, spoken, Extent::Piece, sink);
+        text(number, Channel::Text, words::TEXT, spoken, Portion::Piece, sink);
     }
     match (delta, message) {
         // So does a cumulative `message` beside `delta` (Perplexity), but not beside one that says nothing.
         (Some(delta), message) if message.is_none() || says_something(delta) => {
-            decode_message(number, delta, Extent::Piece, sink);
+            decode_message(number, delta, Portion::Piece, sink);
         }
         // Alone in a chunk it is another word for `delta`.
-        (None, Some(message)) if !is_whole => decode_message(number, message, Extent::Piece, sink),
-        (_, Some(message)) => decode_message(number, message, Extent::Whole, sink),
+        (None, Some(message)) if !is_whole => decode_message(number, message, Portion::Piece, sink),
+        (_, Some(message)) => decode_message(number, message, Portion::Whole, sink),
         (_, None) => {}
     }
     if let Some(word) = finish {
@@ -344,17 +345,7 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
 
 /// Whether a `delta` holds more than a role.
 fn says_something(delta: Value<'_>) -> bool {
-    delta.members().any(|(key, value)| key != "role" && !is_empty(value))
-}
-
-fn is_empty(value: Value<'_>) -> bool {
-    match value.kind() {
-        Kind::Null => true,
-        Kind::String => value.filled().is_none(),
-        Kind::Array => value.elements().next().is_none(),
-        Kind::Object => value.members().next().is_none(),
-        Kind::Bool | Kind::Number => false,
-    }
+    delta.members().any(|(key, value)| key != "role" && !is_blank(value))
 }
 
 fn text(
@@ -362,13 +353,13 @@ fn text(
     channel: Channel,
     word: &str,
     value: Value<'_>,
-    extent: Extent,
+    portion: Portion,
     sink: &mut FragmentSink<'_>,
 ) {
     if let Some(text) = value.filled() {
-        let part = match extent {
-            Extent::Piece => Part::Text { channel, word, text },
-            Extent::Whole => Part::Restate { channel, word, text, is_recap: true },
+        let part = match portion {
+            Portion::Piece => Part::Text { channel, word, text },
+            Portion::Whole => Part::Restate { channel, word, text, is_recap: true },
         };
         sink.put(Fragment::new(part).in_choice(choice));
     }
@@ -395,7 +386,7 @@ fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 /// A `delta` or a `message`: what stands beside the content first, then thoughts, text and calls, whatever the order
 /// of the members.
-fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
     let (mut content, mut refusal, mut calls, mut legacy, mut executed) = (None, None, None, None, None);
     let (mut details, mut reasoning_content, mut reasoning, mut signature) = (None, None, None, None);
     for (key, value) in message.members() {
@@ -423,7 +414,7 @@ fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut Fr
             _ => foreign(Subject::choice(choice), "message.", key, value, sink),
         }
     }
-    decode_thoughts(choice, details, reasoning_content, reasoning, extent, sink);
+    decode_thoughts(choice, details, reasoning_content, reasoning, portion, sink);
     if let Some(value) = signature {
         let (level, kind) = (Level::Block, AttachmentKind::Signature);
         let part =
@@ -431,10 +422,10 @@ fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut Fr
         sink.put(Fragment::new(part).in_choice(choice));
     }
     if let Some(content) = content {
-        decode_content(choice, content, extent, sink);
+        decode_content(choice, content, portion, sink);
     }
     if let Some(refusal) = refusal {
-        text(choice, Channel::Refusal, words::REFUSAL, refusal, extent, sink);
+        text(choice, Channel::Refusal, words::REFUSAL, refusal, portion, sink);
     }
     for (word, value) in message.members().filter(|(key, _)| words::OPAQUE.contains(key)) {
         let alone = Some(value).filter(|value| !matches!(value.kind(), Kind::Array | Kind::Null));
@@ -448,17 +439,17 @@ fn decode_message(choice: u32, message: Value<'_>, extent: Extent, sink: &mut Fr
     // A list of calls, or the only one.
     let alone = calls.filter(|calls| calls.kind() == Kind::Object);
     for call in calls.into_iter().flat_map(Value::elements).chain(alone) {
-        decode_call(choice, call, extent, sink);
+        decode_call(choice, call, portion, sink);
     }
     if let Some(function) = legacy.filter(|legacy| legacy.members().next().is_some()) {
-        decode_legacy(choice, function, extent, sink);
+        decode_legacy(choice, function, portion, sink);
     }
 }
 
 /// The only call, as it was told before there were several.
-fn decode_legacy(choice: u32, function: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+fn decode_legacy(choice: u32, function: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
     let name = function.get("name").and_then(Value::filled);
-    let arguments = function.get("arguments").and_then(|value| arguments(value, extent));
+    let arguments = function.get("arguments").and_then(|value| arguments(value, portion));
     let is_empty = matches!(arguments, None | Some(Arguments::Whole(Str::Plain(""))));
     let is_call = name.is_some() || !is_empty;
     for (key, value) in function.members() {
@@ -481,13 +472,13 @@ fn is_list(value: Value<'_>) -> bool {
 }
 
 /// Content is a text, or (Mistral) a list of parts.
-fn decode_content(choice: u32, content: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
-    text(choice, Channel::Text, words::CONTENT, content, extent, sink);
+fn decode_content(choice: u32, content: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
+    text(choice, Channel::Text, words::CONTENT, content, portion, sink);
     for part in content.elements() {
         let kind = part.get("type").and_then(Value::str).unwrap_or(Str::Plain("text"));
         let told = match (part.kind(), kind.written()) {
             (Kind::String, _) => {
-                text(choice, Channel::Text, words::CONTENT_TEXT, part, Extent::Piece, sink);
+                text(choice, Channel::Text, words::CONTENT_TEXT, part, Portion::Piece, sink);
                 continue;
             }
             (Kind::Object, "text" | "output_text") => "text",
@@ -522,8 +513,8 @@ fn decode_content_part(choice: u32, part: Value<'_>, told: &str, sink: &mut Frag
     let Some(spoken) = spoken else { return };
     match told {
         "thinking" => decode_thinking(choice, spoken, sink),
-        "refusal" => text(choice, Channel::Refusal, words::CONTENT_REFUSAL, spoken, Extent::Piece, sink),
-        _ => text(choice, Channel::Text, words::CONTENT_TEXT, spoken, Extent::Piece, sink),
+        "refusal" => text(choice, Channel::Refusal, words::CONTENT_REFUSAL, spoken, Portion::Piece, sink),
+        _ => text(choice, Channel::Text, words::CONTENT_TEXT, spoken, Portion::Piece, sink),
     }
 }
 
@@ -532,11 +523,11 @@ fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>
     if !is_kind(thoughts, Kind::String) && thoughts.kind() != Kind::Array {
         return foreign(Subject::choice(choice), "message.content.", "thinking", thoughts, sink);
     }
-    text(choice, Channel::REASONING, words::CONTENT_THINKING, thoughts, Extent::Piece, sink);
+    text(choice, Channel::REASONING, words::CONTENT_THINKING, thoughts, Portion::Piece, sink);
     for thought in thoughts.elements() {
         match thought.get("text").filter(|text| is_kind(*text, Kind::String)) {
             Some(value) => {
-                text(choice, Channel::REASONING, words::CONTENT_THINKING_LIST, value, Extent::Piece, sink);
+                text(choice, Channel::REASONING, words::CONTENT_THINKING_LIST, value, Portion::Piece, sink);
             }
             None => {
                 let part = Part::Opaque { word: words::CONTENT_THINKING_LIST, value: thought.raw() };
@@ -552,7 +543,7 @@ fn decode_thoughts(
     details: Option<Value<'_>>,
     reasoning_content: Option<Str<'_>>,
     reasoning: Option<Str<'_>>,
-    extent: Extent,
+    portion: Portion,
     sink: &mut FragmentSink<'_>,
 ) {
     let told = details.iter().flat_map(|details| details.elements()).filter_map(detail_text);
@@ -587,9 +578,9 @@ fn decode_thoughts(
     if told.count() == 0
         && let (Some(text), Some(word)) = (best, word(""))
     {
-        let part = match extent {
-            Extent::Piece => Part::Text { channel: Channel::REASONING, word, text },
-            Extent::Whole => Part::Restate { channel: Channel::REASONING, word, text, is_recap: true },
+        let part = match portion {
+            Portion::Piece => Part::Text { channel: Channel::REASONING, word, text },
+            Portion::Whole => Part::Restate { channel: Channel::REASONING, word, text, is_recap: true },
         };
         sink.put(Fragment::new(part).in_choice(choice));
     }
@@ -653,7 +644,7 @@ fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let place = Place::at(tool.get("index").and_then(Value::index).unwrap_or(0)).in_space(EXECUTED_SPACE);
     let word = words::EXECUTED_TOOLS;
     let name = tool.get("type").and_then(Value::filled);
-    let arguments = tool.get("arguments").and_then(|value| arguments(value, Extent::Whole));
+    let arguments = tool.get("arguments").and_then(|value| arguments(value, Portion::Whole));
     let is_over = tool.get("output").is_some_and(|output| !output.is_null());
     for (key, value) in tool.members() {
         if !is_over && !matches!(key, "index" | "type" | "arguments") {
@@ -668,54 +659,14 @@ fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn decode_call(choice: u32, call: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
-    let (mut place, mut id, mut kind) = (None, None, CallKind::Function);
-    let (mut name, mut given) = (None, None);
-    for (key, value) in call.members() {
-        match key {
-            "index" => place = value.index().map(Place::at),
-            "id" if is_kind(value, Kind::String) => id = value.filled(),
-            "type" if is_usual(value, &["function", "custom"]) || value.is_null() => {
-                if value.str().is_some_and(|word| word.is("custom")) {
-                    kind = CallKind::Custom;
-                }
-            }
-            "function" | "custom" if is_kind(value, Kind::Object) => {
-                // Snowflake writes both, and one of them empty.
-                let is_told = value.members().any(|(_, member)| !is_empty(member));
-                if !is_told && call.get(if key == "custom" { "function" } else { "custom" }).is_some() {
-                    continue;
-                }
-                if key == "custom" && value.kind() == Kind::Object {
-                    kind = CallKind::Custom;
-                }
-                for (key, value) in value.members() {
-                    match key {
-                        "name" if is_kind(value, Kind::String) => name = value.filled(),
-                        "arguments" | "input" => given = Some(value),
-                        _ => foreign(Subject::next(choice), "function.", key, value, sink),
-                    }
-                }
-            }
-            "name" if is_kind(value, Kind::String) => name = name.or(value.filled()),
-            "arguments" => given = given.or(Some(value)),
-            _ => foreign(Subject::next(choice), "", key, value, sink),
-        }
-    }
-    let arguments = given.and_then(|value| arguments(value, extent));
+fn decode_call(choice: u32, call: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
+    let pass_on = |path, key, value| foreign(Subject::next(choice), path, key, value, sink);
+    let call = CallObject::read(call, &CALL, pass_on);
+    let arguments = call.told(portion);
+    let CallObject { id, name, kind, index, .. } = call;
+    let place = index.and_then(Value::index).map(Place::at);
     let part = Part::Call { id, name, kind, word: words::TOOL_CALLS, arguments };
     sink.put(Fragment { choice, place, part });
-}
-
-/// Argument text, or (some servers) the arguments as an object. An empty piece says nothing: the name beside
-/// it may still grow.
-fn arguments(value: Value<'_>, extent: Extent) -> Option<Arguments<'_>> {
-    match value.kind() {
-        Kind::Null => None,
-        Kind::String if extent == Extent::Whole => value.str().map(Arguments::Whole),
-        Kind::String => value.filled().map(Arguments::Text),
-        _ => Some(Arguments::Value(value.raw())),
-    }
 }
 
 fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {

@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
-use callweave::aggregator::{Aggregator, IngestMessageOptions, extract_use_tool_blocks};
 use callweave::dialect::{Registry, Tools};
-use callweave::extract::{self, Capabilities};
+use callweave::doors::aggregator::{Aggregator, IngestMessageOptions, extract_use_tool_blocks};
+use callweave::doors::extract::{self, Capabilities};
+use callweave::doors::loose::Loose;
+use callweave::doors::loose::nous::ToolCallAccumulator;
+use callweave::doors::loose::reqllm::ChunkAccumulator;
+use callweave::doors::process::{self, Agent, process, process_bytes, process_stream};
+use callweave::doors::prompt::{self, Writer, augment_system_prompt};
 use callweave::json::AsValue;
 use callweave::json::partial::{Growing, Partial};
 use callweave::json::repair::{self, repair};
 use callweave::json::schema::{Extent, Missing, Options, Schema};
-use callweave::loose::Loose;
-use callweave::loose::nous::ToolCallAccumulator;
-use callweave::loose::reqllm::ChunkAccumulator;
 use callweave::message::ToolCall;
-use callweave::process::{self, Agent, process, process_bytes, process_stream};
-use callweave::prompt::{self, Writer, augment_system_prompt};
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,9 @@
 //! The codex aggregator: steps replayed, blocks in text, and what its handlers decide.
 
-use callweave::aggregator::policy::{Calls, Reason, Source, StopMode, StopPolicy, Word, resolve};
-use callweave::aggregator::{Aggregator, IngestMessageOptions, Ingested, ToolCallDelta, use_tool_blocks};
+use callweave::doors::aggregator::policy::{Calls, Reason, Source, StopMode, StopPolicy, Word, resolve};
+use callweave::doors::aggregator::{
+    Aggregator, IngestMessageOptions, Ingested, ToolCallDelta, use_tool_blocks,
+};
 use serde_json::{Map, Value, json};
 
 pub(crate) fn answer(row: &Value) -> Value {
@@ -85,7 +87,7 @@ fn blocks(input: &Value) -> Value {
                 block.fields.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
             json!({
                 "name": block.name,
-                "args_text": block.arguments,
+                "args_text": block.args_text,
                 "index_start": range.start,
                 "index_end": range.end,
                 "fields": fields,

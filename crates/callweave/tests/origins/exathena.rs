@@ -1,8 +1,8 @@
 //! ExAthena: `{"text", "tool_calls"}` and capabilities → the calls, or the error of the only ones.
 
-use callweave::extract::{Capabilities, Extracted, Parser, extract};
+use callweave::doors::extract::{Capabilities, Extracted, Parser, extract};
+use callweave::doors::prompt::{Options, augment_system_prompt};
 use callweave::message::InvalidReason;
-use callweave::prompt::{Options, augment_system_prompt};
 use serde_json::{Value, json};
 
 pub(crate) fn answer(row: &Value) -> Option<Value> {

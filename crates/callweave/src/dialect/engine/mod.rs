@@ -248,6 +248,9 @@ impl Run {
                         self.emitter.argument(&self.shared.scratch, len, sink);
                         Step::Rest(len)
                     }
+                    // What is odd only because the input ends is not damaged but cut.
+                    Token::Odd(_) if is_last => Step::Took(0),
+                    Token::Fail if is_last => self.show(Token::Done, form, text, sink),
                     token => self.show(token, form, text, sink),
                 }
             }

@@ -20,6 +20,7 @@ pub(crate) use self::named::Named;
 pub use self::number::Number;
 pub use self::object::Object;
 pub use self::outside::AsValue;
+pub(super) use self::walk::{Step, Walk};
 use super::Tape;
 use crate::error::{Error, ErrorKind, Result};
 

@@ -9,7 +9,7 @@ use crate::json::escape_into;
 use crate::json::word::plain_end;
 
 /// A value in the order in which it is written.
-struct Walk<'v> {
+pub(in crate::json) struct Walk<'v> {
     first: Option<Step<'v>>,
     open: Vec<Open<'v>>,
 }
@@ -21,7 +21,7 @@ enum Open<'v> {
     Member(&'v Value),
 }
 
-enum Step<'v> {
+pub(in crate::json) enum Step<'v> {
     BeginArray,
     BeginObject,
     Key(&'v str),
@@ -32,7 +32,7 @@ enum Step<'v> {
 }
 
 impl<'v> Walk<'v> {
-    fn through(value: &'v Value) -> Self {
+    pub(in crate::json) fn through(value: &'v Value) -> Self {
         let mut walk = Self { first: None, open: Vec::new() };
         walk.first = Some(walk.enter(value));
         walk

@@ -5,7 +5,7 @@
 //! model answers. For the turns that follow, a [`Writer`] writes past calls and their results the same way.
 //!
 //! ```
-//! use callweave::prompt::{Options, augment_system_prompt};
+//! use callweave::doors::prompt::{Options, augment_system_prompt};
 //! use serde_json::json;
 //!
 //! let tools = json!([{"name": "look", "description": "Look at something.", "parameters": {

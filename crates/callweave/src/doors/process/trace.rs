@@ -16,7 +16,7 @@ use super::provider::Provider;
 use super::redact::redact;
 use super::{Agent, Api, Failure, Learned, Processed};
 use crate::event::FinishReason;
-use crate::json::{Value, bounded};
+use crate::json::{Node, Tape, Value};
 use crate::message::{Choice, Content};
 use crate::{Error, ErrorKind, Result};
 
@@ -105,7 +105,10 @@ impl Process {
                 fail(span, agent, error);
             }
             if agent.captures_content {
-                span.record("inputs", shown(bounded(response).into_owned()));
+                span.record(
+                    "inputs",
+                    shown(Tape::new().lay_out(response).map(Node::to_value).unwrap_or_default()),
+                );
                 record(
                     span,
                     "result",

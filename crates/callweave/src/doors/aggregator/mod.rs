@@ -6,7 +6,7 @@
 //! policy: what to send and when to stop is the handler's ([`policy`] has the decisions as functions).
 //!
 //! ```
-//! use callweave::aggregator::Aggregator;
+//! use callweave::doors::aggregator::Aggregator;
 //! use serde_json::json;
 //!
 //! let mut aggregator = Aggregator::new();
@@ -32,18 +32,20 @@ mod record;
 mod text;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
-use self::payload::{Mode, Reader};
+use self::payload::{Reader, forbids_parallel};
 use self::record::News;
 pub use self::record::{Ingested, ToolCallDelta, ToolCallRecord};
 use self::text::Patterns;
 pub use self::text::{ParsedTextBlock, TextBlocks, extract_use_tool_blocks, use_tool_blocks};
 use crate::accumulator::Accumulator;
 use crate::close::Close;
+use crate::dialect::Matcher;
 use crate::event::{BlockId, BlockKind, Body, Event, Sink};
+use crate::fragment::{FragmentSink, Place};
 use crate::json::{AsValue, Tape, Value};
-use crate::message::{Content, ToolCall};
+use crate::message::{Block, Content, ToolCall};
+use crate::protocol::Portion;
 use crate::weave::{PendingCall, Weave};
 
 /// The calls of a turn. See the [module](self).
@@ -80,6 +82,8 @@ struct Turn {
 struct Watch {
     choices: BTreeMap<u32, Vec<Known>>,
     blocks: HashMap<BlockId, (u32, usize)>,
+    /// The calls of each choice that have not ended.
+    open: BTreeMap<u32, Vec<usize>>,
     /// The calls that the current ingest changed.
     touched: Vec<(u32, usize)>,
 }
@@ -118,7 +122,7 @@ impl Aggregator {
     /// where the payload names its choices, those count.
     ///
     /// ```
-    /// use callweave::aggregator::Aggregator;
+    /// use callweave::doors::aggregator::Aggregator;
     /// use serde_json::json;
     ///
     /// let mut aggregator = Aggregator::new();
@@ -127,19 +131,15 @@ impl Aggregator {
     /// assert!(!aggregator.ingest_delta(&json!({"content": "hello"}), 2).updated);
     /// ```
     pub fn ingest_delta(&mut self, payload: &impl AsValue, choice: impl Into<Option<u32>>) -> Ingested<'_> {
-        let payload = &*payload.as_value();
-        let turn = &mut self.turn;
-        let choice = choice.into().unwrap_or(0);
-        let found = turn.read(|reader| reader.read(payload, choice, Mode::Delta));
-        self.forbids_parallel |= found.forbids_parallel;
-        turn.note(Tell::Changes);
-        turn.ingested()
+        self.read(payload, choice.into(), Portion::Piece);
+        self.turn.note(Tell::Changes);
+        self.turn.ingested()
     }
 
     /// Takes a whole message. Argument text in it stands for what deltas told before.
     ///
     /// ```
-    /// use callweave::aggregator::{Aggregator, IngestMessageOptions};
+    /// use callweave::doors::aggregator::{Aggregator, IngestMessageOptions};
     /// use serde_json::json;
     ///
     /// let mut aggregator = Aggregator::new();
@@ -155,17 +155,14 @@ impl Aggregator {
         choice: impl Into<Option<u32>>,
         options: IngestMessageOptions,
     ) -> Ingested<'_> {
-        let payload = &*payload.as_value();
-        let turn = &mut self.turn;
-        let choice = choice.into().unwrap_or(0);
-        let found = turn.read(|reader| reader.read(payload, choice, Mode::Message));
-        self.forbids_parallel |= found.forbids_parallel;
+        let texts = self.read(payload, choice.into(), Portion::Whole);
+        let Self { turn, patterns, .. } = self;
         turn.note(Tell::Nothing);
         if options.emit_if_missing {
-            for (choice, text) in found.texts {
+            for (choice, text) in texts {
                 if !turn.has_calls(choice) {
-                    let blocks = self.patterns.blocks(&text);
-                    turn.read(|reader| blocks.iter().for_each(|block| reader.put_text_call(choice, block)));
+                    let mut reader = Reader { turn, portion: Portion::Whole, texts: BTreeMap::new() };
+                    patterns.blocks(&text).iter().for_each(|block| reader.put_text_call(choice, block));
                     turn.note(Tell::Nothing);
                 }
             }
@@ -174,10 +171,30 @@ impl Aggregator {
         turn.ingested()
     }
 
+    /// Reads a payload; the text of each choice.
+    fn read(
+        &mut self,
+        payload: &impl AsValue,
+        choice: Option<u32>,
+        portion: Portion,
+    ) -> BTreeMap<u32, String> {
+        let turn = &mut self.turn;
+        let mut tape = std::mem::take(&mut turn.tape);
+        let mut reader = Reader { turn, portion, texts: BTreeMap::new() };
+        // What is too long to be laid out is no payload.
+        if let Ok(payload) = tape.lay_out(&payload.as_value()) {
+            self.forbids_parallel |= forbids_parallel(payload);
+            reader.read(payload, choice.unwrap_or(0));
+        }
+        let texts = reader.texts;
+        self.turn.tape = tape;
+        texts
+    }
+
     /// The calls of a choice as they stand, in the order in which they became known.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// assert!(Aggregator::new().snapshot(None).is_empty());
     /// ```
     pub fn snapshot(&self, choice: impl Into<Option<u32>>) -> Vec<ToolCallRecord<'_>> {
@@ -189,7 +206,7 @@ impl Aggregator {
     /// The calls of a choice as a message's `tool_calls`.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// assert_eq!(Aggregator::new().tool_calls(None), json!([]));
     /// ```
@@ -200,7 +217,7 @@ impl Aggregator {
     /// The first call of a choice as a message's singular `function_call`.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// assert_eq!(Aggregator::new().function_call(None), None);
     /// ```
     pub fn function_call(&self, choice: impl Into<Option<u32>>) -> Option<Value> {
@@ -210,7 +227,7 @@ impl Aggregator {
     /// Whether the choice has calls.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), 1);
@@ -223,7 +240,7 @@ impl Aggregator {
     /// The choices that have calls.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), 1);
@@ -236,7 +253,7 @@ impl Aggregator {
     /// Whether calls may run in parallel: until a payload says otherwise.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// assert!(aggregator.supports_parallel_calls());
@@ -250,7 +267,7 @@ impl Aggregator {
     /// Forgets all calls, for the next turn. Registered patterns stay.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f"}}), None);
@@ -266,7 +283,7 @@ impl Aggregator {
     /// a range that is none, it is left out.
     ///
     /// ```
-    /// use callweave::aggregator::{Aggregator, ParsedTextBlock};
+    /// use callweave::doors::aggregator::{Aggregator, ParsedTextBlock};
     ///
     /// let mut aggregator = Aggregator::new();
     /// aggregator.register_text_pattern("brackets", |buffer: &str| {
@@ -280,13 +297,14 @@ impl Aggregator {
         name: &str,
         matcher: impl Fn(&str) -> Vec<ParsedTextBlock> + Send + Sync + 'static,
     ) {
-        self.patterns.register(name, Arc::new(matcher));
+        let find = move |buffer: &str| matcher(buffer).into_iter().map(Into::into).collect();
+        self.patterns.register(Matcher::new(name, find));
     }
 
     /// Takes a registered pattern away; whether there was one.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// let mut aggregator = Aggregator::new();
     /// aggregator.register_text_pattern("none", |_| Vec::new());
     /// assert!(aggregator.unregister_text_pattern("none") && !aggregator.unregister_text_pattern("none"));
@@ -298,9 +316,9 @@ impl Aggregator {
     /// The whole `<use_tool>` blocks in a buffer, whatever else is registered.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// let buffer = "<use_tool><name>look</name></use_tool>";
-    /// assert_eq!(Aggregator::new().extract_use_tool_blocks(buffer)[0].end, buffer.len());
+    /// assert_eq!(Aggregator::new().extract_use_tool_blocks(buffer)[0].index_end, buffer.len());
     /// ```
     pub fn extract_use_tool_blocks(&self, buffer: &str) -> Vec<ParsedTextBlock> {
         extract_use_tool_blocks(buffer)
@@ -309,7 +327,7 @@ impl Aggregator {
     /// The blocks of all patterns in a buffer, by position; none overlap.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// assert!(Aggregator::new().extract_text_blocks("nothing here").is_empty());
     /// ```
     pub fn extract_text_blocks(&self, buffer: &str) -> Vec<ParsedTextBlock> {
@@ -317,30 +335,40 @@ impl Aggregator {
     }
 }
 
-/// What a payload said besides its calls.
-struct Found {
-    forbids_parallel: bool,
-    texts: BTreeMap<u32, String>,
-}
-
 impl Turn {
-    fn read(&mut self, payload: impl FnOnce(&mut Reader<'_, '_>)) -> Found {
-        let Self { weave, close, answer, frames, tape, watch, .. } = self;
-        watch.touched.clear();
+    /// Takes the fragments of one call.
+    fn push(&mut self, call: impl FnOnce(&mut FragmentSink<'_>)) {
+        let Self { weave, close, answer, frames, watch, .. } = self;
         let mut watching = Watching { answer, watch };
-        let mut sink = |event: Event<'_>| close.push(event, &mut watching);
-        let mut reader =
-            Reader { weave, sink: &mut sink, frames, tape, forbids_parallel: false, texts: BTreeMap::new() };
-        payload(&mut reader);
-        Found { forbids_parallel: reader.forbids_parallel, texts: reader.texts }
+        weave.push(*frames, call, &mut |event: Event<'_>| close.push(event, &mut watching));
+        *frames += 1;
+    }
+
+    /// The only call of the choice that is open, if there is just one: its id, else its place, else neither, where
+    /// it is the last one.
+    fn only_open(&self, choice: u32) -> Option<(Option<String>, Option<Place>)> {
+        let mut waiting = self.weave.pending().filter(|call| call.choice == choice);
+        let open = self.watch.open.get(&choice).map_or(&[][..], Vec::as_slice);
+        match (open, waiting.next(), waiting.next()) {
+            (&[], Some(call), None) => Some((call.id.map(str::to_owned), None)),
+            (&[only], None, None) => {
+                let block = self.block(choice, only)?;
+                let id = as_call(block).filter(|call| !call.has_made_id).map(|call| call.id.clone());
+                let is_last = only + 1 == self.count_started(choice);
+                let place = block.index.filter(|_| !is_last && id.is_none()).map(Place::at);
+                Some((id, place))
+            }
+            _ => None,
+        }
+    }
+
+    fn block(&self, choice: u32, ordinal: usize) -> Option<&Block> {
+        self.answer.message().choice(choice)?.blocks.get(ordinal)
     }
 
     /// The call of that ordinal, where it has a block.
     fn started(&self, choice: u32, ordinal: usize) -> Option<&ToolCall> {
-        match &self.answer.message().choice(choice)?.blocks.get(ordinal)?.content {
-            Content::ToolCall(call) => Some(call),
-            _ => None,
-        }
+        self.block(choice, ordinal).and_then(as_call)
     }
 
     fn count_started(&self, choice: u32) -> usize {
@@ -360,7 +388,9 @@ impl Turn {
     /// The call as it stands; its id is the one it was first known by.
     fn record(&self, choice: u32, ordinal: usize) -> Option<ToolCallRecord<'_>> {
         let id = self.watch.choices.get(&choice)?.get(ordinal)?.id.as_str();
-        if let Some(call) = self.started(choice, ordinal) {
+        if let Some(block) = self.block(choice, ordinal)
+            && let Some(call) = as_call(block)
+        {
             return Some(ToolCallRecord {
                 id,
                 provider_id: (!call.has_made_id).then_some(call.id.as_str()),
@@ -368,11 +398,11 @@ impl Turn {
                 kind: call.kind,
                 name: &call.name,
                 arguments: &call.raw_arguments,
+                completion: block.is_ended.then_some(call.completion),
             });
         }
-        let call = self.waiting(choice, ordinal)?;
-        let (name, kind) = (call.name, call.kind);
-        Some(ToolCallRecord { id, provider_id: call.id, ordinal, kind, name, arguments: "" })
+        let PendingCall { id: provider_id, name, kind, .. } = self.waiting(choice, ordinal)?;
+        Some(ToolCallRecord { id, provider_id, ordinal, kind, name, arguments: "", completion: None })
     }
 
     /// Remembers the calls that were touched, and works out what to tell of them.
@@ -392,6 +422,7 @@ impl Turn {
                 self.tell(choice, ordinal);
             }
         }
+        touched.clear();
         self.watch.touched = touched;
         if tell == Tell::Missing {
             let choices = self.watch.choices.iter();
@@ -415,7 +446,7 @@ impl Turn {
             Some(call) => call.id.clone(),
             None => {
                 let given = self.waiting(choice, ordinal).and_then(|call| call.id);
-                given.map_or_else(|| format!("tool_{choice}_{ordinal}"), str::to_owned)
+                given.map_or_else(|| self.close.made_id(choice, ordinal), str::to_owned)
             }
         };
         self.watch.choices.entry(choice).or_default().push(Known {
@@ -433,9 +464,10 @@ impl Turn {
         let Some(known) = self.watch.choices.get_mut(&choice).and_then(|calls| calls.get_mut(ordinal)) else {
             return;
         };
+        // A name only grows.
         let news = News {
             identity: !known.is_told,
-            name: known.name != name,
+            name: (known.name != name).then_some(known.name.len()),
             arguments: known.is_corrected || known.arguments != length,
         };
         if news == News::default() {
@@ -467,6 +499,13 @@ impl Turn {
     }
 }
 
+fn as_call(block: &Block) -> Option<&ToolCall> {
+    match &block.content {
+        Content::ToolCall(call) => Some(call),
+        _ => None,
+    }
+}
+
 /// Collects the calls and remembers which of them changed.
 struct Watching<'w> {
     answer: &'w mut Accumulator,
@@ -481,6 +520,7 @@ impl<'e> Sink<Event<'e>> for Watching<'_> {
                 let ordinal = answer.message().choice(event.choice).map_or(0, |choice| choice.blocks.len());
                 watch.blocks.insert(*block, (event.choice, ordinal));
                 watch.touched.push((event.choice, ordinal));
+                watch.open.entry(event.choice).or_default().push(ordinal);
             }
             Body::Delta { block, .. } => watch.touched.extend(watch.blocks.get(block)),
             Body::Correction { block, .. } => {
@@ -492,7 +532,12 @@ impl<'e> Sink<Event<'e>> for Watching<'_> {
                     }
                 }
             }
-            Body::Identity { .. } | Body::BlockEnd { .. } => {}
+            Body::BlockEnd { block, .. } => {
+                if let Some((choice, ordinal)) = watch.blocks.get(block) {
+                    watch.open.entry(*choice).or_default().retain(|open| open != ordinal);
+                }
+            }
+            Body::Identity { .. } => {}
             // Oddities are told to nobody here, and must not be held.
             _ => return,
         }

@@ -5,26 +5,26 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::dialect::{Matched, Matcher};
 use crate::json::{Object, Value, escape_into};
 
-/// A call found in a text. Positions count bytes, so `&buffer[block.start..block.end]` is the block;
-/// [`ParsedTextBlock::utf16`] gives them in UTF-16 units.
+/// A call found in a text. Positions count bytes, so `&buffer[block.index_start..block.index_end]` is the
+/// block; [`ParsedTextBlock::utf16`] gives them in UTF-16 units.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ParsedTextBlock {
     /// Where the block begins.
-    pub start: usize,
+    pub index_start: usize,
     /// Where the block is over.
-    pub end: usize,
+    pub index_end: usize,
     /// The tool's name; empty if the block names none.
     pub name: String,
     /// The argument text as it is written, or (where the arguments are fields of their own) made from
     /// the fields.
-    pub arguments: String,
+    pub args_text: String,
     /// The fields of the block except the name, in the order written.
     pub fields: Vec<(String, String)>,
 }
@@ -42,58 +42,54 @@ impl ParsedTextBlock {
     /// A block with a name and argument text, as a matcher makes it.
     ///
     /// ```
-    /// use callweave::aggregator::ParsedTextBlock;
+    /// use callweave::doors::aggregator::ParsedTextBlock;
     ///
     /// let block = ParsedTextBlock::new(3..9, "look", "{}");
-    /// assert_eq!((block.start, block.end), (3, 9));
+    /// assert_eq!((block.index_start, block.index_end), (3, 9));
     /// ```
-    pub fn new(range: Range<usize>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
-        let (name, arguments) = (name.into(), arguments.into());
-        Self { start: range.start, end: range.end, name, arguments, fields: Vec::new() }
+    pub fn new(range: Range<usize>, name: impl Into<String>, args_text: impl Into<String>) -> Self {
+        let (name, args_text) = (name.into(), args_text.into());
+        Self { index_start: range.start, index_end: range.end, name, args_text, fields: Vec::new() }
     }
 
     /// What follows the block: the tail that a handler may suppress.
     ///
     /// ```
-    /// use callweave::aggregator::extract_use_tool_blocks;
+    /// use callweave::doors::aggregator::extract_use_tool_blocks;
     ///
     /// let buffer = "Sure. <use_tool><name>look</name></use_tool> I will look.";
     /// let block = &extract_use_tool_blocks(buffer)[0];
     /// assert_eq!(block.tail(buffer), " I will look.");
-    /// assert_eq!(&buffer[..block.start], "Sure. ");
+    /// assert_eq!(&buffer[..block.index_start], "Sure. ");
     /// ```
     pub fn tail<'b>(&self, buffer: &'b str) -> &'b str {
-        buffer.get(self.end..).unwrap_or("")
+        buffer.get(self.index_end..).unwrap_or("")
     }
 
     /// The block's positions in UTF-16 units, for clients that count so.
     ///
     /// ```
-    /// use callweave::aggregator::extract_use_tool_blocks;
+    /// use callweave::doors::aggregator::extract_use_tool_blocks;
     ///
     /// let buffer = "👍<use_tool><name>look</name></use_tool>";
     /// let block = &extract_use_tool_blocks(buffer)[0];
-    /// assert_eq!((block.start, block.utf16(buffer).start), (4, 2));
+    /// assert_eq!((block.index_start, block.utf16(buffer).start), (4, 2));
     /// ```
     pub fn utf16(&self, buffer: &str) -> Range<usize> {
         let units = |text: &str| text.chars().map(char::len_utf16).sum::<usize>();
-        let start = units(buffer.get(..self.start).unwrap_or(""));
-        start..start + units(buffer.get(self.start..self.end).unwrap_or(""))
-    }
-
-    fn is_inside(&self, buffer: &str) -> bool {
-        self.start < self.end && buffer.get(self.start..self.end).is_some()
+        let start = units(buffer.get(..self.index_start).unwrap_or(""));
+        start..start + units(buffer.get(self.index_start..self.index_end).unwrap_or(""))
     }
 }
 
 /// The whole `<use_tool>` blocks in a buffer.
 ///
 /// ```
-/// use callweave::aggregator::extract_use_tool_blocks;
+/// use callweave::doors::aggregator::extract_use_tool_blocks;
 ///
 /// let buffer = r#"<use_tool><name>tide</name><args>{"day":1}</args></use_tool> So."#;
 /// let blocks = extract_use_tool_blocks(buffer);
-/// assert_eq!((blocks[0].name.as_str(), blocks[0].arguments.as_str()), ("tide", r#"{"day":1}"#));
+/// assert_eq!((blocks[0].name.as_str(), blocks[0].args_text.as_str()), ("tide", r#"{"day":1}"#));
 /// assert!(extract_use_tool_blocks("<use_tool><name>not yet").is_empty());
 /// ```
 pub fn extract_use_tool_blocks(buffer: &str) -> Vec<ParsedTextBlock> {
@@ -103,7 +99,7 @@ pub fn extract_use_tool_blocks(buffer: &str) -> Vec<ParsedTextBlock> {
 /// The whole `<use_tool>` blocks that begin at byte `from` or later.
 ///
 /// ```
-/// use callweave::aggregator::use_tool_blocks;
+/// use callweave::doors::aggregator::use_tool_blocks;
 ///
 /// let mut buffer = String::from("<use_tool><name>a</name></use_tool>");
 /// let first = use_tool_blocks(&buffer, 0);
@@ -129,7 +125,7 @@ pub fn use_tool_blocks(buffer: &str, from: usize) -> TextBlocks {
         }
         at = end + CLOSE.len();
         let mut block = read_block(&buffer[inside..end]);
-        (block.start, block.end) = (start, at);
+        (block.index_start, block.index_end) = (start, at);
         found.blocks.push(block);
         found.next = at;
     }
@@ -151,12 +147,12 @@ fn read_block(inside: &str) -> ParsedTextBlock {
     if block.fields.is_empty() {
         if let Ok(members) = body.parse::<Object>() {
             read_members(members, &mut block);
-            block.arguments = body.trim().to_owned();
+            block.args_text = body.trim().to_owned();
         }
         return block;
     }
     let given = block.fields.iter().find(|(key, value)| key == "args" && !value.is_empty());
-    block.arguments = match given {
+    block.args_text = match given {
         Some((_, text)) => text.clone(),
         None => join_fields(&block.fields),
     };
@@ -246,40 +242,42 @@ fn join_fields(fields: &[(String, String)]) -> String {
     json
 }
 
-/// Finds blocks in a text.
-type Matcher = Arc<dyn Fn(&str) -> Vec<ParsedTextBlock> + Send + Sync>;
+impl From<ParsedTextBlock> for Matched {
+    fn from(block: ParsedTextBlock) -> Self {
+        let ParsedTextBlock { index_start: start, index_end: end, name, args_text: arguments, .. } = block;
+        Self { start, end, name, arguments }
+    }
+}
 
 /// The patterns that a user registered, beside the built-in one.
-#[derive(Clone, Default)]
-pub(super) struct Patterns(Vec<(String, Matcher)>);
+#[derive(Clone, Debug, Default)]
+pub(super) struct Patterns(Vec<Matcher>);
 
 impl Patterns {
-    pub(super) fn register(&mut self, name: &str, matcher: Matcher) {
-        self.0.retain(|(known, _)| known != name);
-        self.0.push((name.to_owned(), matcher));
+    pub(super) fn register(&mut self, matcher: Matcher) {
+        self.unregister(matcher.name());
+        self.0.push(matcher);
     }
 
     pub(super) fn unregister(&mut self, name: &str) -> bool {
         let count = self.0.len();
-        self.0.retain(|(known, _)| known != name);
+        self.0.retain(|known| known.name() != name);
         self.0.len() < count
     }
 
     /// The blocks of all patterns, by position. Where two overlap, the one that begins first counts, the
-    /// built-in pattern's before others. A matcher that panics, or answers with a range that is none, is
-    /// left out.
+    /// built-in pattern's before others. A matcher that fails is left out.
     pub(super) fn blocks(&self, buffer: &str) -> Vec<ParsedTextBlock> {
         let mut blocks = extract_use_tool_blocks(buffer);
-        for (_, matcher) in &self.0 {
-            blocks.extend(catch_unwind(AssertUnwindSafe(|| matcher(buffer))).unwrap_or_default());
+        for found in self.0.iter().filter_map(|matcher| matcher.find(buffer).ok()).flatten() {
+            blocks.push(ParsedTextBlock::new(found.start..found.end, found.name, found.arguments));
         }
-        blocks.retain(|block| block.is_inside(buffer));
-        blocks.sort_by_key(|block| block.start);
+        blocks.sort_by_key(|block| block.index_start);
         let mut end = 0;
         blocks.retain(|block| {
-            let is_free = block.start >= end;
+            let is_free = block.index_start >= end;
             if is_free {
-                end = block.end;
+                end = block.index_end;
             }
             is_free
         });
@@ -296,14 +294,14 @@ mod tests {
         let text = "<use_tool name='a'><q>x \"y\"</q><n>[1, 2]</n><b>{bad</b></use_tool>";
         let block = &extract_use_tool_blocks(text)[0];
         assert_eq!(block.name, "a");
-        assert_eq!(block.arguments, r#"{"b": "{bad", "n": [1, 2], "q": "x \"y\""}"#);
+        assert_eq!(block.args_text, r#"{"b": "{bad", "n": [1, 2], "q": "x \"y\""}"#);
     }
 
     #[test]
     fn a_child_overrides_the_attribute_and_nested_tags_are_the_value() {
         let text = "<use_tool name=\"a\"><name> b </name><args><x>1</x></args></use_tool>";
         let block = &extract_use_tool_blocks(text)[0];
-        assert_eq!((block.name.as_str(), block.arguments.as_str()), ("b", "<x>1</x>"));
+        assert_eq!((block.name.as_str(), block.args_text.as_str()), ("b", "<x>1</x>"));
     }
 
     #[test]
@@ -315,7 +313,7 @@ mod tests {
             ("<use_tools><name>a</name></use_tools></use_tool>", None),
         ] {
             let blocks = extract_use_tool_blocks(text);
-            let found = blocks.first().map(|block| (block.name.as_str(), block.arguments.as_str()));
+            let found = blocks.first().map(|block| (block.name.as_str(), block.args_text.as_str()));
             assert_eq!(found, expected, "{text}");
         }
     }
@@ -323,7 +321,7 @@ mod tests {
     #[test]
     fn a_repeated_field_counts_once() {
         let text = "<use_tool><a>1</a><b>2</b><a>3</a></use_tool>";
-        assert_eq!(extract_use_tool_blocks(text)[0].arguments, r#"{"a": "3", "b": "2"}"#);
+        assert_eq!(extract_use_tool_blocks(text)[0].args_text, r#"{"a": "3", "b": "2"}"#);
     }
 
     #[test]

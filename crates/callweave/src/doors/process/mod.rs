@@ -12,7 +12,7 @@
 //! - Only the first choice counts.
 //!
 //! ```
-//! use callweave::process::{Agent, Processed, process};
+//! use callweave::doors::process::{Agent, Processed, process};
 //! use serde_json::json;
 //!
 //! let response = json!({"choices": [{"message": {"content": null, "tool_calls": [
@@ -72,14 +72,14 @@ use crate::pipeline::FrameDecoder;
 use crate::protocol::Protocol;
 use crate::{Error, ErrorKind, Result};
 
-pub use self::stream::{Failure, Item, ProcessStream, Source, process_bytes, process_stream};
+pub use self::stream::{Failure, Intake, Item, ProcessStream, process_bytes, process_stream};
 #[cfg(feature = "async")]
 pub use self::stream::{process_bytes_async, process_stream_async};
 
 /// Who was asked, and for what.
 ///
 /// ```
-/// use callweave::process::{Agent, Api};
+/// use callweave::doors::process::{Agent, Api};
 ///
 /// let agent = Agent::new("openai").named("classifier").model("gpt-5").api(Api::Chat).with_outputs();
 /// assert_eq!(agent.provider(), "openai");
@@ -157,7 +157,7 @@ pub struct Structured {
 /// `Empty image response`, or the message of the upstream's own error ([`ErrorKind::Upstream`]).
 ///
 /// ```
-/// use callweave::process::{Agent, Processed, process};
+/// use callweave::doors::process::{Agent, Processed, process};
 /// use serde_json::json;
 ///
 /// let message = json!({"type": "message", "role": "assistant", "content": [{"type": "text", "text": "Hello"}]});
@@ -179,7 +179,7 @@ pub fn process(agent: &Agent, response: &impl AsValue) -> Result<Processed> {
 /// Does what [`process`] does, for callers that wait. It never waits itself.
 ///
 /// ```
-/// use callweave::process::{Agent, Processed, process_async};
+/// use callweave::doors::process::{Agent, Processed, process_async};
 /// use serde_json::json;
 ///
 /// let response = json!({"data": [{"url": "https://example.com/1.png", "b64_json": "AAA="}]});
@@ -223,7 +223,7 @@ impl Outcome {
             };
             return Self { result, message: value::envelope(response), protocol: None, value: Some(api) };
         }
-        let Some((protocol, message)) = decode(&provider.protocols(), response) else {
+        let Some((protocol, message)) = decode(provider, response) else {
             return failed(unexpected());
         };
         Self { result: conclude(agent, protocol, &message), message, protocol, value: None }
@@ -239,10 +239,7 @@ fn unexpected() -> Error {
 }
 
 /// Decodes a whole answer by the protocol that claims it; else by the first that finds content in it.
-fn decode(
-    candidates: &[&'static Protocol],
-    response: &Value,
-) -> Option<(Option<&'static Protocol>, Message)> {
+fn decode(provider: &Provider, response: &Value) -> Option<(Option<&'static Protocol>, Message)> {
     let collect = |mut decoder: FrameDecoder| {
         let mut accumulator = Accumulator::new();
         decoder.push_value(response, &mut accumulator);
@@ -250,8 +247,8 @@ fn decode(
         Some((decoder.protocol(), accumulator.take()))
     };
     let has_content = |message: &Message| message.choices.iter().any(|choice| !choice.blocks.is_empty());
-    let labelled = collect(FrameDecoder::among(candidates.to_vec()));
-    let bare = || candidates.iter().map(|protocol| FrameDecoder::new(protocol)).filter_map(collect);
+    let labelled = collect(provider.decoder().build_for_frames());
+    let bare = || provider.protocols().into_iter().map(FrameDecoder::new).filter_map(collect);
     labelled.or_else(|| bare().find(|(_, message)| has_content(message)))
 }
 
@@ -327,19 +324,24 @@ impl ToolCall {
         Some(Self { id: call.id.clone(), name: call.name.clone(), arguments, is_cut })
     }
 
-    /// The arguments as a value of your own type; no text at all counts as `{}`.
+    /// The arguments as a value of your own type; no text at all counts as `{}`. A call that was cut has none.
     ///
     /// ```
-    /// use callweave::process::ToolCall;
+    /// use callweave::doors::process::ToolCall;
     ///
     /// #[derive(serde::Deserialize)]
     /// struct Weather { city: String }
     /// let arguments = r#"{"city":"Oslo"}"#.into();
     /// let call = ToolCall { id: "1".into(), name: "weather".into(), arguments, is_cut: false };
     /// assert_eq!(call.parse::<Weather>()?.city, "Oslo");
+    /// assert!(ToolCall { is_cut: true, ..call }.parse::<Weather>().is_err());
     /// # Ok::<(), callweave::Error>(())
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        if self.is_cut {
+            let detail = format!("the call of {} was cut off", self.name);
+            return Err(Error::new(ErrorKind::Invalid, detail));
+        }
         let text = match self.arguments.trim_ascii() {
             "" => "{}",
             text => text,
@@ -350,13 +352,13 @@ impl ToolCall {
 
 /// Protocols whose calls may have no argument text at all; the others' calls then have `{}`, which is what
 /// their wire means by leaving the object out.
-const UNCHANGED: [&str; 3] = ["openai-chat", "openai-responses", "anthropic-messages"];
+const UNCHANGED: [&str; 2] = ["openai-chat", "openai-responses"];
 
 impl Structured {
     /// The text as a value of your own type, read straight from the raw text.
     ///
     /// ```
-    /// use callweave::process::{Agent, Processed, process};
+    /// use callweave::doors::process::{Agent, Processed, process};
     ///
     /// #[derive(serde::Deserialize)]
     /// struct City { name: String }
@@ -381,7 +383,7 @@ impl Processed {
     /// The text, or the raw text of a structured output.
     ///
     /// ```
-    /// use callweave::process::Processed;
+    /// use callweave::doors::process::Processed;
     ///
     /// assert_eq!(Processed::Text("Hello".into()).text(), Some("Hello"));
     /// assert_eq!(Processed::Vector(vec![0.5]).text(), None);
@@ -399,7 +401,7 @@ impl Processed {
     /// The tool calls; none where the result is something else.
     ///
     /// ```
-    /// use callweave::process::Processed;
+    /// use callweave::doors::process::Processed;
     ///
     /// assert!(Processed::Text("Hello".into()).tool_calls().is_empty());
     /// ```

@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use callweave::accumulator::Accumulator;
-//! use callweave::loose::Loose;
+//! use callweave::doors::loose::Loose;
 //! use serde_json::json;
 //!
 //! let (mut loose, mut answer) = (Loose::new(), Accumulator::new());
@@ -38,7 +38,8 @@ pub mod reqllm;
 use crate::close::Close;
 use crate::event::{CallKind, Event, EventSink};
 use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
-use crate::json::{AsValue, Object, Str, Value};
+use crate::json::{AsValue, Kind, Node, Str, Tape};
+use crate::protocol::{CHAT_CALL, CallObject, CallWords, Portion};
 use crate::weave::Weave;
 
 /// Fragments of one answer → events. See the [module](self).
@@ -46,6 +47,7 @@ use crate::weave::Weave;
 pub struct Loose {
     weave: Weave,
     close: Close,
+    tape: Tape,
     fragments: u64,
 }
 
@@ -67,36 +69,40 @@ const PARTIALS: u8 = 0;
 const PHASES: u8 = 1;
 const CHUNKS: u8 = 2;
 
+const PHASE_WORDS: [&str; 3] = ["start", "partial", "stop"];
+
+/// A whole call.
+const COMPLETE: CallWords =
+    CallWords { index: &[], wrappers: &[], arguments: &["arguments", "input"], ..CHAT_CALL };
+
 impl Shape {
     /// The shape of a fragment; none if it is of no known shape.
     ///
     /// ```
-    /// use callweave::loose::Shape;
+    /// use callweave::doors::loose::Shape;
     /// use serde_json::json;
     ///
     /// assert_eq!(Shape::of(&json!({"name": "f", "arguments": {}})), Some(Shape::Complete));
     /// assert_eq!(Shape::of(&json!("anything else")), None);
     /// ```
     pub fn of(fragment: &impl AsValue) -> Option<Self> {
-        Self::of_value(&fragment.as_value())
+        Self::of_node(Tape::new().lay_out(&fragment.as_value()).ok()?)
     }
 
-    fn of_value(fragment: &Value) -> Option<Self> {
-        let object = match fragment {
-            Value::Array(_) => return Some(Self::Partials),
-            Value::Object(object) => object,
-            _ => return None,
-        };
-        if object.contains_key("_phase") {
-            let is_known = matches!(text(object, "_phase"), Some("start" | "partial" | "stop"));
-            return (is_known && number(object, "_index").is_some()).then_some(Self::Phase);
+    fn of_node(fragment: Node<'_>) -> Option<Self> {
+        if fragment.kind() == Kind::Array {
+            return Some(Self::Partials);
         }
-        if text(object, "type").is_some_and(chunk::is_kind) {
+        if let Some(phase) = fragment.get("_phase") {
+            let is_known = phase.str().is_some_and(|phase| PHASE_WORDS.contains(&phase.written()));
+            return (is_known && number(fragment, "_index").is_some()).then_some(Self::Phase);
+        }
+        if text(fragment, "type").is_some_and(|kind| chunk::is_kind(kind.written())) {
             return Some(Self::Chunk);
         }
-        let is_object = |key| object.get(key).is_some_and(Value::is_object);
-        let is_complete = is_object("arguments") || is_object("input") && text(object, "id").is_some();
-        (is_complete && text(object, "name").is_some()).then_some(Self::Complete)
+        let is_object = |key| fragment.get(key).is_some_and(|value| value.kind() == Kind::Object);
+        let is_complete = is_object("arguments") || is_object("input") && text(fragment, "id").is_some();
+        (is_complete && text(fragment, "name").is_some()).then_some(Self::Complete)
     }
 }
 
@@ -110,8 +116,8 @@ impl Loose {
     /// Notices count fragments where they would count bytes.
     ///
     /// ```
+    /// use callweave::doors::loose::{Loose, Shape};
     /// use callweave::event::{Body, Event};
-    /// use callweave::loose::{Loose, Shape};
     /// use serde_json::json;
     ///
     /// let mut events: Vec<Event<'static>> = Vec::new();
@@ -122,11 +128,11 @@ impl Loose {
     /// assert!(matches!(events.last().map(|event| &event.body), Some(Body::BlockStart { .. })));
     /// ```
     pub fn push(&mut self, fragment: &impl AsValue, sink: &mut EventSink<'_>) -> Option<Shape> {
-        let fragment = &*fragment.as_value();
         let offset = self.fragments;
         self.fragments += 1;
-        let shape = Shape::of(fragment)?;
-        let Self { weave, close, .. } = self;
+        let Self { weave, close, tape, .. } = self;
+        let fragment = tape.lay_out(&fragment.as_value()).ok()?;
+        let shape = Shape::of_node(fragment)?;
         let mut sink = |event: Event<'_>| close.push(event, sink);
         weave.push(offset, |fragments| read(shape, fragment, fragments), &mut sink);
         Some(shape)
@@ -135,122 +141,107 @@ impl Loose {
     /// Says that no fragment will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         // These shapes have no end marker: whoever calls this says that nothing is missing.
-        let Self { weave, close, fragments } = self;
+        let Self { weave, close, fragments, .. } = self;
         let mut sink = |event: Event<'_>| close.push(event, sink);
         weave.push(*fragments, |fragments| fragments.put(Fragment::new(Part::Done)), &mut sink);
         weave.finish(&mut sink);
     }
 }
 
-fn read(shape: Shape, fragment: &Value, sink: &mut FragmentSink<'_>) {
-    match (shape, fragment) {
-        (Shape::Partials, Value::Array(partials)) => {
-            partials.iter().filter_map(Value::as_object).for_each(|partial| read_partial(partial, sink));
-        }
-        (Shape::Phase, Value::Object(phase)) => read_phase(phase, sink),
-        (Shape::Complete, Value::Object(call)) => read_complete(call, sink),
-        (Shape::Chunk, Value::Object(chunk)) => chunk::read(chunk, sink),
-        _ => {}
+fn read(shape: Shape, fragment: Node<'_>, sink: &mut FragmentSink<'_>) {
+    match shape {
+        Shape::Partials => fragment
+            .elements()
+            .filter(|partial| partial.kind() == Kind::Object)
+            .for_each(|partial| read_partial(partial, sink)),
+        Shape::Phase => read_phase(fragment, sink),
+        Shape::Complete => read_complete(fragment, sink),
+        Shape::Chunk => chunk::read(fragment, sink),
     }
 }
 
 /// A piece of a call. Without an index it opens a call if it has a name, and continues the last one if
 /// it has none: it never merges two calls.
-fn read_partial(partial: &Object, sink: &mut FragmentSink<'_>) {
-    let function = partial.get("function").and_then(Value::as_object);
-    let place = number(partial, "index").map(|index| Place::at(index).in_space(PARTIALS));
-    let value = function.and_then(|function| function.get("arguments"));
-    let json;
-    let arguments = match value {
-        None | Some(Value::Null) => None,
-        // The name beside an empty piece may still grow.
-        Some(Value::String(text)) if text.is_empty() => None,
-        Some(Value::String(text)) => Some(Arguments::Text(Str::Plain(text))),
-        Some(value) => {
-            json = value.to_string();
-            Some(Arguments::Value(&json))
-        }
-    };
-    let part = Part::Call {
-        id: text(partial, "id").map(Str::Plain),
-        name: function.and_then(|function| text(function, "name")).map(Str::Plain),
-        kind: CallKind::Function,
-        word: "",
-        arguments,
-    };
-    foreign("", partial, |key| !matches!(key, "index" | "id" | "type" | "function"), sink);
-    sink.put(Fragment { choice: 0, place, part });
+fn read_partial(partial: Node<'_>, sink: &mut FragmentSink<'_>) {
+    let call = CallObject::read(partial, &CHAT_CALL, |path, key, value| foreign(path, key, value, sink));
+    let arguments = call.told(Portion::Piece);
+    let CallObject { id, name, kind, index, .. } = call;
+    // An index of null is the first, unless it is known by its id which call is meant.
+    let is_null = partial.get("index").is_some_and(Node::is_null) && id.is_none() && name.is_some();
+    let number = index.and_then(Node::index).or(is_null.then_some(0));
+    let place = number.map(|index| Place::at(index).in_space(PARTIALS));
+    sink.put(Fragment {
+        choice: 0,
+        place,
+        part: Part::Call { id, name, kind, word: word::PARTIAL, arguments },
+    });
 }
 
-fn read_phase(phase: &Object, sink: &mut FragmentSink<'_>) {
+fn read_phase(phase: Node<'_>, sink: &mut FragmentSink<'_>) {
     let Some(index) = number(phase, "_index") else { return };
     let place = Place::at(index).in_space(PHASES);
-    let mut put = |part| sink.put(Fragment::new(part).at(place));
-    match text(phase, "_phase") {
-        Some("start") => {
-            let input = phase.get("input").and_then(Value::as_object).filter(|input| !input.is_empty());
-            let input = input.map(Object::to_string);
-            put(Part::Call {
-                id: text(phase, "id").map(Str::Plain),
-                name: text(phase, "name").map(Str::Plain),
-                kind: CallKind::Function,
-                word: "",
-                arguments: Some(Arguments::Opening {
-                    fallback: input.as_deref().map(Str::Plain),
-                    expects_text: false,
-                }),
-            });
+    let call = |id, name, arguments| Part::Call {
+        id,
+        name,
+        kind: CallKind::Function,
+        word: word::PHASE,
+        arguments: Some(arguments),
+    };
+    let part = match (text(phase, "_phase").map(Str::written), phase.get("partial_json")) {
+        (Some("start"), _) => {
+            let input = phase.get("input").filter(|input| input.members().next().is_some());
+            call(text(phase, "id"), text(phase, "name"), opening(input))
         }
-        Some("partial") => {
-            if let Some(Value::String(piece)) = phase.get("partial_json") {
-                let arguments = Some(Arguments::Text(Str::Plain(piece)));
-                put(Part::Call { id: None, name: None, kind: CallKind::Function, word: "", arguments });
-            }
-        }
-        _ => put(Part::End),
-    }
+        (Some("partial"), piece) => match piece.and_then(Node::str) {
+            Some(piece) => call(None, None, Arguments::Text(piece)),
+            None => return,
+        },
+        _ => Part::End,
+    };
+    sink.put(Fragment::new(part).at(place));
 }
 
-fn read_complete(call: &Object, sink: &mut FragmentSink<'_>) {
-    let given =
-        ["arguments", "input"].iter().find_map(|&key| call.get(key).filter(|value| value.is_object()));
-    let json = given.map(Value::to_string);
-    foreign("", call, |key| !matches!(key, "id" | "name" | "type" | "arguments" | "input"), sink);
-    sink.put(Fragment::new(Part::Call {
-        id: text(call, "id").map(Str::Plain),
-        name: text(call, "name").map(Str::Plain),
-        kind: CallKind::Function,
-        word: "",
-        arguments: Some(Arguments::Opening {
-            fallback: json.as_deref().map(Str::Plain),
-            expects_text: false,
-        }),
-    }));
+fn read_complete(call: Node<'_>, sink: &mut FragmentSink<'_>) {
+    let call = CallObject::read(call, &COMPLETE, |path, key, value| {
+        if key != "type" {
+            foreign(path, key, value, sink);
+        }
+    });
+    let CallObject { id, name, kind, arguments, .. } = call;
+    let arguments = Some(opening(arguments));
+    sink.put(Fragment::new(Part::Call { id, name, kind, word: word::COMPLETE, arguments }));
     sink.put(Fragment::new(Part::End).at(Place::LAST));
 }
 
-/// Passes on members of `object` as what only the sender knows of the block that comes next. A null says nothing.
-fn foreign(
-    path: &'static str,
-    object: &Object,
-    is_wanted: impl Fn(&str) -> bool,
-    sink: &mut FragmentSink<'_>,
-) {
-    for (key, value) in object {
-        if is_wanted(key) && !value.is_null() {
-            let part = Part::Foreign { level: Level::Next, path, key, value: &value.to_string() };
-            sink.put(Fragment::new(part));
-        }
+/// Arguments that stand unless others follow.
+fn opening(value: Option<Node<'_>>) -> Arguments<'_> {
+    Arguments::Opening { fallback: value.map(|value| Str::Plain(value.raw())), expects_text: false }
+}
+
+/// What blocks are called that are told in each shape.
+mod word {
+    pub(super) const PARTIAL: &str = "partial";
+    pub(super) const PHASE: &str = "phase";
+    pub(super) const COMPLETE: &str = "complete";
+    pub(super) const CHUNK: &str = "tool_call";
+}
+
+/// Passes on what only the sender knows of the block that comes next. A null says nothing.
+fn foreign(path: &'static str, key: &str, value: Node<'_>, sink: &mut FragmentSink<'_>) {
+    if !value.is_null() {
+        let part = Part::Foreign { level: Level::Next, path, key, value: value.raw() };
+        sink.put(Fragment::new(part));
     }
 }
 
 /// The text of a member; `""` is none.
-fn text<'v>(object: &'v Object, key: &str) -> Option<&'v str> {
-    object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+fn text<'v>(object: Node<'v>, key: &str) -> Option<Str<'v>> {
+    object.get(key).and_then(Node::filled)
 }
 
-fn number(object: &Object, key: &str) -> Option<i64> {
-    object.get(key).and_then(Value::as_i64)
+/// A member that is a number.
+fn number(object: Node<'_>, key: &str) -> Option<i64> {
+    object.get(key).filter(|value| value.kind() == Kind::Number).and_then(Node::index)
 }
 
 #[cfg(test)]

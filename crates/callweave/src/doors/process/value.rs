@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::{Api, Processed};
 use crate::event::{Counters, Json};
-use crate::json::{Value, bounded};
+use crate::json::Value;
 use crate::message::{Message, Usage};
 use crate::{Error, ErrorKind, Result};
 
@@ -17,7 +17,8 @@ pub(super) fn recognise(api: Option<Api>, response: &Value) -> Option<Api> {
         Some(api @ (Api::Embeddings | Api::Images)) => return Some(api),
         Some(Api::Chat | Api::Responses) | None => {}
     }
-    if response.get("object").and_then(Value::as_str) == Some("list") {
+    let is_embedding = |item: &Value| item.get("embedding").is_some();
+    if response.get("object").and_then(Value::as_str) == Some("list") || data.iter().any(is_embedding) {
         return Some(Api::Embeddings);
     }
     let is_image = |item: &Value| item.get("url").is_some() || item.get("b64_json").is_some();
@@ -66,7 +67,7 @@ pub(super) fn envelope(response: &Value) -> Message {
             total_tokens: raw.get("total_tokens").and_then(Value::as_u64),
             ..Counters::default()
         };
-        Usage { counters, raw: Json::from_value(bounded(raw).as_ref()) }
+        Usage { counters, raw: Json::from_value(raw) }
     });
     let mut message = Message::default();
     (message.id, message.model, message.usage) = (text("id"), text("model"), usage);

@@ -4,11 +4,11 @@ use crate::json::{Object, Value};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::event::CallKind;
+use crate::event::{CallKind, Completion};
 use crate::json::{Scanner, Status};
 
-/// A call as it stands. Serialises to `{id, type, function: {name}, arguments}`, and `incomplete` where the
-/// arguments are no whole value.
+/// A call as it stands. Serialises to `{id, type, function: {name}, arguments}`, that of a custom tool to
+/// `{id, type, custom: {name, input}}`; with `incomplete` where more of it was to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolCallRecord<'a> {
     /// Its id, stable for the turn: the provider's if it came with the call, else made.
@@ -23,10 +23,11 @@ pub struct ToolCallRecord<'a> {
     pub name: &'a str,
     /// The whole argument text so far, as the model wrote it; empty if there is none.
     pub arguments: &'a str,
+    /// How it ended, if it has.
+    pub(super) completion: Option<Completion>,
 }
 
-/// A call that changed. Serialises to `{id, type, function: {name}, arguments}`, with the latest whole
-/// argument text.
+/// A call that changed. Serialises as its record does, with the latest whole argument text, if there is any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolCallDelta<'a> {
     /// The choice it belongs to.
@@ -43,7 +44,8 @@ pub struct ToolCallDelta<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
     pub(super) identity: bool,
-    pub(super) name: bool,
+    /// The byte of the name from which on it is new.
+    pub(super) name: Option<usize>,
     pub(super) arguments: bool,
 }
 
@@ -56,19 +58,18 @@ pub struct Ingested<'a> {
     pub deltas: Vec<ToolCallDelta<'a>>,
 }
 
-fn type_of(kind: CallKind) -> &'static str {
-    match kind {
-        CallKind::Function | CallKind::Builtin => "function",
-        CallKind::Custom => "custom",
-    }
+/// How a kind of call is written: its type, which is also the member that holds it, and the member for its text.
+struct Shape {
+    word: &'static str,
+    text: &'static str,
 }
 
 impl ToolCallRecord<'_> {
-    /// Whether the arguments are no whole value, or none yet: once the answer is over, the call was cut off and
-    /// is not to be run.
+    /// Whether more of the call was to come: its arguments are no whole value yet, or the provider said that it was
+    /// cut off. Once the answer is over, such a call is not to be run.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// aggregator.ingest_delta(&json!({"function_call": {"name": "f", "arguments": "{\"a\":"}}), None);
@@ -77,6 +78,9 @@ impl ToolCallRecord<'_> {
     /// assert!(!aggregator.snapshot(None)[0].is_incomplete());
     /// ```
     pub fn is_incomplete(&self) -> bool {
+        if let Some(completion) = self.completion {
+            return completion == Completion::Cut;
+        }
         let mut scanner = Scanner::new();
         scanner.push(self.arguments);
         self.kind != CallKind::Custom && scanner.finish() == Status::Open
@@ -85,7 +89,7 @@ impl ToolCallRecord<'_> {
     /// An element of a message's `tool_calls`.
     ///
     /// ```
-    /// use callweave::aggregator::Aggregator;
+    /// use callweave::doors::aggregator::Aggregator;
     /// use serde_json::json;
     ///
     /// let mut aggregator = Aggregator::new();
@@ -94,23 +98,22 @@ impl ToolCallRecord<'_> {
     /// assert_eq!(aggregator.snapshot(None)[0].to_tool_call(), call);
     /// ```
     pub fn to_tool_call(&self) -> Value {
+        let Shape { word, text } = self.shape();
+        let told = Value::object([("name", self.name.into()), (text, self.arguments.into())]);
+        Value::object([("id", self.id.into()), ("type", word.into()), (word, told)])
+    }
+
+    fn shape(&self) -> Shape {
         match self.kind {
-            CallKind::Custom => {
-                let custom = [("name", self.name.into()), ("input", self.arguments.into())];
-                let custom = ("custom", Value::object(custom));
-                Value::object([("id", self.id.into()), ("type", "custom".into()), custom])
-            }
-            _ => {
-                let function = ("function", self.to_function_call());
-                Value::object([("id", self.id.into()), ("type", "function".into()), function])
-            }
+            CallKind::Function | CallKind::Builtin => Shape { word: "function", text: "arguments" },
+            CallKind::Custom => Shape { word: "custom", text: "input" },
         }
     }
 
     /// A message's singular `function_call`.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// aggregator.ingest_delta(&json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": "{}"}}]}), None);
@@ -122,34 +125,32 @@ impl ToolCallRecord<'_> {
 }
 
 impl ToolCallDelta<'_> {
-    /// The name and the text so far, each only if it is news.
-    fn function(&self, arguments: Option<&str>) -> Object {
-        let mut function = Object::new();
-        if self.news.name {
-            function.insert("name", self.call.name);
-        }
-        if let Some(text) = arguments {
-            function.insert("arguments", text);
-        }
-        function
-    }
-
-    fn element(&self, function: Object) -> Value {
+    /// An element of `delta.tool_calls`, with what of it is to be told.
+    fn element(&self, name: Option<&str>, text: Option<&str>) -> Value {
+        let Shape { word, text: key } = self.call.shape();
         let mut element = Object::new();
         element.insert("index", self.call.ordinal);
         if self.news.identity {
             element.insert("id", self.call.id);
-            element.insert("type", type_of(self.call.kind));
+            element.insert("type", word);
         }
-        element.insert("function", function);
+        element.insert(word, function(name, key, text));
         Value::Object(element)
     }
 
-    /// An element of a streamed `delta.tool_calls`, to be appended by the client: id, type and name once,
-    /// then what was added to the arguments.
+    fn added_name(&self) -> Option<&str> {
+        self.news.name.and_then(|from| self.call.name.get(from..))
+    }
+
+    fn added_text(&self) -> Option<&str> {
+        self.increment.filter(|text| !text.is_empty())
+    }
+
+    /// An element of a streamed `delta.tool_calls`, to be appended by the client: id and type once,
+    /// then what was added to the name and the arguments.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// let first = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]});
@@ -159,13 +160,13 @@ impl ToolCallDelta<'_> {
     /// assert_eq!(ingested.deltas[0].to_increment(), json!({"index": 0, "function": {"arguments": "}"}}));
     /// ```
     pub fn to_increment(&self) -> Value {
-        self.element(self.function(self.increment.filter(|text| !text.is_empty())))
+        self.element(self.added_name(), self.added_text())
     }
 
-    /// The same with the whole argument text so far, to be replaced by the client.
+    /// The same with the whole name and argument text so far, to be replaced by the client.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// # let mut aggregator = Aggregator::new();
     /// # let first = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]});
@@ -175,60 +176,76 @@ impl ToolCallDelta<'_> {
     /// assert_eq!(ingested.deltas[0].to_cumulative(), json!({"index": 0, "function": {"arguments": "{}"}}));
     /// ```
     pub fn to_cumulative(&self) -> Value {
-        self.element(self.function(Some(self.call.arguments).filter(|_| self.news.arguments)))
+        let name = self.news.name.map(|_| self.call.name);
+        self.element(name, Some(self.call.arguments).filter(|_| self.news.arguments))
     }
 }
 
 impl Ingested<'_> {
-    /// `delta.tool_calls` of a streamed chunk, to be appended by the client.
+    /// The choices that changed.
+    pub fn choices(&self) -> impl Iterator<Item = u32> {
+        // Deltas come choice by choice.
+        let is_first = |at: usize| at == 0 || self.deltas[at - 1].choice != self.deltas[at].choice;
+        (0..self.deltas.len()).filter(move |&at| is_first(at)).map(|at| self.deltas[at].choice)
+    }
+
+    fn of(&self, choice: Option<u32>) -> impl Iterator<Item = &ToolCallDelta<'_>> {
+        self.deltas.iter().filter(move |delta| delta.choice == choice.unwrap_or(0))
+    }
+
+    /// `delta.tool_calls` of a streamed chunk of that choice, to be appended by the client.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// let payload = json!({"tool_calls": [{"index": 7, "id": "c", "function": {"name": "f"}}]});
     /// let tool_calls = json!([{"index": 0, "id": "c", "type": "function", "function": {"name": "f"}}]);
-    /// assert_eq!(aggregator.ingest_delta(&payload, None).to_tool_calls(), tool_calls);
+    /// assert_eq!(aggregator.ingest_delta(&payload, None).to_tool_calls(None), tool_calls);
     /// ```
-    pub fn to_tool_calls(&self) -> Value {
-        self.deltas.iter().map(ToolCallDelta::to_increment).collect()
+    pub fn to_tool_calls(&self, choice: impl Into<Option<u32>>) -> Value {
+        self.of(choice.into()).map(ToolCallDelta::to_increment).collect()
     }
 
-    /// `delta.function_call` of a streamed chunk, to be appended by the client: the first call only, for
-    /// that is all that this form can tell. None if it did not change.
+    /// `delta.function_call` of a streamed chunk of that choice, to be appended by the client: the first call only,
+    /// for that is all that this form can tell. None if it did not change.
     ///
     /// ```
-    /// # use callweave::aggregator::Aggregator;
+    /// # use callweave::doors::aggregator::Aggregator;
     /// # use serde_json::json;
     /// let mut aggregator = Aggregator::new();
     /// let payload = json!({"function_call": {"name": "f", "arguments": "{"}});
-    /// let delta = aggregator.ingest_delta(&payload, None).to_function_call();
+    /// let delta = aggregator.ingest_delta(&payload, None).to_function_call(None);
     /// assert_eq!(delta, Some(json!({"name": "f", "arguments": "{"}).into()));
     /// ```
-    pub fn to_function_call(&self) -> Option<Value> {
-        let first = self.deltas.iter().find(|delta| delta.call.ordinal == 0)?;
-        Some(Value::Object(first.function(first.increment.filter(|text| !text.is_empty()))))
+    pub fn to_function_call(&self, choice: impl Into<Option<u32>>) -> Option<Value> {
+        let first = self.of(choice.into()).find(|delta| delta.call.ordinal == 0)?;
+        Some(Value::Object(function(first.added_name(), "arguments", first.added_text())))
     }
 }
 
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
+/// A name and a text under that key, as far as they are to be told.
+fn function(name: Option<&str>, key: &str, text: Option<&str>) -> Object {
+    let members = [("name", name), (key, text)];
+    members.into_iter().filter_map(|(key, value)| Some((key, Value::from(value?)))).collect()
 }
 
 impl ToolCallRecord<'_> {
-    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    fn serialize_members<M: SerializeMap>(&self, text: Option<&str>, map: &mut M) -> Result<(), M::Error> {
+        let Shape { word, text: key } = self.shape();
+        // The story puts the arguments beside the function; of custom tools it tells nothing.
+        let (inner, beside) = if self.kind == CallKind::Custom { (text, None) } else { (None, text) };
         map.serialize_entry("id", self.id)?;
-        map.serialize_entry("type", type_of(self.kind))?;
-        map.serialize_entry("function", &Function { name: self.name })
+        map.serialize_entry("type", word)?;
+        map.serialize_entry(word, &function(Some(self.name), key, inner))?;
+        beside.map_or(Ok(()), |text| map.serialize_entry(key, text))
     }
 }
 
 impl Serialize for ToolCallRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.serialize_members(&mut map)?;
-        map.serialize_entry("arguments", self.arguments)?;
+        self.serialize_members(Some(self.arguments), &mut map)?;
         if self.is_incomplete() {
             map.serialize_entry("incomplete", &true)?;
         }
@@ -239,10 +256,8 @@ impl Serialize for ToolCallRecord<'_> {
 impl Serialize for ToolCallDelta<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.call.serialize_members(&mut map)?;
-        if !self.call.arguments.is_empty() {
-            map.serialize_entry("arguments", self.call.arguments)?;
-        }
+        let text = Some(self.call.arguments).filter(|text| !text.is_empty());
+        self.call.serialize_members(text, &mut map)?;
         map.end()
     }
 }

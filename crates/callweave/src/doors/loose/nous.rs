@@ -1,7 +1,7 @@
 //! The accumulator of Nous: fragments of tool calls in, a list of calls with decoded arguments out.
 //!
 //! ```
-//! use callweave::loose::nous::ToolCallAccumulator;
+//! use callweave::doors::loose::nous::ToolCallAccumulator;
 //! use serde_json::json;
 //!
 //! let mut accumulator = ToolCallAccumulator::new();
@@ -14,24 +14,18 @@
 //! ```
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::{Loose, Shape};
+use super::{Loose, word};
+use crate::Result;
 use crate::accumulator::Accumulator;
-use crate::event::Json;
+use crate::event::{Completion, Json};
 use crate::json::{AsValue, Object, Value};
 use crate::message::{Block, Content, Message, ToolCall};
 
-/// Fragments of any [`Shape`] → the calls of an answer.
+/// Fragments of any [`Shape`](super::Shape) → the calls of an answer.
 #[derive(Clone, Default)]
 pub struct ToolCallAccumulator {
-    partials: Lane,
-    phases: Lane,
-    whole: Lane,
-}
-
-/// The fragments of one shape. Results are listed by shape, so each has its own fold.
-#[derive(Clone, Default)]
-struct Lane {
     loose: Loose,
     answer: Accumulator,
 }
@@ -45,12 +39,14 @@ pub struct Call {
     pub name: Option<String>,
     /// The decoded arguments; empty if there were none, or none that can be used.
     pub arguments: Object,
-    /// The argument text, where it is not a JSON object: do not run the call.
+    /// The argument text, where it is not a JSON object or more was to come: do not run the call.
     #[serde(rename = "_invalid_arguments", skip_serializing_if = "Option::is_none")]
     pub invalid_arguments: Option<String>,
     /// What the fragment of a whole call carried besides (a thought signature).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
+    #[serde(skip)]
+    call: ToolCall,
 }
 
 impl ToolCallAccumulator {
@@ -62,7 +58,7 @@ impl ToolCallAccumulator {
     /// Takes a fragment of any known shape; others are ignored.
     ///
     /// ```
-    /// # use callweave::loose::nous::ToolCallAccumulator;
+    /// # use callweave::doors::loose::nous::ToolCallAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator
@@ -72,14 +68,7 @@ impl ToolCallAccumulator {
     /// assert_eq!(accumulator.finalize()[0].arguments["day"], 1);
     /// ```
     pub fn feed(&mut self, fragment: &impl AsValue) -> &mut Self {
-        let fragment = &*fragment.as_value();
-        let lane = match Shape::of(fragment) {
-            Some(Shape::Partials) => &mut self.partials,
-            Some(Shape::Phase) => &mut self.phases,
-            Some(Shape::Complete | Shape::Chunk) => &mut self.whole,
-            None => return self,
-        };
-        lane.loose.push(fragment, &mut lane.answer);
+        self.loose.push(fragment, &mut self.answer);
         self
     }
 
@@ -87,7 +76,7 @@ impl ToolCallAccumulator {
     /// came. The accumulator is left as it is, so more may be fed and finalised again.
     ///
     /// ```
-    /// # use callweave::loose::nous::ToolCallAccumulator;
+    /// # use callweave::doors::loose::nous::ToolCallAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ToolCallAccumulator::new();
     /// accumulator.feed(&json!([{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{\"a\": "}}]));
@@ -96,33 +85,62 @@ impl ToolCallAccumulator {
     /// assert_eq!(call.invalid_arguments.as_deref(), Some("{\"a\": "));
     /// ```
     pub fn finalize(&self) -> Vec<Call> {
-        let mut calls = self.partials.calls(Order::ByIndex);
-        calls.extend(self.phases.calls(Order::ByIndex));
-        calls.extend(self.whole.calls(Order::AsTheyCame));
-        calls
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    ByIndex,
-    AsTheyCame,
-}
-
-impl Lane {
-    fn calls(&self, order: Order) -> Vec<Call> {
-        let message = self.finished();
+        let message = self.message();
         let mut blocks: Vec<_> = message.first().into_iter().flat_map(|choice| &choice.blocks).collect();
-        if order == Order::ByIndex {
-            blocks.sort_by_key(|block| block.index.unwrap_or(0));
-        }
+        // Stable: whole calls stay as they came.
+        blocks.sort_by_key(|block| match block.word.as_str() {
+            word::PARTIAL => (0, block.index.unwrap_or(0)),
+            word::PHASE => (1, block.index.unwrap_or(0)),
+            _ => (2, 0),
+        });
         blocks.into_iter().filter_map(project).collect()
     }
 
-    fn finished(&self) -> Message {
+    /// Everything, as the library's own [`Message`]. The accumulator is left as it is.
+    ///
+    /// ```
+    /// # use callweave::doors::loose::nous::ToolCallAccumulator;
+    /// # use serde_json::json;
+    /// let mut accumulator = ToolCallAccumulator::new();
+    /// accumulator.feed(&json!({"name": "tide", "arguments": {"day": 1}}));
+    /// let message = accumulator.message();
+    /// assert!(message.tool_calls().all(|call| call.id == "tool_0_0" && call.has_made_id));
+    /// ```
+    pub fn message(&self) -> Message {
         let Self { mut loose, mut answer } = self.clone();
         loose.finish(&mut answer);
         answer.take()
+    }
+}
+
+impl Call {
+    /// The arguments as a value of your own type.
+    ///
+    /// ```
+    /// # use callweave::doors::loose::nous::ToolCallAccumulator;
+    /// # use serde_json::json;
+    /// #[derive(serde::Deserialize)]
+    /// struct Tide { day: u8 }
+    /// let mut accumulator = ToolCallAccumulator::new();
+    /// accumulator.feed(&json!({"name": "tide", "arguments": {"day": 1}}));
+    /// assert_eq!(accumulator.finalize()[0].parse::<Tide>()?.day, 1);
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        self.call.parse()
+    }
+
+    /// A ready-made answer for the model that made an invalid call; none for a valid one.
+    ///
+    /// ```
+    /// # use callweave::doors::loose::nous::ToolCallAccumulator;
+    /// # use serde_json::json;
+    /// let mut accumulator = ToolCallAccumulator::new();
+    /// accumulator.feed(&json!([{"index": 0, "function": {"name": "tide", "arguments": "{day"}}]));
+    /// assert!(accumulator.finalize()[0].error_result().is_some());
+    /// ```
+    pub fn error_result(&self) -> Option<String> {
+        self.call.error_result()
     }
 }
 
@@ -133,11 +151,20 @@ fn project(block: &Block) -> Option<Call> {
         "" => Some(Object::new()),
         text => text.parse().ok(),
     };
+    let is_cut = call.completion == Completion::Cut;
+    // Chunks tell each member by itself.
+    let single = || {
+        let members = block.foreign.iter();
+        let members =
+            members.filter_map(|(path, value)| Some((path.strip_prefix("metadata.")?, value.to_value())));
+        Some(members.collect::<Object>()).filter(|members| !members.is_empty()).map(Value::Object)
+    };
     Some(Call {
         id: (!has_made_id).then(|| id.clone()),
         name: (!name.is_empty()).then(|| name.clone()),
-        invalid_arguments: decoded.is_none().then(|| raw_arguments.clone()),
+        invalid_arguments: (decoded.is_none() || is_cut).then(|| raw_arguments.clone()),
         arguments: decoded.unwrap_or_default(),
-        metadata: block.foreign.get("metadata").map(Json::to_value),
+        metadata: block.foreign.get("metadata").map(Json::to_value).or_else(single),
+        call: call.clone(),
     })
 }

@@ -2,7 +2,7 @@
 //! answer out, at any moment.
 //!
 //! ```
-//! use callweave::loose::reqllm::ChunkAccumulator;
+//! use callweave::doors::loose::reqllm::ChunkAccumulator;
 //! use serde_json::json;
 //!
 //! let mut accumulator = ChunkAccumulator::new();
@@ -24,11 +24,11 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::Loose;
-use super::chunk::{REASONING_DETAILS, argument_text, is_control};
+use super::chunk::{REASONING_DETAILS, is_control};
 use crate::accumulator::Accumulator;
 use crate::event::{AttachmentKind, BlockId, Body, CallKind, Completion, Counters, Event, Json, Sink};
 use crate::json::{AsValue, Object, Value};
-use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall, Usage};
+use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall};
 
 /// Chunks → what they amount to. Taking one costs O(1) amortised.
 #[derive(Clone, Default)]
@@ -65,7 +65,7 @@ pub struct ResponseCall {
 pub enum LostReason {
     /// Fragments were announced and none came.
     MissingFragments,
-    /// The fragments are not JSON.
+    /// The fragments, or without any the text of the announcement, are not JSON.
     JsonDecodeError,
 }
 
@@ -156,7 +156,7 @@ impl ChunkAccumulator {
     /// Takes a chunk; one of no known shape is ignored.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "content", "text": "He"})).push(&json!({"type": "content", "text": "llo"}));
@@ -176,7 +176,7 @@ impl ChunkAccumulator {
     /// Takes many chunks.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.reduce(&[json!({"type": "content", "text": "a"}), json!({"type": "content", "text": "b"})]);
@@ -192,7 +192,7 @@ impl ChunkAccumulator {
     /// The text.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// assert_eq!(ChunkAccumulator::new().finalize_text(), "");
     /// ```
     pub fn finalize_text(&self) -> Cow<'_, str> {
@@ -202,7 +202,7 @@ impl ChunkAccumulator {
     /// The thoughts.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "thinking", "text": "hm"}));
@@ -215,7 +215,7 @@ impl ChunkAccumulator {
     /// The reasoning details, as they came.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "meta", "metadata": {"reasoning_details": [{"text": "one"}]}}));
@@ -235,7 +235,7 @@ impl ChunkAccumulator {
     /// The log probabilities, one entry per token, as they came.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "meta", "metadata": {"logprobs": [{"token": "a"}, {"token": "b"}]}}));
@@ -248,7 +248,7 @@ impl ChunkAccumulator {
     /// Annotations, as they came; what was told twice is listed once.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// let chunk = json!({"type": "meta", "metadata": {"annotations": [{"url": "a"}]}});
@@ -266,7 +266,7 @@ impl ChunkAccumulator {
     /// The provider's last word on why it finished, as it came.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// assert_eq!(accumulator.finalize_finish_reason(), None);
@@ -278,11 +278,12 @@ impl ChunkAccumulator {
     }
 
     /// Token counts: the provider's own object, counters merged by maximum and other fields by the
-    /// newest, with `total_tokens` if the provider gave none and with the aliases `input` and `output`.
+    /// newest, with `total_tokens` if the provider gave none of these counters and with the aliases `input` and
+    /// `output`.
     /// None if no usage was seen.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// assert_eq!(accumulator.finalize_usage(), None);
@@ -292,17 +293,14 @@ impl ChunkAccumulator {
     /// assert!(usage["input"] == 5 && usage["output"] == 9 && usage["total_tokens"] == 14);
     /// ```
     pub fn finalize_usage(&self) -> Option<Object> {
-        let (counters, raw) = self.usage.as_ref()?;
-        let counters = Usage { counters: *counters, raw: Json::from_value(raw) }.counters();
-        let mut all = raw.as_object().cloned().unwrap_or_default();
-        for (alias, key, counted) in [
-            ("input", "input_tokens", counters.input_tokens),
-            ("output", "output_tokens", counters.output_tokens),
-        ] {
-            let value = all.get(key).cloned().unwrap_or_else(|| counted.unwrap_or(0).into());
+        let (counters, merged) = self.usage.as_ref()?;
+        let (input, output) = (counters.input_tokens.unwrap_or(0), counters.output_tokens.unwrap_or(0));
+        let mut all = merged.as_object().cloned().unwrap_or_default();
+        for (alias, key, counted) in [("input", "input_tokens", input), ("output", "output_tokens", output)] {
+            let value = all.get(key).cloned().unwrap_or_else(|| counted.into());
             all.insert(alias, value);
         }
-        all.get_or_insert_with("total_tokens", || counters.total_tokens.unwrap_or(0).into());
+        all.get_or_insert_with(TOTAL, || input.saturating_add(output).into());
         Some(all)
     }
 
@@ -310,7 +308,7 @@ impl ChunkAccumulator {
     /// the arguments of the announcement stand, and a loss is marked in `metadata.error`.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::{ChunkAccumulator, LostReason};
+    /// # use callweave::doors::loose::reqllm::{ChunkAccumulator, LostReason};
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator
@@ -334,7 +332,7 @@ impl ChunkAccumulator {
     /// The calls whose arguments were lost: what a monitor may be told.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "tool_call", "name": "f", "metadata": {"id": "c", "start": true}}));
@@ -352,7 +350,7 @@ impl ChunkAccumulator {
     /// The assistant's message; none while there is neither text nor a call. Thoughts are withheld.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "thinking", "text": "hm"}));
@@ -378,7 +376,7 @@ impl ChunkAccumulator {
     /// Text and thoughts in the order in which they came, neighbours of a kind joined.
     ///
     /// ```
-    /// # use callweave::loose::reqllm::{ChunkAccumulator, ContentPart, Thinking};
+    /// # use callweave::doors::loose::reqllm::{ChunkAccumulator, ContentPart, Thinking};
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// for (kind, text) in [("content", "a"), ("thinking", "b"), ("content", "c")] {
@@ -409,7 +407,7 @@ impl ChunkAccumulator {
     /// Everything, as the library's own [`Message`].
     ///
     /// ```
-    /// # use callweave::loose::reqllm::ChunkAccumulator;
+    /// # use callweave::doors::loose::reqllm::ChunkAccumulator;
     /// # use serde_json::json;
     /// let mut accumulator = ChunkAccumulator::new();
     /// accumulator.push(&json!({"type": "content", "text": "Hello"}));
@@ -438,6 +436,9 @@ impl ChunkAccumulator {
             Body::BlockEnd { block, completion: Completion::Cut } => {
                 ends.cut.insert(block);
             }
+            Body::Delta { block, .. } => {
+                ends.announced.insert(block);
+            }
             Body::Finish { raw, .. } => ends.raw_finish_reason = raw.map(Into::into),
             _ => {}
         });
@@ -445,13 +446,21 @@ impl ChunkAccumulator {
     }
 }
 
-/// Merges what was reported later, as this library does: numbers by maximum, other fields by the newest.
+/// Merges what was reported later, as this library does: numbers by maximum, other fields by the newest. A total
+/// stands only with the counters that it came with.
 fn merge((own, known): &mut (Counters, Value), newer: &Counters, raw: Value) {
     own.input_tokens = own.input_tokens.max(newer.input_tokens);
     own.output_tokens = own.output_tokens.max(newer.output_tokens);
-    own.total_tokens = own.total_tokens.max(newer.total_tokens);
+    let is_sum = (own.input_tokens, own.output_tokens) == (newer.input_tokens, newer.output_tokens);
+    own.total_tokens = newer.total_tokens.filter(|_| is_sum);
     merge_value(known, raw, LEVELS);
+    if let Value::Object(known) = known {
+        known.remove(TOTAL);
+        known.extend(own.total_tokens.map(|total| (TOTAL, total)));
+    }
 }
+
+const TOTAL: &str = "total_tokens";
 
 /// Usage objects are flat or nearly so; what is nested more deeply is replaced.
 const LEVELS: u8 = 8;
@@ -481,6 +490,8 @@ fn merge_value(known: &mut Value, newer: Value, levels: u8) {
 #[derive(Default)]
 struct Ends {
     cut: HashSet<BlockId>,
+    /// The blocks that got text only then: the arguments of their announcement.
+    announced: HashSet<BlockId>,
     raw_finish_reason: Option<String>,
 }
 
@@ -490,7 +501,10 @@ fn project(block: &Block, ends: &Ends) -> Option<ResponseCall> {
     let announced =
         || block.foreign.get("arguments").map(Json::to_value).unwrap_or_else(|| Object::new().into());
     let (arguments, lost) = match raw_arguments.as_str() {
-        "" if ends.cut.contains(&block.id) => (announced(), Some(LostReason::MissingFragments)),
+        "" if ends.cut.contains(&block.id) => match ends.announced.contains(&block.id) {
+            true => (announced(), Some(LostReason::JsonDecodeError)),
+            false => (announced(), Some(LostReason::MissingFragments)),
+        },
         "" => (announced(), None),
         text => match text.parse() {
             Ok(value) => (value, None),
@@ -514,7 +528,10 @@ fn project(block: &Block, ends: &Ends) -> Option<ResponseCall> {
 impl From<ResponseCall> for MessageCall {
     fn from(call: ResponseCall) -> Self {
         let ResponseCall { id, name, arguments, is_builtin, metadata, .. } = call;
-        let arguments = argument_text(&arguments);
+        let arguments = match arguments {
+            Value::String(text) => text,
+            value => value.to_string(),
+        };
         let function = MessageFunction { name, arguments, is_builtin, metadata };
         Self { id, kind: "function", function }
     }

@@ -12,7 +12,7 @@
 //!    [declared tools](Capabilities::tools) an object in the middle of prose must name one of them.
 //!
 //! ```
-//! use callweave::extract::{Capabilities, extract};
+//! use callweave::doors::extract::{Capabilities, extract};
 //! use serde_json::json;
 //!
 //! let reply = json!({"text": "Let me look.\n~~~tool_call\n{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}\n~~~"});
@@ -39,11 +39,13 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::close::Close;
 use crate::dialect::{Body, Dialect, ExtractedCall, Extraction, Form, Json, Options, Tools};
 use crate::event::{CallKind, Completion};
 use crate::json::repair::{self, Class, Verdict};
-use crate::json::{AsValue, Value};
+use crate::json::{AsValue, Node, Str, Tape, Value};
 use crate::message::ToolCall;
+use crate::protocol::{CallObject, CallWords};
 use crate::{Error, ErrorKind, Result};
 
 /// What is known about a provider and the request it answered.
@@ -112,7 +114,7 @@ pub fn extract(reply: &impl AsValue, capabilities: &Capabilities) -> Result<Vec<
 /// chunks of other APIs; with or without type and id.
 ///
 /// ```
-/// use callweave::extract::native;
+/// use callweave::doors::extract::native;
 /// use serde_json::json;
 ///
 /// let calls = [
@@ -134,7 +136,7 @@ pub fn native<'v, V: AsValue + 'v>(calls: impl IntoIterator<Item = &'v V>) -> Ve
 /// without an end is no call.
 ///
 /// ```
-/// let found = callweave::extract::text_tagged("~~~tool_call\n{\"name\": \"look\"}\n~~~\n~~~tool_call\n{oops\n~~~");
+/// let found = callweave::doors::extract::text_tagged("~~~tool_call\n{\"name\": \"look\"}\n~~~\n~~~tool_call\n{oops\n~~~");
 /// assert_eq!(found[0].call.arguments(), "{}");
 /// assert!(found[1].call.error_result().is_some());
 /// ```
@@ -153,7 +155,7 @@ pub fn markup(text: &str, tools: &Tools) -> Vec<Extracted> {
 ///
 /// ```
 /// use callweave::dialect::Tools;
-/// use callweave::extract::raw_json;
+/// use callweave::doors::extract::raw_json;
 ///
 /// let text = "Sure: {\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}";
 /// assert_eq!(raw_json(text, &Tools::default()).len(), 1);
@@ -228,36 +230,47 @@ impl<'v> Reply<'v> {
     }
 }
 
+/// A structured call of any API. Where there are two ids, the one that an answer must name goes first.
+const STRUCTURED: CallWords = CallWords {
+    id: &["call_id", "tool_call_id", "toolUseId", "id"],
+    index: &[],
+    wrappers: &["function", "custom", "functionCall", "function_call", "toolUse"],
+    arguments: ARGUMENTS,
+    wrapped: ARGUMENTS,
+};
+const ARGUMENTS: &[&str] = &["arguments", "input", "args"];
+
 /// One structured call.
 fn structured(call: &Value) -> Extracted {
-    const WRAPPERS: [&str; 5] = ["function", "custom", "functionCall", "function_call", "toolUse"];
-    let wrapped = WRAPPERS.iter().find_map(|&key| call.get(key).filter(|inner| inner.is_object()));
-    let find = |key: &str| {
-        let inner = wrapped.and_then(|inner| inner.get(key));
-        inner.or_else(|| call.get(key)).filter(|value| !value.is_null())
+    let mut tape = Tape::new();
+    let Ok(node) = tape.lay_out(call) else {
+        return Extracted::new(Parser::Native, ExtractedCall::default(), CallKind::Function);
     };
-    let text = |key: &str| find(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    // Where there are two ids, the one that an answer must name goes first.
-    let id = ["call_id", "tool_call_id", "toolUseId", "id"].iter().find_map(|&key| text(key));
-    let id = id.or_else(|| call.pointer("/metadata/id").and_then(Value::as_str));
-    let arguments = match ["arguments", "input", "args"].iter().find_map(|&key| find(key)) {
-        Some(Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-        None if call.is_object() => String::new(),
-        None => call.to_string(),
-    };
-    let kind = match call.get("type").and_then(Value::as_str) {
-        Some("custom") => CallKind::Custom,
-        Some("server_tool_use" | "mcp_tool_use") => CallKind::Builtin,
-        _ => CallKind::Function,
+    // Some have their id in the wrapper or in what they tell besides.
+    let (mut inner_id, mut kind) = (None, None);
+    let read = CallObject::read(node, &STRUCTURED, |path, key, value| match (path, key) {
+        ("", "type") => {
+            let is_builtin =
+                value.str().is_some_and(|word| word.is("server_tool_use") || word.is("mcp_tool_use"));
+            kind = is_builtin.then_some(CallKind::Builtin);
+        }
+        ("", "metadata") => inner_id = inner_id.or(value.get("id").and_then(Node::filled)),
+        ("", _) => {}
+        (_, key) if STRUCTURED.id.contains(&key) => inner_id = value.filled().or(inner_id),
+        _ => {}
+    });
+    let arguments = match read.arguments {
+        Some(value) => value.str().map_or_else(|| value.raw().into(), Str::to_cow),
+        None if call.is_object() => Cow::Borrowed(""),
+        None => node.raw().into(),
     };
     let found = ExtractedCall {
-        name: text("name").unwrap_or_default().to_owned(),
-        arguments,
-        id: id.map(str::to_owned),
+        name: read.name.map(|name| name.to_cow().into_owned()).unwrap_or_default(),
+        arguments: arguments.into_owned(),
+        id: read.id.or(inner_id).map(|id| id.to_cow().into_owned()),
         ..ExtractedCall::default()
     };
-    Extracted::new(Parser::Native, found, kind)
+    Extracted::new(Parser::Native, found, kind.unwrap_or(read.kind))
 }
 
 const FENCE: &str = "~~~tool_call";
@@ -339,7 +352,8 @@ impl Extracted {
             kind,
             completion: if found.incomplete { Completion::Cut } else { Completion::Whole },
         };
-        if kind == CallKind::Custom {
+        // What more was to come of is not mended.
+        if kind == CallKind::Custom || found.incomplete {
             return Self { call, parser, repaired_from: None };
         }
         if call.raw_arguments.trim() == "null" {
@@ -368,14 +382,14 @@ fn settle(mut found: Vec<Extracted>) -> Vec<Extracted> {
         Ok(arguments) => seen.insert((found.call.name.clone(), Value::Object(arguments))),
         Err(_) => true,
     });
-    let mut taken: HashSet<String> = HashSet::new();
+    let (close, mut taken) = (Close::new(), HashSet::new());
     for Extracted { call, .. } in &mut found {
         call.has_made_id = call.id.is_empty() || !taken.insert(call.id.clone());
     }
     for (ordinal, Extracted { call, .. }) in
         found.iter_mut().enumerate().filter(|(_, one)| one.call.has_made_id)
     {
-        let ids = (ordinal..).map(|number| format!("tool_0_{number}"));
+        let ids = (ordinal..).map(|number| close.made_id(0, number));
         call.id = ids.into_iter().find(|id| !taken.contains(id)).expect("there are more numbers than calls");
         taken.insert(call.id.clone());
     }

@@ -1,5 +1,6 @@
 //! Who answers, and which wire languages it may answer in.
 
+use crate::pipeline::{Builder, Decoder};
 use crate::protocol::Protocol;
 use crate::{Error, ErrorKind, Result};
 
@@ -82,6 +83,11 @@ impl Provider {
             };
             Error::new(ErrorKind::Unknown, detail)
         })
+    }
+
+    /// A decoder of what it answers, still to be built.
+    pub(super) fn decoder(&self) -> Builder {
+        Decoder::builder().among(self.protocols())
     }
 
     /// The protocols it may speak.

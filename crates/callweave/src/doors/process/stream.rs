@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use super::provider::Provider;
 use super::{Agent, Learned, ToolCall, trace, unexpected};
 use crate::accumulator::Accumulator;
-use crate::event::{BlockId, BlockKind, Body, Event, EventSink, Notice, NoticeCode, Sink};
+use crate::event::{Body, DeltaKind, Event, EventSink, Notice, NoticeCode, Sink};
 use crate::json::{AsValue, Value};
 use crate::message::{Content, Message};
 use crate::pipeline::{Decoder, FrameDecoder};
@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 /// Text comes at once, calls when the source has ended. See [`ProcessStream`].
 ///
 /// ```
-/// use callweave::process::{Agent, Item, process_stream};
+/// use callweave::doors::process::{Agent, Item, process_stream};
 /// use serde_json::json;
 ///
 /// let chunks = [
@@ -39,14 +39,14 @@ where
     V: AsValue,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let decoder = FrameDecoder::among(Provider::named(&agent.provider)?.protocols());
+    let decoder = Provider::named(&agent.provider)?.decoder().build_for_frames();
     Ok(ProcessStream::new(agent, chunks.into_iter(), decoder))
 }
 
 /// The items of a stream of bytes in any cut, of any framing (server-sent events, JSON lines, AWS events).
 ///
 /// ```
-/// use callweave::process::{Agent, Item, process_bytes};
+/// use callweave::doors::process::{Agent, Item, process_bytes};
 ///
 /// let body = b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n";
 /// let pieces = body.chunks(10).map(Ok::<_, std::io::Error>);
@@ -60,14 +60,14 @@ where
     B: AsRef<[u8]>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let decoder = Decoder::among(Provider::named(&agent.provider)?.protocols());
+    let decoder = Provider::named(&agent.provider)?.decoder().build();
     Ok(ProcessStream::new(agent, pieces.into_iter(), decoder))
 }
 
 /// [`process_stream`] for a `futures::Stream` (feature `async`). No runtime is assumed.
 ///
 /// ```
-/// use callweave::process::{Agent, Item, process_stream_async};
+/// use callweave::doors::process::{Agent, Item, process_stream_async};
 /// use futures::{StreamExt, stream};
 /// use serde_json::json;
 ///
@@ -84,14 +84,14 @@ where
     V: AsValue,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let decoder = FrameDecoder::among(Provider::named(&agent.provider)?.protocols());
+    let decoder = Provider::named(&agent.provider)?.decoder().build_for_frames();
     Ok(ProcessStream::new(agent, chunks, decoder))
 }
 
 /// [`process_bytes`] for a `futures::Stream` (feature `async`). No runtime is assumed.
 ///
 /// ```
-/// use callweave::process::{Agent, Item, process_bytes_async};
+/// use callweave::doors::process::{Agent, Item, process_bytes_async};
 /// use futures::{StreamExt, stream};
 ///
 /// let body = "{\"model\":\"m\",\"message\":{\"content\":\"Hi\"},\"done\":false}\n";
@@ -107,7 +107,7 @@ where
     B: AsRef<[u8]>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let decoder = Decoder::among(Provider::named(&agent.provider)?.protocols());
+    let decoder = Provider::named(&agent.provider)?.decoder().build();
     Ok(ProcessStream::new(agent, pieces, decoder))
 }
 
@@ -124,7 +124,8 @@ pub enum Item {
 /// Why a stream broke off, and what it had said until then.
 ///
 /// A refusal ([`ErrorKind::Refusal`], `Model refused: …`) and an error that the upstream reports
-/// ([`ErrorKind::Upstream`]) are the answer. Where the transport failed ([`ErrorKind::Io`] and the others)
+/// ([`ErrorKind::Upstream`]) are the answer. An [`Error`] of this library that the caller's source failed with is
+/// passed on as it is. Where the transport failed ([`ErrorKind::Io`] and the others)
 /// nobody knows what the answer would have been, or whether the provider went on with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -138,7 +139,7 @@ impl Failure {
     /// Whether the outcome is known: the model refused, or the upstream reported an error.
     ///
     /// ```
-    /// use callweave::process::{Agent, process_stream};
+    /// use callweave::doors::process::{Agent, process_stream};
     ///
     /// let lost = [Err::<serde_json::Value, _>("connection reset")];
     /// let failure = process_stream(&Agent::new("openai"), lost)?.next().unwrap().unwrap_err();
@@ -189,7 +190,7 @@ impl Serialize for Item {
 }
 
 /// What turns the items of a source into events. For [`ProcessStream`]; not to be implemented elsewhere.
-pub trait Source<I>: sealed::Sealed {
+pub trait Intake<I>: sealed::Sealed {
     #[doc(hidden)]
     fn take(&mut self, item: &I, sink: &mut EventSink<'_>) -> Result<()>;
     #[doc(hidden)]
@@ -206,7 +207,7 @@ mod sealed {
     impl Sealed for crate::pipeline::FrameDecoder {}
 }
 
-impl<V: AsValue> Source<V> for FrameDecoder {
+impl<V: AsValue> Intake<V> for FrameDecoder {
     fn take(&mut self, chunk: &V, sink: &mut EventSink<'_>) -> Result<()> {
         self.push_value(chunk, sink);
         Ok(())
@@ -225,7 +226,7 @@ impl<V: AsValue> Source<V> for FrameDecoder {
     }
 }
 
-impl<B: AsRef<[u8]>> Source<B> for Decoder {
+impl<B: AsRef<[u8]>> Intake<B> for Decoder {
     fn take(&mut self, piece: &B, sink: &mut EventSink<'_>) -> Result<()> {
         self.push(piece.as_ref(), sink)
     }
@@ -272,7 +273,7 @@ impl<S, D> ProcessStream<S, D> {
     /// The message so far, with usage, thoughts and whatever else is no item.
     ///
     /// ```
-    /// use callweave::process::{Agent, process_stream};
+    /// use callweave::doors::process::{Agent, process_stream};
     /// use serde_json::json;
     ///
     /// let chunks = [Ok::<_, std::io::Error>(json!({"choices": [], "usage": {"completion_tokens": 3}}))];
@@ -289,7 +290,7 @@ impl<S, D> ProcessStream<S, D> {
     /// Takes what the source gave; nothing is its end.
     fn step<I, E>(&mut self, given: Option<std::result::Result<I, E>>)
     where
-        D: Source<I>,
+        D: Intake<I>,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let Self { decoder, folded, taken, is_over, span, .. } = self;
@@ -300,9 +301,10 @@ impl<S, D> ProcessStream<S, D> {
                 span.keep(|| D::record(item));
                 folded.fail_if(result);
             }
-            Some(Err(error)) => {
-                folded.fail(Error::new(ErrorKind::Io, "the stream failed").caused_by(error));
-            }
+            Some(Err(error)) => folded.fail(match error.into().downcast() {
+                Ok(own) => *own,
+                Err(other) => Error::new(ErrorKind::Io, "the stream failed").caused_by(other),
+            }),
             None => {
                 *is_over = true;
                 // A source that gave nothing has said nothing wrong.
@@ -334,7 +336,7 @@ impl<S, D> ProcessStream<S, D> {
 impl<S, D, I, E> Iterator for ProcessStream<S, D>
 where
     S: Iterator<Item = std::result::Result<I, E>>,
-    D: Source<I>,
+    D: Intake<I>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Item = std::result::Result<Item, Failure>;
@@ -355,7 +357,7 @@ impl<S: Unpin, D> Unpin for ProcessStream<S, D> {}
 impl<S, D, I, E> futures_core::Stream for ProcessStream<S, D>
 where
     S: futures_core::Stream<Item = std::result::Result<I, E>> + Unpin,
-    D: Source<I>,
+    D: Intake<I>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Item = std::result::Result<Item, Failure>;
@@ -381,8 +383,6 @@ struct Folded {
     failure: Option<Failure>,
     /// The choice that counts.
     choice: Option<u32>,
-    /// The open blocks of that choice whose text matters.
-    open: Vec<(BlockId, Running)>,
     extent: Extent,
 }
 
@@ -396,12 +396,6 @@ enum Extent {
     Followed,
 }
 
-#[derive(Clone, Copy)]
-enum Running {
-    Text,
-    Refusal,
-}
-
 impl<'e> Sink<Event<'e>> for Folded {
     fn put(&mut self, event: Event<'e>) {
         if self.failure.is_some() || self.extent == Extent::Followed {
@@ -410,18 +404,19 @@ impl<'e> Sink<Event<'e>> for Folded {
         if self.extent == Extent::Ended {
             self.extent = Extent::Followed;
             let notice = Notice::new(NoticeCode::Other, 0, "another answer follows and was left out");
-            return self.message.annotate(notice);
+            return self.message.put(Event::new(0, Body::Notice(notice)));
         }
         match &event.body {
             Body::End => self.extent = Extent::Ended,
-            Body::BlockStart { block, kind, .. } => self.open(event.choice, *block, kind),
-            Body::BlockEnd { block, .. } => self.open.retain(|(open, _)| open != block),
-            Body::Delta { block, text, .. } => match self.running(*block) {
-                Some(Running::Text) => self.ready.push_back(Item::Text(text.to_string())),
-                Some(Running::Refusal) => {
+            Body::BlockStart { .. } => {
+                self.choice.get_or_insert(event.choice);
+            }
+            Body::Delta { kind, text, .. } if self.choice == Some(event.choice) => match kind {
+                DeltaKind::Text => self.ready.push_back(Item::Text(text.to_string())),
+                DeltaKind::Refusal => {
                     return self.fail(Error::new(ErrorKind::Refusal, format!("Model refused: {text}")));
                 }
-                None => {}
+                DeltaKind::Reasoning | DeltaKind::Arguments => {}
             },
             Body::Error(reported) => {
                 let error = reported.clone().into();
@@ -435,24 +430,6 @@ impl<'e> Sink<Event<'e>> for Folded {
 }
 
 impl Folded {
-    fn open(&mut self, choice: u32, block: BlockId, kind: &BlockKind<'_>) {
-        if *self.choice.get_or_insert(choice) != choice {
-            return;
-        }
-        match kind {
-            BlockKind::Text => self.open.push((block, Running::Text)),
-            BlockKind::Refusal => self.open.push((block, Running::Refusal)),
-            BlockKind::Reasoning(_)
-            | BlockKind::ToolCall { .. }
-            | BlockKind::ToolResult { .. }
-            | BlockKind::Opaque { .. } => {}
-        }
-    }
-
-    fn running(&self, block: BlockId) -> Option<Running> {
-        self.open.iter().find(|(open, _)| *open == block).map(|(_, running)| *running)
-    }
-
     fn fail_if(&mut self, result: Result<()>) {
         if let Err(error) = result {
             self.fail(error);

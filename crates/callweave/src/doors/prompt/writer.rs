@@ -23,7 +23,7 @@ const RESULT: &str = "<tool_response>\n{content}\n</tool_response>";
 /// ```
 /// use callweave::dialect::Registry;
 /// use callweave::message::ToolCall;
-/// use callweave::prompt::Writer;
+/// use callweave::doors::prompt::Writer;
 ///
 /// let dialect = Registry::builtin().find("qwen3_coder").expect("it is built in");
 /// let call = ToolCall { id: "a".into(), has_made_id: false, name: "look".into(),

@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::event::FinishReason;
+
 /// A finish reason that a client of Chat Completions understands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,6 +31,19 @@ pub enum Word {
     Unknown,
     /// It means this.
     Known(Reason),
+}
+
+/// What is unknown, or was not said, is another reason.
+impl From<Word> for FinishReason {
+    fn from(word: Word) -> Self {
+        match word {
+            Word::Missing | Word::Unknown => Self::Other,
+            Word::Known(Reason::Stop) => Self::Stop,
+            Word::Known(Reason::Length) => Self::Length,
+            Word::Known(Reason::ToolCalls | Reason::FunctionCall) => Self::ToolCalls,
+            Word::Known(Reason::ContentFilter) => Self::ContentFilter,
+        }
+    }
 }
 
 const WORDS: &[(&str, Reason)] = &[
@@ -66,7 +81,7 @@ impl Reason {
     /// Reads a backend's word for why it finished, in any case.
     ///
     /// ```
-    /// use callweave::aggregator::policy::{Reason, Word};
+    /// use callweave::doors::aggregator::policy::{Reason, Word};
     ///
     /// assert_eq!(Reason::read(Some("REQUIRES_TOOL")), Word::Known(Reason::ToolCalls));
     /// assert_eq!(Reason::read(Some("weird")), Word::Unknown);
@@ -138,7 +153,7 @@ pub enum Calls {
 /// calls turn it into their own reason unless it is a cut.
 ///
 /// ```
-/// use callweave::aggregator::policy::{Calls, Reason, Source, resolve};
+/// use callweave::doors::aggregator::policy::{Calls, Reason, Source, resolve};
 ///
 /// let said = [(Reason::Stop, Source::Provider)];
 /// assert_eq!(resolve(&said, Calls::Tools), (Reason::ToolCalls, Source::ToolPresence));
@@ -182,7 +197,7 @@ impl StopPolicy {
     /// last one, if that is known. If not, a handler in [`StopMode::Burst`] starts its grace time anew.
     ///
     /// ```
-    /// use callweave::aggregator::policy::{StopMode, StopPolicy};
+    /// use callweave::doors::aggregator::policy::{StopMode, StopPolicy};
     ///
     /// let policy = StopPolicy { mode: StopMode::Burst, limit: 2 };
     /// assert!(!policy.stops_now(2, Some(2)));

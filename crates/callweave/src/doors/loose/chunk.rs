@@ -1,0 +1,149 @@
+//! Chunks: `{"type": …}` with text, a call, or metadata about the answer.
+
+use super::{CHUNKS, foreign, number, text, word};
+use crate::doors::aggregator::policy::Reason;
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
+use crate::json::{Kind, Node, Str};
+
+/// Members of a call's metadata that say how to read the chunk.
+const ADDRESS: &[&str] = &["id", "index", "name", "builtin?"];
+/// Marks of a call whose arguments come in pieces.
+const EXPECTS_PIECES: &[&str] = &["start", "expects_arg_fragments", "args_fragment_expected?"];
+/// What blocks are called that hold details of the thoughts.
+pub(super) const REASONING_DETAILS: &str = "reasoning_details";
+const CLOCK: &str = "done_at_unix_nano";
+
+pub(super) fn is_kind(kind: &str) -> bool {
+    matches!(kind, "content" | "thinking" | "tool_call" | "meta")
+}
+
+/// Whether a member of a call's metadata is for the reader of the chunk only.
+pub(super) fn is_control(key: &str) -> bool {
+    ADDRESS.contains(&key) || EXPECTS_PIECES.contains(&key) || key == CLOCK
+}
+
+pub(super) fn read(chunk: Node<'_>, sink: &mut FragmentSink<'_>) {
+    let metadata = chunk.get("metadata");
+    match text(chunk, "type").map(Str::written) {
+        Some("content") => read_text(Channel::Text, chunk, metadata, sink),
+        Some("thinking") => read_text(Channel::REASONING, chunk, metadata, sink),
+        Some("tool_call") => read_call(chunk, metadata, sink),
+        _ => metadata.into_iter().for_each(|metadata| read_meta(metadata, sink)),
+    }
+}
+
+fn read_text(channel: Channel, chunk: Node<'_>, metadata: Option<Node<'_>>, sink: &mut FragmentSink<'_>) {
+    if let Some(text) = text(chunk, "text") {
+        for (key, value) in metadata.into_iter().flat_map(Node::members) {
+            foreign("metadata.", key, value, sink);
+        }
+        sink.put(Fragment::new(Part::Text { channel, word: "", text }));
+    }
+}
+
+/// Every such chunk announces a call of its own; one without a name announces nothing.
+fn read_call(chunk: Node<'_>, metadata: Option<Node<'_>>, sink: &mut FragmentSink<'_>) {
+    let told = |key: &str| metadata.and_then(|metadata| text(metadata, key));
+    let Some(name) = text(chunk, "name").or_else(|| told("name")) else { return };
+    let is_marked = |key: &&str| metadata.and_then(|metadata| metadata.get(key)?.bool()) == Some(true);
+    let given = chunk.get("arguments").filter(|value| !value.is_null());
+    if let Some(value) =
+        given.filter(|value| value.kind() != Kind::Object || value.members().next().is_some())
+    {
+        // What stands if the pieces turn out to be no JSON.
+        foreign("", "arguments", value, sink);
+    }
+    for (key, value) in metadata.into_iter().flat_map(Node::members).filter(|(key, _)| !is_control(key)) {
+        foreign("metadata.", key, value, sink);
+    }
+    let part = Part::Call {
+        id: told("id").or_else(|| text(chunk, "id")),
+        name: Some(name),
+        kind: if is_marked(&"builtin?") { CallKind::Builtin } else { CallKind::Function },
+        word: word::CHUNK,
+        arguments: Some(Arguments::Opening {
+            // Arguments given as a text are that text; any other value is its JSON.
+            fallback: given.map(|value| value.str().unwrap_or(Str::Plain(value.raw()))),
+            expects_text: EXPECTS_PIECES.iter().any(is_marked),
+        }),
+    };
+    let place = place(metadata);
+    sink.put(Fragment::new(part).at(place));
+    // The beginning of the arguments that came beside the name, and is no JSON by itself.
+    if let Some(beginning) = told("raw_arguments") {
+        put_piece(place, beginning, sink);
+    }
+}
+
+fn place(metadata: Option<Node<'_>>) -> Place {
+    Place::at(metadata.and_then(|metadata| number(metadata, "index")).unwrap_or(0)).in_space(CHUNKS)
+}
+
+fn put_piece(place: Place, piece: Str<'_>, sink: &mut FragmentSink<'_>) {
+    let arguments = Some(Arguments::Text(piece));
+    let part = Part::Call { id: None, name: None, kind: CallKind::Function, word: word::CHUNK, arguments };
+    sink.put(Fragment::new(part).at(place));
+}
+
+fn read_meta(metadata: Node<'_>, sink: &mut FragmentSink<'_>) {
+    if let Some(arguments) = metadata.get("tool_call_args")
+        && let Some(piece) = arguments.get("fragment").and_then(Node::str)
+    {
+        put_piece(place(Some(arguments)), piece, sink);
+    }
+    for (key, value) in metadata.members() {
+        match (key, value.kind()) {
+            (_, Kind::Null) | ("tool_call_args", _) => {}
+            (REASONING_DETAILS, Kind::Array) => {
+                // Passed on whole. Their text is not told as thoughts: those have chunks of their own.
+                for detail in value.elements() {
+                    sink.put(Fragment::new(Part::Opaque { word: REASONING_DETAILS, value: detail.raw() }));
+                }
+            }
+            ("logprobs", Kind::Array) => attach(AttachmentKind::Logprobs, key, value, sink),
+            ("annotations", Kind::Array) => {
+                value.elements().for_each(|entry| attach(AttachmentKind::Annotation, key, entry, sink));
+            }
+            ("finish_reason", Kind::String) => {
+                let raw = value.str();
+                let reason = raw.map_or(FinishReason::Other, |word| finish_reason(&word.to_cow()));
+                sink.put(Fragment::new(Part::Finish { reason, raw }));
+            }
+            ("usage", Kind::Object) => {
+                let (counters, raw) = (counters(value), value.raw());
+                sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw }));
+            }
+            _ => {
+                let (level, path, value) = (Level::Answer, "metadata.", value.raw());
+                sink.put(Fragment::new(Part::Foreign { level, path, key, value }));
+            }
+        }
+    }
+}
+
+fn finish_reason(word: &str) -> FinishReason {
+    match word {
+        "error" => FinishReason::Error,
+        // Here it is no success.
+        "cancelled" => FinishReason::Other,
+        word => Reason::read(Some(word)).into(),
+    }
+}
+
+fn attach(kind: AttachmentKind, word: &str, value: Node<'_>, sink: &mut FragmentSink<'_>) {
+    let (level, value) = (Level::Choice, value.raw());
+    sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value }));
+}
+
+fn counters(usage: Node<'_>) -> Counters {
+    let count = |keys: &[&str]| keys.iter().find_map(|key| usage.get(key).and_then(Node::count));
+    Counters {
+        input_tokens: count(&["input_tokens", "prompt_tokens", "input"]),
+        output_tokens: count(&["output_tokens", "completion_tokens", "output"]),
+        total_tokens: count(&["total_tokens"]),
+        cached_tokens: count(&["cached_tokens", "cache_read_input_tokens", "cached_input"]),
+        cache_write_tokens: count(&["cache_creation_tokens", "cache_creation_input_tokens"]),
+        reasoning_tokens: count(&["reasoning_tokens", "reasoning"]),
+    }
+}

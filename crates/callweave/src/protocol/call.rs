@@ -1,0 +1,153 @@
+//! A call that one object tells: `{"index", "id", "type", "function": {"name", "arguments"}}`, in any spelling.
+
+use super::{is_kind, is_usual};
+use crate::event::CallKind;
+use crate::fragment::Arguments;
+use crate::json::{Kind, Node, Str};
+
+/// The words of such objects; of several for one thing, the first that is there counts.
+#[derive(Clone, Copy, Debug)]
+pub struct CallWords {
+    /// Members that hold the id.
+    pub id: &'static [&'static str],
+    /// Members that hold the number.
+    pub index: &'static [&'static str],
+    /// Objects that hold name and arguments; that of a custom tool is always `custom`.
+    pub wrappers: &'static [&'static str],
+    /// Members that hold the arguments, beside a wrapper or without any.
+    pub arguments: &'static [&'static str],
+    /// Members that hold the arguments inside a wrapper.
+    pub wrapped: &'static [&'static str],
+}
+
+/// What such an object tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallObject<'t> {
+    /// The id; `""` is none.
+    pub id: Option<Str<'t>>,
+    /// The number, as written.
+    pub index: Option<Node<'t>>,
+    /// The name, or a piece of it; `""` is none.
+    pub name: Option<Str<'t>>,
+    /// What its arguments are.
+    pub kind: CallKind,
+    /// The arguments, of whatever kind.
+    pub arguments: Option<Node<'t>>,
+}
+
+/// Whether something is told piece by piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Portion {
+    /// What is told is new.
+    Piece,
+    /// All of it is told, whether or not its pieces were told before.
+    Whole,
+}
+
+impl<'t> CallObject<'t> {
+    /// Reads such an object. Every member that is not read is handed to `rest`, with the path down to it.
+    ///
+    /// ```
+    /// use callweave::json::Tape;
+    /// use callweave::protocol::{CHAT_CALL, CallObject};
+    ///
+    /// let mut tape = Tape::new();
+    /// let call = tape.parse(r#"{"index": 0, "id": "c", "function": {"name": "look", "arguments": "{}"}, "x": 1}"#)?;
+    /// let mut rest = Vec::new();
+    /// let call = CallObject::read(call, &CHAT_CALL, |_, key, _| rest.push(key.to_owned()));
+    /// assert!(call.name.is_some_and(|name| name.is("look")));
+    /// assert_eq!(rest, ["x"]);
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn read(
+        call: Node<'t>,
+        words: &CallWords,
+        mut rest: impl FnMut(&'static str, &'t str, Node<'t>),
+    ) -> Self {
+        let mut read = Self::default();
+        // How good the words are that were found.
+        let (mut id_rank, mut index_rank) = (usize::MAX, usize::MAX);
+        for (key, value) in call.members() {
+            let rank = |words: &[&str]| words.iter().position(|word| *word == key);
+            if let Some(rank) = rank(words.index) {
+                if rank < index_rank && !value.is_null() {
+                    (read.index, index_rank) = (Some(value), rank);
+                }
+            } else if let Some(rank) = rank(words.id).filter(|_| is_kind(value, Kind::String)) {
+                if let Some(id) = value.filled().filter(|_| rank < id_rank) {
+                    (read.id, id_rank) = (Some(id), rank);
+                }
+            } else if words.wrappers.contains(&key) && is_kind(value, Kind::Object) {
+                // Snowflake writes two, and one of them empty.
+                let is_told = value.members().any(|(_, member)| !is_blank(member));
+                let is_other = |word: &&&str| **word != key && call.get(word).is_some();
+                if is_told || !words.wrappers.iter().any(|word| is_other(&word)) {
+                    read.enter(key, value, words, &mut rest);
+                }
+            } else if key == "type" && (is_usual(value, &["function", "custom"]) || value.is_null()) {
+                if value.str().is_some_and(|word| word.is("custom")) {
+                    read.kind = CallKind::Custom;
+                }
+            } else if key == "name" && is_kind(value, Kind::String) {
+                read.name = read.name.or(value.filled());
+            } else if words.arguments.contains(&key) {
+                if read.arguments.is_none_or(is_blank) {
+                    read.arguments = Some(value);
+                }
+            } else {
+                rest("", key, value);
+            }
+        }
+        read
+    }
+
+    fn enter(
+        &mut self,
+        key: &str,
+        wrapper: Node<'t>,
+        words: &CallWords,
+        rest: &mut impl FnMut(&'static str, &'t str, Node<'t>),
+    ) {
+        if key == "custom" && !wrapper.is_null() {
+            self.kind = CallKind::Custom;
+        }
+        for (key, value) in wrapper.members() {
+            if key == "name" && is_kind(value, Kind::String) {
+                self.name = value.filled().or(self.name);
+            } else if words.wrapped.contains(&key) {
+                if self.arguments.is_none() || !is_blank(value) {
+                    self.arguments = Some(value);
+                }
+            } else {
+                rest("function.", key, value);
+            }
+        }
+    }
+
+    /// The arguments as a fragment tells them: a text, or (some servers) an object. An empty piece says nothing,
+    /// since the name beside it may still grow.
+    pub fn told(&self, portion: Portion) -> Option<Arguments<'t>> {
+        self.arguments.and_then(|value| arguments(value, portion))
+    }
+}
+
+/// Argument text, or the arguments as another value, as a fragment tells them.
+pub(super) fn arguments(value: Node<'_>, portion: Portion) -> Option<Arguments<'_>> {
+    match value.kind() {
+        Kind::Null => None,
+        Kind::String if portion == Portion::Whole => value.str().map(Arguments::Whole),
+        Kind::String => value.filled().map(Arguments::Text),
+        _ => Some(Arguments::Value(value.raw())),
+    }
+}
+
+/// Whether it is null or an empty text, list or object.
+pub(super) fn is_blank(value: Node<'_>) -> bool {
+    match value.kind() {
+        Kind::Null => true,
+        Kind::String => value.filled().is_none(),
+        Kind::Array => value.elements().next().is_none(),
+        Kind::Object => value.members().next().is_none(),
+        Kind::Bool | Kind::Number => false,
+    }
+}
