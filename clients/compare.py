@@ -19,10 +19,11 @@ class Replay(BaseHTTPRequestHandler):
 
     body = b""
     content_type = ""
+    status = 200
 
     def do_POST(self):
         self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.send_response(200)
+        self.send_response(self.status)
         self.send_header("content-type", self.content_type)
         self.send_header("content-length", str(len(self.body)))
         self.end_headers()

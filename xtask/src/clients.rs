@@ -33,7 +33,10 @@ pub(crate) fn run() -> Result<Outcome, String> {
         return unreachable(why);
     }
     succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
-    for script in ["compare.py", "encoded.py"] {
+    // What we read of their providers, and what they read of us.
+    let scripts =
+        ["compare.py", "openai_chat_responses.py", "anthropic_bedrock.py", "gemini_ollama_cohere.py"];
+    for script in scripts {
         succeed(
             Command::new(&python)
                 .arg(root().join("clients").join(script))
@@ -41,6 +44,31 @@ pub(crate) fn run() -> Result<Outcome, String> {
                 .arg(root().join("crates/callweave/tests/data/protocol")),
         )?;
     }
+    node()
+}
+
+/// The same with a client for Node.
+fn node() -> Result<Outcome, String> {
+    if !is_there("npm") {
+        return Ok(Outcome::Skipped("there is no npm for the clients of Node".into()));
+    }
+    // Packages are found beside the script that asks for them.
+    let home = target().join("clients/node");
+    std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
+    for file in ["package.json", "anthropic.mjs"] {
+        std::fs::copy(root().join("clients").join(file), home.join(file))
+            .map_err(|error| error.to_string())?;
+    }
+    let install = ["install", "--silent", "--no-audit", "--no-fund"];
+    if let Err(why) = succeed(Command::new("npm").args(install).current_dir(&home)) {
+        return unreachable(why);
+    }
+    succeed(
+        Command::new("node")
+            .arg(home.join("anthropic.mjs"))
+            .arg(target().join("debug/callweave"))
+            .arg(root().join("crates/callweave/tests/data/protocol")),
+    )?;
     Ok(Outcome::Passed)
 }
 

@@ -20,7 +20,7 @@ use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, Completion, Event, ItemId, Json, Notice, NoticeCode, Scope,
     Sink,
 };
-use crate::json::Tape;
+use crate::json::each_member;
 use crate::message::{
     Attachment, Block, Choice, Content, Finish, Foreign, Item, Message, ToolCall, ToolResult, Usage,
 };
@@ -144,62 +144,108 @@ impl Answer {
                 Some((&mut choice.attachments, &mut choice.foreign))
             }
             Scope::Item(item) => self.item(item).map(|item| (&mut item.attachments, &mut item.foreign)),
-            Scope::Block(block) => {
-                self.block(block).map(|block| (&mut block.attachments, &mut block.foreign))
-            }
+            // A block takes them itself.
+            Scope::Block(_) => None,
         }
     }
 }
 
-fn content(kind: BlockKind<'_>) -> Content {
+fn content(kind: &BlockKind<'_>) -> Content {
     match kind {
         BlockKind::Text => Content::Text(String::new()),
-        BlockKind::Reasoning(form) => Content::Reasoning { form, text: String::new() },
+        BlockKind::Reasoning(form) => Content::Reasoning { form: *form, text: String::new() },
         BlockKind::Refusal => Content::Refusal(String::new()),
         BlockKind::ToolCall { id, is_made, name, call } => Content::ToolCall(ToolCall {
-            has_made_id: is_made || id.is_none(),
-            id: id.unwrap_or_default().into_owned(),
-            name: name.into_owned(),
+            has_made_id: *is_made || id.is_none(),
+            id: id.as_deref().unwrap_or_default().to_owned(),
+            name: name.to_string(),
             raw_arguments: String::new(),
-            kind: call,
+            kind: *call,
             completion: Completion::Cut,
         }),
-        BlockKind::ToolResult { call, value } => {
-            Content::ToolResult(ToolResult { call: call.map(Into::into), value: value.into_owned() })
-        }
-        BlockKind::Opaque { value } => Content::Opaque(value.into_owned()),
+        BlockKind::ToolResult { call, value } => Content::ToolResult(ToolResult {
+            call: call.as_deref().map(str::to_owned),
+            value: value.clone().into_owned(),
+        }),
+        BlockKind::Opaque { value } => Content::Opaque(value.clone().into_owned()),
     }
 }
 
 /// Hangs something on: signatures and encrypted data replace what was there, log probabilities have an entry per token.
-fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, value: Json<'_>) {
-    let new = |value: Json<'_>| Attachment { kind, word: word.to_owned(), value: value.into_owned() };
+fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, value: &Json<'_>) {
+    let new = |value: Json<'static>| Attachment { kind, word: word.to_owned(), value };
+    let value = value.clone();
     match kind {
         AttachmentKind::Logprobs => attachments.extend(value.entries().into_iter().map(new)),
-        AttachmentKind::Annotation => attachments.push(new(value)),
+        AttachmentKind::Annotation => attachments.push(new(value.into_owned())),
         AttachmentKind::Signature | AttachmentKind::Encrypted => {
             match attachments.iter_mut().find(|own| own.kind == kind && own.word == word) {
                 Some(known) => known.value = value.into_owned(),
-                None => attachments.push(new(value)),
+                None => attachments.push(new(value.into_owned())),
             }
         }
     }
 }
 
 /// The members of a start, by path.
-fn foreign(members: Option<Json<'_>>) -> Foreign {
+fn foreign(members: Option<&Json<'_>>) -> Foreign {
     let mut foreign = Foreign::default();
-    if let Some(members) = members
-        && let Ok(object) = Tape::new().parse(members.as_str())
-    {
-        for (key, value) in object.members() {
-            foreign.set(crate::json::Str::Escaped(key).to_cow(), Json::trusted(value.raw().to_owned()));
-        }
-    }
+    each_member(members, |path, value| foreign.set(path, Json::trusted(value.to_owned())));
     foreign
 }
 
 impl Block {
+    /// The block that an event starts.
+    pub(crate) fn started_by(event: &Event<'_>) -> Option<Self> {
+        let Body::BlockStart { block, item, kind, word, index, members } = &event.body else { return None };
+        Some(Self {
+            id: *block,
+            item: *item,
+            word: word.to_string(),
+            index: *index,
+            content: content(kind),
+            is_ended: false,
+            source: event.source,
+            attachments: Vec::new(),
+            foreign: foreign(members.as_ref()),
+        })
+    }
+
+    /// Takes an event about the block.
+    pub(crate) fn take(&mut self, event: &Event<'_>) {
+        self.source.end = self.source.end.max(event.source.end);
+        match &event.body {
+            Body::Delta { text, .. } => {
+                if let Some(own) = self.text_mut() {
+                    own.push_str(text);
+                }
+            }
+            Body::Correction { text, .. } => {
+                if let Some(own) = self.text_mut() {
+                    own.clear();
+                    own.push_str(text);
+                }
+            }
+            Body::BlockEnd { completion, .. } => {
+                self.is_ended = true;
+                if let Content::ToolCall(call) = &mut self.content {
+                    call.completion = *completion;
+                }
+            }
+            Body::Identity { id: Some(id), .. } => {
+                if let Content::ToolCall(call) = &mut self.content {
+                    call.id = id.to_string();
+                    call.has_made_id = false;
+                }
+            }
+            Body::Attachment { kind, word, value, .. } => attach(&mut self.attachments, *kind, word, value),
+            Body::Foreign { path, value, .. } => {
+                self.foreign.set(path.to_string(), value.clone().into_owned())
+            }
+            _ => {}
+        }
+    }
+
     fn text_mut(&mut self) -> Option<&mut String> {
         match &mut self.content {
             Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => Some(text),
@@ -211,14 +257,16 @@ impl Block {
 
 impl Answer {
     fn put(&mut self, event: Event<'_>) {
-        let (number, source) = (event.choice, event.source);
+        let number = event.choice;
         match event.body {
-            Body::Delta { block, text, .. } => {
+            Body::Delta { block, .. }
+            | Body::Correction { block, .. }
+            | Body::BlockEnd { block, .. }
+            | Body::Identity { scope: Scope::Block(block), .. }
+            | Body::Attachment { scope: Scope::Block(block), .. }
+            | Body::Foreign { scope: Scope::Block(block), .. } => {
                 if let Some(block) = self.block(block) {
-                    block.source.end = block.source.end.max(source.end);
-                    if let Some(own) = block.text_mut() {
-                        own.push_str(&text);
-                    }
+                    block.take(&event);
                 }
             }
             Body::Start { id, model, word, members } => {
@@ -226,7 +274,7 @@ impl Answer {
                 message.id = id.map(Into::into);
                 message.model = model.map(Into::into);
                 message.word = word.into_owned();
-                message.foreign = foreign(members);
+                message.foreign = foreign(members.as_ref());
             }
             Body::ChoiceStart => {
                 self.choice_at(number);
@@ -240,24 +288,14 @@ impl Answer {
                     id: id.map(Into::into),
                     word: word.into_owned(),
                     attachments: Vec::new(),
-                    foreign: foreign(members),
+                    foreign: foreign(members.as_ref()),
                 });
             }
-            Body::BlockStart { block, item, kind, word, index, members } => {
+            Body::BlockStart { block, .. } => {
                 let at = self.choice_at(number);
                 let blocks = &mut self.message.choices[at].blocks;
                 self.blocks.insert(block, (at, blocks.len()));
-                blocks.push(Block {
-                    id: block,
-                    item,
-                    word: word.into_owned(),
-                    index,
-                    content: content(kind),
-                    is_ended: false,
-                    source,
-                    attachments: Vec::new(),
-                    foreign: foreign(members),
-                });
+                blocks.extend(Block::started_by(&event));
             }
             Body::Identity { scope, id, model } => match scope {
                 // The first names count; some servers give every chunk new ones.
@@ -266,39 +304,16 @@ impl Answer {
                     message.id = message.id.take().or(id.map(Into::into));
                     message.model = message.model.take().or(model.map(Into::into));
                 }
-                Scope::Choice => {}
+                Scope::Choice | Scope::Block(_) => {}
                 Scope::Item(item) => {
                     if let (Some(item), Some(id)) = (self.item(item), id) {
                         item.id = Some(id.into_owned());
                     }
                 }
-                Scope::Block(block) => {
-                    if let (Some(Block { content: Content::ToolCall(call), .. }), Some(id)) =
-                        (self.block(block), id)
-                    {
-                        call.id = id.into_owned();
-                        call.has_made_id = false;
-                    }
-                }
             },
-            Body::Correction { block, text } => {
-                if let Some(own) = self.block(block).and_then(Block::text_mut) {
-                    own.clear();
-                    own.push_str(&text);
-                }
-            }
-            Body::BlockEnd { block, completion } => {
-                if let Some(block) = self.block(block) {
-                    block.is_ended = true;
-                    block.source.end = block.source.end.max(source.end);
-                    if let Content::ToolCall(call) = &mut block.content {
-                        call.completion = completion;
-                    }
-                }
-            }
             Body::Attachment { scope, kind, word, value } => {
                 if let Some((attachments, _)) = self.belongings(number, scope) {
-                    attach(attachments, kind, &word, value);
+                    attach(attachments, kind, &word, &value);
                 }
             }
             Body::Usage { counters, raw, .. } => match &mut self.message.usage {

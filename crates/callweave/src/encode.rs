@@ -9,6 +9,10 @@
 //! calls numbered from 0, valid arguments. Time and ids that must be made come from the caller: nothing here has a
 //! clock.
 //!
+//! Where a wire wants arguments as an object, mended mode writes what can be read as one, repaired if need be. A custom
+//! tool's text then stands under `input`; what is no object, or was cut off, stands as the model wrote it under
+//! `INVALID_JSON`, so that it is neither lost nor taken for a call without arguments.
+//!
 //! ```
 //! use callweave::encode::Options;
 //! use callweave::event::Event;
@@ -26,9 +30,20 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
-use crate::event::Event;
-use crate::message::Message;
+mod held;
+mod ids;
+pub(crate) mod objects;
+mod pieces;
+mod turns;
+
+use crate::event::{Counters, Event, Json};
+use crate::framing::Framing;
+use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
+pub(crate) use held::Held;
+pub(crate) use ids::Ids;
+pub(crate) use pieces::Pieces;
+pub(crate) use turns::Turns;
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,6 +67,8 @@ pub struct Options {
     pub model: Option<String>,
     /// When the answer was made, in seconds since 1970, where the wire wants to know and the answer does not say.
     pub created: Option<u64>,
+    /// How the frames of a stream are told apart, where the protocol has several ways; else its usual one.
+    pub framing: Option<Framing>,
 }
 
 impl Options {
@@ -80,6 +97,11 @@ impl Options {
         Self { created: Some(seconds), ..self }
     }
 
+    /// How the frames of a stream are told apart, where the protocol has several ways.
+    pub fn framing(self, framing: Framing) -> Self {
+        Self { framing: Some(framing), ..self }
+    }
+
     pub(crate) fn is_mended(&self) -> bool {
         self.mode == Mode::Mended
     }
@@ -105,6 +127,26 @@ impl std::fmt::Debug for Encoder {
 pub(crate) trait Encode: Send {
     /// Appends what the wire says of the event.
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
+}
+
+/// Appends one server-sent event.
+pub(crate) fn put_event(name: Option<&str>, data: &str, out: &mut Vec<u8>) {
+    if let Some(name) = name {
+        out.extend_from_slice(b"event: ");
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(data.as_bytes());
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Takes token counts that go with those before, as a message does.
+pub(crate) fn count(total: &mut Option<Usage>, counters: &Counters, raw: &Json<'_>) {
+    match total {
+        Some(total) => total.merge(counters, raw),
+        None => *total = Some(Usage { counters: *counters, raw: raw.clone().into_owned() }),
+    }
 }
 
 /// How a protocol is written.

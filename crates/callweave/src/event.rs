@@ -209,6 +209,20 @@ impl<'a> Body<'a> {
     pub fn block_start(block: BlockId, kind: BlockKind<'a>) -> Self {
         Self::BlockStart { block, item: None, kind, word: Cow::Borrowed(""), index: None, members: None }
     }
+
+    /// The block that it is about.
+    pub(crate) fn block(&self) -> Option<BlockId> {
+        match self {
+            Self::BlockStart { block, .. }
+            | Self::Delta { block, .. }
+            | Self::Correction { block, .. }
+            | Self::BlockEnd { block, .. }
+            | Self::Foreign { scope: Scope::Block(block), .. }
+            | Self::Identity { scope: Scope::Block(block), .. }
+            | Self::Attachment { scope: Scope::Block(block), .. } => Some(*block),
+            _ => None,
+        }
+    }
 }
 
 /// What an event is about.
@@ -377,6 +391,18 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// The same for wires that count cached tokens beside the input, not in it. Some providers count more of them
+    /// than there were.
+    pub(crate) fn with_cache_beside(&self) -> Self {
+        let most = self.input_tokens.unwrap_or(u64::MAX);
+        let cache_write_tokens = self.cache_write_tokens.map(|count| count.min(most));
+        let written = cache_write_tokens.unwrap_or(0);
+        let cached_tokens = self.cached_tokens.map(|count| count.min(most - written));
+        let cache = written.saturating_add(cached_tokens.unwrap_or(0));
+        let input_tokens = self.input_tokens.map(|count| count.saturating_sub(cache));
+        Self { input_tokens, cached_tokens, cache_write_tokens, ..*self }
+    }
+
     /// The sums; what neither reported was not reported.
     pub(crate) fn plus(&self, other: &Self) -> Self {
         let sum = |one: Option<u64>, two: Option<u64>| match (one, two) {

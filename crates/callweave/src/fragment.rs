@@ -241,7 +241,8 @@ pub enum Part<'a> {
     Cut,
     /// Something that hangs on a block, an item, the choice or the answer.
     Attach {
-        /// What it hangs on. On [`Level::Block`] without a place, or at a place that runs, it hangs on the running
+        /// What it hangs on. [`Level::Next`] is the block that the next fragment tells whole (a result, something
+        /// opaque). On [`Level::Block`] without a place, or at a place that runs, it hangs on the running
         /// block of thoughts whose word begins with `on`, and else on a new one of that word.
         level: Level,
         /// The word of the block of thoughts it hangs on, where that may have to be opened.
@@ -309,6 +310,8 @@ pub enum Part<'a> {
     },
     /// The provider's own end marker: nothing is missing.
     Done,
+    /// One of the provider's two last words, which come in either order: with the second, nothing is missing.
+    HalfDone,
     /// The upstream reports an error.
     Error(&'a UpstreamError<'a>),
     /// What only this protocol knows. Told on once, and again only when it changes.

@@ -641,7 +641,7 @@ impl Reader {
     fn fail(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         let words = self.protocol.map_or(&[][..], |protocol| protocol.errors);
         let context = Context { words, code: frame.event.map(Str::Plain), ..Context::default() };
-        self.weave.push(frame.offset, |fragments| report_text(frame.data, context, fragments), sink);
+        self.weave.push_frame(frame.offset, |fragments| report_text(frame.data, context, fragments), sink);
     }
 
     /// The frame is not JSON. Where that is only a matter of notation (`NaN`, a comma too many) it is read

@@ -17,6 +17,37 @@ const STREAMS: &[(&str, &str, &str)] = &[
         "data: {\"type\":\"response.output_text.delta\",\"item_id\":\"msg_1\",\"output_index\":0,\"content_index\":0,\"delta\":\"line \\\"one\\\"\"}\n\n",
     ),
     (
+        "anthropic-messages",
+        concat!(
+            "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[]}}\n\n",
+            "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+        ),
+        "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"line \\\"one\\\"\"}}\n\n",
+    ),
+    (
+        "bedrock-converse",
+        "{\"messageStart\":{\"role\":\"assistant\"}}\n",
+        "{\"contentBlockDelta\":{\"contentBlockIndex\":0,\"delta\":{\"text\":\"line \\\"one\\\"\"}}}\n",
+    ),
+    (
+        "gemini-generatecontent",
+        "",
+        "data: {\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"line \\\"one\\\"\"}]}}],\"modelVersion\":\"m\",\"responseId\":\"r\"}\n\n",
+    ),
+    (
+        "ollama",
+        "",
+        "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"line \\\"one\\\"\"},\"done\":false}\n",
+    ),
+    (
+        "cohere-v2",
+        concat!(
+            "data: {\"type\":\"message-start\",\"id\":\"c\",\"delta\":{\"message\":{\"role\":\"assistant\"}}}\n\n",
+            "data: {\"type\":\"content-start\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"type\":\"text\",\"text\":\"\"}}}}\n\n",
+        ),
+        "data: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\"line \\\"one\\\"\"}}}}\n\n",
+    ),
+    (
         "openai-chat",
         "",
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"line \\\"one\\\"\"}}]}\n\n",

@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use callweave::encode::Options;
 use callweave::event::{AttachmentKind, Body, Event, NoticeCode};
 use callweave::framing::{Frame, Framer, Limits};
@@ -40,6 +42,11 @@ const EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
             ("item_id", "made anew from what the item itself says"),
         ],
     ),
+    ("bedrock-converse", &[("p", "padding")]),
+    ("bedrock-invoke", &[("p", "padding")]),
+    ("ollama", &[("created_at", "the time of each single line"), ("index", "calls are numbered anew")]),
+    ("cohere-v2", &[]),
+    ("gemini-generatecontent", &[("role", "always the same, and said where there are parts")]),
 ];
 
 /// Inputs that cannot come back whole, or not in the way named after them, and why.
@@ -102,6 +109,55 @@ const ASIDE: &[(&str, &str)] = &[
         "openai-responses/openai-gpt-5-2025-08-07-stream-image.sse: → whole",
         "the closing response has another image than the item's end",
     ),
+    ("anthropic-messages/emoji-cut-between-deltas: lost", "halves of a character are written as one"),
+    (
+        "anthropic-messages/keep-alives-of-others-before-the-stream",
+        "what others say before the stream begins has no place in it",
+    ),
+    (
+        "anthropic-messages/usage-cache-written-then-read: stream",
+        "of several messages that end a stream the last one is written with the reason",
+    ),
+    (
+        "anthropic-messages/members-of-another-type: → whole",
+        "a member of the wrong type is passed on but has no place of its own",
+    ),
+    (
+        "anthropic-messages/things-not-known-yet: → whole",
+        "a whole body has no place for events and deltas that nobody knows",
+    ),
+    (
+        "bedrock-converse/thoughts-inside-thoughts",
+        "thoughts inside thoughts have no place: they would be thoughts",
+    ),
+    (
+        "bedrock-converse/whole-cached-input: lost",
+        "a gateway's name for the kind of a block, beside the member that says it",
+    ),
+    (
+        "bedrock-converse/bedrock-amazon-bedrock-json-tool.json: lost",
+        "a gateway's name for the kind of a block, beside the member that says it",
+    ),
+    ("bedrock-invoke/bytes-that-are-not-base64: lost", "a damaged chunk is a notice"),
+    ("bedrock-invoke/envelope-inside-an-envelope", "no vendor speaks in envelopes"),
+    ("bedrock-invoke/model-error-mid-stream: → whole", "a whole body has no exceptions"),
+    (
+        "bedrock-invoke/vendor-nobody-knows: → whole",
+        "nobody knows what the chunks of an unknown vendor amount to",
+    ),
+    (
+        "bedrock-invoke/bedrock-amazon.nova-lite-v1-0-test-nova-invoke-stream.eventstream: lost",
+        "numbers of blocks without any content",
+    ),
+    (
+        "gemini-generatecontent/array-cut-inside-a-call",
+        "the frame ends in a call; what had come of it is written as a call that goes on",
+    ),
+    (
+        "gemini-generatecontent/stream-call-beside-an-empty-text: lost",
+        "arguments in a text are written as the object they are, and `thought` only where it is true",
+    ),
+    ("gemini-generatecontent/whole-sdk-dump-in-snake-case: lost", "a dump is written in the wire's spelling"),
 ];
 
 struct Sample {
@@ -176,6 +232,11 @@ fn essence(events: &[Event<'static>]) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
+/// Where two lists of lines part.
+fn parting(one: &[String], other: &[String]) -> usize {
+    one.iter().zip(other).position(|(one, other)| one != other).unwrap_or(one.len().min(other.len()))
+}
+
 fn encode_stream(protocol: &'static Protocol, decoded: &Decoded, options: &Options) -> Vec<u8> {
     let mut encoder = protocol.encoder(options).expect("a protocol that is written");
     let mut out = Vec::new();
@@ -214,6 +275,9 @@ fn leaves(bytes: &[u8]) -> BTreeMap<String, Leaves> {
     all
 }
 
+/// The member that holds a frame inside a frame.
+const ENVELOPE: &str = "bytes";
+
 fn collect(value: Node<'_>, all: &mut BTreeMap<String, Leaves>) {
     let mut open = vec![(String::new(), value)];
     while let Some((key, value)) = open.pop() {
@@ -224,6 +288,15 @@ fn collect(value: Node<'_>, all: &mut BTreeMap<String, Leaves>) {
             Kind::Null => {}
             Kind::String => {
                 if let Some(text) = value.filled() {
+                    let inside = STANDARD.decode(text.to_cow().as_bytes()).ok();
+                    let inside =
+                        inside.filter(|_| key == ENVELOPE).and_then(|bytes| String::from_utf8(bytes).ok());
+                    if let Some(inside) = inside
+                        && let Ok(inside) = Tape::new().parse(&inside)
+                    {
+                        collect(inside, all);
+                        continue;
+                    }
                     let leaves = all.entry(key).or_default();
                     leaves.joined.push_str(&text.to_cow());
                     leaves.values.insert(text.to_cow().into_owned());
@@ -235,6 +308,9 @@ fn collect(value: Node<'_>, all: &mut BTreeMap<String, Leaves>) {
         }
     }
 }
+
+/// The members in which argument text stands.
+const ARGUMENTS: &[&str] = &["arguments", "partial_json", "input"];
 
 /// The leaves of the input that are not in the output: equal, or (texts) as a piece of what stands under the same key.
 fn lost(protocol: &Protocol, input: &[u8], output: &[u8]) -> Vec<String> {
@@ -250,7 +326,10 @@ fn lost(protocol: &Protocol, input: &[u8], output: &[u8]) -> Vec<String> {
         }
         for value in leaves.values {
             // Arguments that came as an object are a text in the output.
-            if !of(&key).hold(&value) && !of("arguments").hold(&value) {
+            let quoted = serde_json::to_string(&value).expect("a text");
+            let quoted = quoted.trim_matches('"');
+            let is_argument = ARGUMENTS.iter().any(|key| of(key).hold(&value) || of(key).hold(quoted));
+            if !of(&key).hold(&value) && !is_argument {
                 lost.push(format!("{key}: {value:.120}"));
             }
         }
@@ -282,11 +361,7 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
     } else {
         let (one, other) = (essence(&decoded.events), essence(&again.events));
         if one != other {
-            let at = one
-                .iter()
-                .zip(&other)
-                .position(|(one, other)| one != other)
-                .unwrap_or(one.len().min(other.len()));
+            let at = parting(&one, &other);
             complaints.push(format!(
                 "{title}: stream → stream, event {at}\n  {:?}\n  {:?}",
                 one.get(at),
@@ -313,7 +388,7 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
 }
 
 /// Protocols whose whole body does not say in which order text, thoughts and calls came.
-const ORDERLESS: &[&str] = &["openai-chat"];
+const ORDERLESS: &[&str] = &["openai-chat", "ollama", "cohere-v2"];
 
 fn messages(protocol: &Protocol, decoded: &Decoded) -> Vec<serde_json::Value> {
     let is_orderless = ORDERLESS.contains(&protocol.name);

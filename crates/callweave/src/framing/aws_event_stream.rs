@@ -164,6 +164,41 @@ impl AwsEventStream {
     }
 }
 
+/// Appends an event of such a stream.
+pub(crate) fn write_event(name: &str, payload: &str, out: &mut Vec<u8>) {
+    write_message([":event-type", "event"], name, payload, out);
+}
+
+/// Appends an exception.
+pub(crate) fn write_exception(name: &str, payload: &str, out: &mut Vec<u8>) {
+    write_message([":exception-type", "exception"], name, payload, out);
+}
+
+fn write_message([key, kind]: [&str; 2], name: &str, payload: &str, out: &mut Vec<u8>) {
+    let headers = [(key, name), (":content-type", "application/json"), (":message-type", kind)];
+    let payload = payload.as_bytes();
+    let start = out.len();
+    let length = |(name, value): &(&str, &str)| 4 + name.len() + value.len();
+    let head: usize = headers.iter().map(length).sum();
+    let total = OVERHEAD + head + payload.len();
+    for number in [total, head] {
+        out.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    let checksum = crc32fast::hash(&out[start..]);
+    out.extend_from_slice(&checksum.to_be_bytes());
+    for (name, value) in headers {
+        out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+        out.extend_from_slice(name.as_bytes());
+        // A string.
+        out.push(7);
+        out.extend_from_slice(&u16::try_from(value.len()).unwrap_or(u16::MAX).to_be_bytes());
+        out.extend_from_slice(value.as_bytes());
+    }
+    out.extend_from_slice(payload);
+    let checksum = crc32fast::hash(&out[start..]);
+    out.extend_from_slice(&checksum.to_be_bytes());
+}
+
 impl Prelude {
     fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {

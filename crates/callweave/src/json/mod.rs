@@ -26,4 +26,4 @@ pub use str::{Str, Surrogate, escape_into};
 pub use tape::{Elements, Kind, Members, Node, Tape};
 pub use value::{Array, AsValue, Number, Object, Value};
 pub(crate) use value::{Named, bounded};
-pub(crate) use write::{Paths, Writer, write_members};
+pub(crate) use write::{Paths, Writer, each_member, write_members};

@@ -1,6 +1,7 @@
 //! JSON written member by member: commas take care of themselves.
 
-use super::{compact_into, escape_into};
+use super::{Str, Tape, compact_into, escape_into};
+use crate::event::Json;
 
 /// Appends JSON to a text. Whether a comma is due is seen from what was written last.
 pub(crate) struct Writer<'o>(pub(crate) &'o mut String);
@@ -111,6 +112,12 @@ impl Paths {
         self.0.iter().find(|(own, _)| own == path).map(|(_, value)| value.as_str())
     }
 
+    /// Takes the value at a path away.
+    pub(crate) fn remove(&mut self, path: &str) -> Option<String> {
+        let at = self.0.iter().position(|(own, _)| own == path)?;
+        Some(self.0.remove(at).1)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -152,6 +159,17 @@ pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut Writer<'_>) {
         writer.object();
         write_members(&inner, writer);
         writer.end_object();
+    }
+}
+
+/// Goes through the members of a start, which stand by path in one object.
+pub(crate) fn each_member(members: Option<&Json<'_>>, mut take: impl FnMut(&str, &str)) {
+    if let Some(members) = members
+        && let Ok(object) = Tape::new().parse(members.as_str())
+    {
+        for (key, value) in object.members() {
+            take(&Str::Escaped(key).to_cow(), value.raw());
+        }
     }
 }
 

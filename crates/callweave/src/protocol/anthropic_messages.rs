@@ -5,6 +5,8 @@
 //! after its own tools, a gateway tries again), each with a `message_start` and a numbering of its own, so a
 //! block that begins at a place ends whatever stood there.
 
+mod encode;
+
 use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
@@ -20,8 +22,42 @@ pub static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
-    encode: None,
+    encode: Some(encode::ENCODING),
 };
+
+/// What an answer is called.
+const MESSAGE: &str = "message";
+
+/// What blocks are called, and most of them what they hold.
+const TEXT: &str = "text";
+const THINKING: &str = "thinking";
+const REDACTED_THINKING: &str = "redacted_thinking";
+const TOOL_USE: &str = "tool_use";
+/// Another model goes on where the first one refused.
+const FALLBACK: &str = "fallback";
+/// The summary that replaces what came before: not part of the answer, but to be sent back. It comes in one delta.
+const COMPACTION: &str = "compaction";
+
+/// Where token counts stand.
+const USAGE: &str = "usage";
+
+/// What hangs on blocks.
+const SIGNATURE: &str = "signature";
+const DATA: &str = "data";
+const CITATIONS: &str = "citations";
+
+/// The deltas in which blocks grow, and the member that holds the text.
+const TEXT_DELTA: (&str, &str) = ("text_delta", TEXT);
+const THINKING_DELTA: (&str, &str) = ("thinking_delta", THINKING);
+const INPUT_DELTA: (&str, &str) = ("input_json_delta", "partial_json");
+const SIGNATURE_DELTA: &str = "signature_delta";
+const CITATIONS_DELTA: &str = "citations_delta";
+const COMPACTION_DELTA: &str = "compaction_delta";
+
+const DELTAS: &[&str] =
+    &[TEXT_DELTA.0, THINKING_DELTA.0, INPUT_DELTA.0, SIGNATURE_DELTA, CITATIONS_DELTA, COMPACTION_DELTA];
+
+const PING: &str = "ping";
 
 const EVENTS: &[&str] = &[
     "message_start",
@@ -30,7 +66,7 @@ const EVENTS: &[&str] = &[
     "content_block_stop",
     "message_delta",
     "message_stop",
-    "ping",
+    PING,
     "error",
 ];
 
@@ -41,6 +77,8 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("model_context_window_exceeded", FinishReason::Length),
     ("tool_use", FinishReason::ToolCalls),
     ("refusal", FinishReason::ContentFilter),
+    ("pause_turn", FinishReason::Other),
+    ("compaction", FinishReason::Other),
 ];
 
 const ERRORS: &[(&str, ErrorClass)] = &[
@@ -93,7 +131,7 @@ fn word<'a>(input: &Input<'a>) -> Option<&'a str> {
 fn is_whole(body: Value<'_>) -> bool {
     body.get("content").is_some_and(|content| content.kind() == Kind::Array)
         && match body.get("type").and_then(Value::str) {
-            Some(word) => word.is("message"),
+            Some(word) => word.is(MESSAGE),
             None => body.get("stop_reason").is_some(),
         }
 }
@@ -117,7 +155,10 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 
 fn whole(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     message(body, sink);
-    put(None, Part::Done, sink);
+    // A message that has not stopped says so: it was cut off.
+    if body.get("stop_reason").is_none_or(|reason| !reason.is_null()) {
+        put(None, Part::Done, sink);
+    }
 }
 
 fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
@@ -126,26 +167,32 @@ fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
         return;
     }
     let place = event.get("index").and_then(Value::index).map(Place::at);
+    if let Some(counts) = event.get("usage") {
+        usage(counts, sink);
+    }
     for (key, value) in event.members() {
         match key {
-            "type" | "index" => {}
+            "type" | "index" | "usage" | "error" => {}
             "message" => message(value, sink),
+            // Its content will follow.
+            "content_block"
+                if kind(value) == COMPACTION && value.get("content").is_none_or(Value::is_null) => {}
             "content_block" => {
                 end_other(place, value, sink);
                 block(place, value, Extent::Beginning, sink);
             }
             "delta" if word == "message_delta" => message(value, sink),
             "delta" => delta(place, value, sink),
-            "usage" => usage(value, sink),
-            "error" => {
-                error(value, ERRORS, sink);
-            }
             _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
+    }
+    if let Some(value) = event.get("error") {
+        error(value, ERRORS, sink);
     }
     match word {
         "content_block_stop" => put(place, Part::End, sink),
         "message_stop" => put(None, Part::Done, sink),
+        PING => put(None, Part::Progress { word, value: None }, sink),
         _ => {}
     }
 }
@@ -157,8 +204,10 @@ fn put(place: Option<Place>, part: Part<'_>, sink: &mut FragmentSink<'_>) {
 /// A whole message, the skeleton that begins a stream, or what `message_delta` adds to it.
 fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut id, mut model, mut given, mut counts, mut finish) = (None, None, None, None, None);
+    let mut failure = None;
     for (key, value) in message.members() {
         match key {
+            "error" => failure = Some(value),
             "id" => id = value.filled(),
             "model" => model = value.filled(),
             "type" => {}
@@ -170,13 +219,13 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     if id.is_some() || model.is_some() {
-        put(None, Part::Start { id, model, word: "message" }, sink);
+        put(None, Part::Start { id, model, word: MESSAGE }, sink);
     }
     if let Some(counts) = counts {
         usage(counts, sink);
     }
     if let Some(text) = given.and_then(Value::filled) {
-        put(None, Part::Text { channel: Channel::Text, word: "text", text }, sink);
+        put(None, Part::Text { channel: Channel::Text, word: TEXT, text }, sink);
     }
     for (index, content) in given.iter().flat_map(|given| given.elements()).enumerate() {
         let place = i64::try_from(index).ok().map(Place::at);
@@ -184,14 +233,14 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
         block(place, content, Extent::Whole, sink);
         put(place, Part::End, sink);
     }
+    if let Some(failure) = failure {
+        error(failure, ERRORS, sink);
+    }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);
         put(None, Part::Finish { reason, raw: Some(word) }, sink);
     }
 }
-
-/// The summary that replaces what came before: not part of the answer, but to be sent back. It comes in one delta.
-const COMPACTION: &str = "compaction";
 
 const REDACTED: Channel = Channel::Reasoning(ReasoningForm::Redacted);
 
@@ -209,22 +258,19 @@ fn end_other(place: Option<Place>, block: Value<'_>, sink: &mut FragmentSink<'_>
 fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
     let word = kind(block);
     match word {
-        "text" => text_block(place, Channel::Text, word, block, sink),
-        "thinking" => text_block(place, Channel::REASONING, word, block, sink),
-        "redacted_thinking" => text_block(place, REDACTED, word, block, sink),
-        "tool_use" => call(place, CallKind::Function, word, block, extent, sink),
+        TEXT => text_block(place, Channel::Text, word, block, sink),
+        THINKING => text_block(place, Channel::REASONING, word, block, sink),
+        REDACTED_THINKING => text_block(place, REDACTED, word, block, sink),
+        TOOL_USE => call(place, CallKind::Function, word, block, extent, sink),
         // The provider runs these itself: `server_tool_use`, `mcp_tool_use`.
         _ if word.ends_with("tool_use") => call(place, CallKind::Builtin, word, block, extent, sink),
         _ if word.ends_with("tool_result") => {
             let call = block.get("tool_use_id").and_then(Value::filled);
             put(place, Part::ToolResult { call, word, value: block.raw() }, sink);
         }
-        // Its content will follow.
-        COMPACTION if extent == Extent::Beginning && block.get("content").is_none_or(Value::is_null) => {}
         _ => {
-            // Another model goes on where the first one refused.
             let model = block.get("to").and_then(|to| to.get("model")).and_then(Value::filled);
-            if let Some(model) = model.filter(|_| word == "fallback") {
+            if let Some(model) = model.filter(|_| word == FALLBACK) {
                 put(None, Part::Rerouted { model }, sink);
             }
             put(None, Part::Opaque { word, value: block.raw() }, sink);
@@ -251,8 +297,8 @@ fn text_block(
 fn is_content(key: &str, value: Value<'_>) -> bool {
     match key {
         "type" | "partial_json" | "citation" => true,
-        "text" | "thinking" | "signature" | "data" => is_kind(value, Kind::String),
-        "citations" => is_kind(value, Kind::Array),
+        TEXT | THINKING | SIGNATURE | DATA => is_kind(value, Kind::String),
+        CITATIONS => is_kind(value, Kind::Array),
         _ => false,
     }
 }
@@ -261,12 +307,12 @@ fn is_content(key: &str, value: Value<'_>) -> bool {
 fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in content.members().filter(|(key, value)| is_content(key, *value)) {
         match key {
-            "signature" if value.filled().is_some() => {
+            SIGNATURE if value.filled().is_some() => {
                 attach(place, AttachmentKind::Signature, key, value, sink)
             }
-            "data" if value.filled().is_some() => attach(place, AttachmentKind::Encrypted, key, value, sink),
-            "citation" => attach(place, AttachmentKind::Annotation, "citations", value, sink),
-            "citations" => {
+            DATA if value.filled().is_some() => attach(place, AttachmentKind::Encrypted, key, value, sink),
+            "citation" => attach(place, AttachmentKind::Annotation, CITATIONS, value, sink),
+            CITATIONS => {
                 for citation in value.elements() {
                     attach(place, AttachmentKind::Annotation, key, citation, sink);
                 }
@@ -276,11 +322,11 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
     }
     for (key, value) in content.members() {
         match (key, value.filled()) {
-            ("text", Some(text)) => {
-                put(place, Part::Text { channel: Channel::Text, word: "text", text }, sink);
+            (TEXT, Some(text)) => {
+                put(place, Part::Text { channel: Channel::Text, word: TEXT, text }, sink);
             }
-            ("thinking", Some(text)) => {
-                put(place, Part::Text { channel: Channel::REASONING, word: "thinking", text }, sink);
+            (THINKING, Some(text)) => {
+                put(place, Part::Text { channel: Channel::REASONING, word: THINKING, text }, sink);
             }
             ("partial_json", _) => {
                 let arguments = match value.kind() {
@@ -288,7 +334,7 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
                     Kind::String => value.str().map(Arguments::Text),
                     _ => Some(Arguments::Value(value.raw())),
                 };
-                let (kind, word) = (CallKind::Function, "tool_use");
+                let (kind, word) = (CallKind::Function, TOOL_USE);
                 put(place, Part::Call { id: None, name: None, kind, word, arguments }, sink);
             }
             _ => {}
@@ -303,21 +349,24 @@ fn attach(
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    put(place, Part::Attach { level: Level::Block, on: "thinking", kind, word, value: value.raw() }, sink);
+    put(place, Part::Attach { level: Level::Block, on: THINKING, kind, word, value: value.raw() }, sink);
 }
 
 fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if let Some(word) = delta.get("type").and_then(Value::str)
-        && word.is("compaction_delta")
-    {
+    let word = kind(delta);
+    if word == COMPACTION_DELTA {
         let members = delta.members().filter(|(key, _)| *key != "type");
         let value = members.fold(format!("{{\"type\":\"{COMPACTION}\""), |object, (key, value)| {
             format!("{object},\"{key}\":{}", value.raw())
         });
         return put(None, Part::Opaque { word: COMPACTION, value: &(value + "}") }, sink);
     }
+    let subject = place.map_or(Subject::choice(0), |place| Subject::block(0, place));
+    let is_unknown = !word.is_empty() && !DELTAS.contains(&word);
+    if is_unknown && !delta.members().any(|(key, value)| key != "type" && is_content(key, value)) {
+        return foreign(subject, "", word, delta, sink);
+    }
     for (key, value) in delta.members().filter(|(key, value)| !is_content(key, *value)) {
-        let subject = place.map_or(Subject::choice(0), |place| Subject::block(0, place));
         foreign(subject, "", key, value, sink);
     }
     content(place, delta, sink);
@@ -370,7 +419,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .and_then(|details| details.get("thinking_tokens"))
             .and_then(Value::count),
     };
-    put(None, Part::Usage { word: "usage", counters, raw: usage.raw() }, sink);
+    put(None, Part::Usage { word: USAGE, counters, raw: usage.raw() }, sink);
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //! their own. What begins a block, what grows it and what a whole answer holds is written with the same
 //! words, so all three are read by the same code.
 
+mod encode;
+
 use super::{Context, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual, report};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
@@ -21,11 +23,34 @@ pub static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
-    encode: None,
+    encode: Some(encode::ENCODING),
 };
 
 /// Padding that hides token lengths.
 const VOLATILE: &[&str] = &["p"];
+
+/// What holds the message of an answer.
+const OUTPUT: &str = "output";
+const CONTENT: &str = "content";
+
+/// What holds the content of a block, and so names it.
+const TEXT: &str = "text";
+const REASONING: &str = "reasoningContent";
+const TOOL_USE: &str = "toolUse";
+const TOOL_RESULT: &str = "toolResult";
+/// Text that cites, in a whole answer.
+const CITATIONS: &str = "citationsContent";
+
+/// What thoughts hold; in a whole answer what is shown of them stands one level deeper.
+const REASONING_TEXT: &str = "reasoningText";
+const SIGNATURE: &str = "signature";
+const REDACTED: &str = "redactedContent";
+
+/// The type of a call that the provider runs itself.
+const SERVER_TOOL_USE: &str = "server_tool_use";
+
+/// Where token counts stand.
+const USAGE: &str = "usage";
 
 const EVENTS: &[&str] = &[
     "messageStart",
@@ -99,9 +124,12 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         _ => {}
     }
     if is_whole(body) {
-        put(None, Part::Start { id: None, model: None, word: "message" }, sink);
+        put(None, Part::Start { id: None, model: None, word: OUTPUT }, sink);
         answer(body, sink);
-        put(None, Part::Done, sink);
+        // An answer that has not stopped was cut off.
+        if body.get("stopReason").is_some() {
+            put(None, Part::Done, sink);
+        }
     } else if body.members().any(|(name, value)| is_event(name, value) || is_exception(name, value)) {
         for (name, value) in body.members() {
             if EVENTS.contains(&name) {
@@ -137,9 +165,7 @@ fn about(place: Option<Place>) -> Subject {
 }
 
 fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if name == "messageStart" {
-        put(None, Part::Start { id: None, model: None, word: "message" }, sink);
-    }
+    put(None, Part::Start { id: None, model: None, word: OUTPUT }, sink);
     if !name.starts_with("contentBlock") {
         answer(event, sink);
     } else {
@@ -156,22 +182,23 @@ fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
             put(place, Part::End, sink);
         }
     }
-    // It follows `messageStop`, and nothing follows it.
-    if name == "metadata" {
-        put(None, Part::Done, sink);
+    // The one follows the other, though not in this order in all recordings, and nothing follows both.
+    if matches!(name, "messageStop" | "metadata") {
+        put(None, Part::HalfDone, sink);
     }
 }
 
 /// A whole answer, or the events that tell its parts besides the content.
 fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (mut output, mut counts, mut finish) = (None, None, None);
+    let (mut output, mut counts, mut finish, mut failure) = (None, None, None, None);
     for (key, value) in answer.members() {
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
-            "output" => output = Some(value),
-            "usage" => counts = Some(value),
+            OUTPUT => output = Some(value),
+            USAGE => counts = Some(value),
             "stopReason" => finish = value.filled(),
             key if VOLATILE.contains(&key) => {}
+            key if is_exception(key, value) => failure = Some((key, value)),
             _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
@@ -184,6 +211,9 @@ fn answer(answer: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => foreign(Subject::ANSWER, "output.", key, value, sink),
         }
     }
+    if let Some((name, value)) = failure {
+        exception(name, value, sink);
+    }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);
         put(None, Part::Finish { reason, raw: Some(word) }, sink);
@@ -194,7 +224,7 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in message.members() {
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
-            "content" => {
+            CONTENT => {
                 for (index, block) in value.elements().enumerate() {
                     let place = i64::try_from(index).ok().map(Place::at);
                     content(place, block, sink);
@@ -212,12 +242,12 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
         match key {
             // Some gateways name the kind beside the member that says it.
             "type" if is_usual(value, &["text", "tool_use", "tool_result", "reasoning"]) => {}
-            "text" => text(place, Channel::Text, key, value, sink),
-            "reasoningContent" => reasoning(place, value, sink),
-            "toolUse" => call(place, value, sink),
-            "toolResult" => result(place, value, sink),
+            TEXT => text(place, Channel::Text, key, value, sink),
+            REASONING => reasoning(place, value, sink),
+            TOOL_USE => call(place, value, sink),
+            TOOL_RESULT => result(place, value, sink),
             "citation" => annotation(place, value, sink),
-            "citationsContent" => citations(place, value, sink),
+            CITATIONS => citations(place, value, sink),
             // Pictures and whatever else there will be.
             _ if value.kind() == Kind::Object => {
                 put(place, Part::Opaque { word: key, value: value.raw() }, sink);
@@ -230,10 +260,10 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
 fn citations(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in content.members() {
         match key {
-            "content" => {
+            CONTENT => {
                 for (key, value) in value.elements().flat_map(Value::members) {
                     match key {
-                        "text" => text(place, Channel::Text, "citationsContent", value, sink),
+                        TEXT => text(place, Channel::Text, key, value, sink),
                         _ => foreign(about(place), "citationsContent.", key, value, sink),
                     }
                 }
@@ -252,7 +282,7 @@ fn text(place: Option<Place>, channel: Channel, word: &str, value: Value<'_>, si
 
 /// A citation may come before the text that it belongs to.
 fn annotation(place: Option<Place>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
-    put(place, Part::Open { channel: Channel::Text, word: "citationsContent" }, sink);
+    put(place, Part::Open { channel: Channel::Text, word: TEXT }, sink);
     attach(place, AttachmentKind::Annotation, "citations", citation, sink);
 }
 
@@ -266,13 +296,11 @@ fn attach(
     put(place, Part::Attach { level: Level::Block, on: REASONING, kind, word, value: value.raw() }, sink);
 }
 
-const REASONING: &str = "reasoningContent";
-
 /// Thoughts: their text may stand one level deeper.
 fn reasoning(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in content.members() {
         match key {
-            "reasoningText" if value.kind() == Kind::Object => {
+            REASONING_TEXT if value.kind() == Kind::Object => {
                 for (key, value) in value.members() {
                     thought(place, key, value, sink);
                 }
@@ -284,9 +312,9 @@ fn reasoning(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'
 
 fn thought<'a>(place: Option<Place>, key: &'a str, value: Value<'a>, sink: &mut FragmentSink<'_>) {
     let (kind, form) = match key {
-        "text" => return text(place, Channel::REASONING, REASONING, value, sink),
-        "signature" => (AttachmentKind::Signature, ReasoningForm::Raw),
-        "redactedContent" => (AttachmentKind::Encrypted, ReasoningForm::Redacted),
+        TEXT => return text(place, Channel::REASONING, REASONING, value, sink),
+        SIGNATURE => (AttachmentKind::Signature, ReasoningForm::Raw),
+        REDACTED => (AttachmentKind::Encrypted, ReasoningForm::Redacted),
         _ => return foreign(about(place), "reasoningContent.", key, value, sink),
     };
     if value.filled().is_some() {
@@ -302,11 +330,7 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
         match key {
             "toolUseId" => id = value.filled(),
             "name" => name = value.filled(),
-            "type" if is_usual(value, &["tool_use", "server_tool_use"]) => {
-                if value.str().is_some_and(|word| word.is("server_tool_use")) {
-                    kind = CallKind::Builtin;
-                }
-            }
+            "type" if value.str().is_some_and(|word| word.is(SERVER_TOOL_USE)) => kind = CallKind::Builtin,
             "input" => {
                 arguments = match value.kind() {
                     Kind::Null => None,
@@ -319,17 +343,17 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     // A name comes whole.
     let arguments = arguments.or(name.map(|_| Arguments::Text(Str::Plain(""))));
-    put(place, Part::Call { id, name, kind, word: "toolUse", arguments }, sink);
+    put(place, Part::Call { id, name, kind, word: TOOL_USE, arguments }, sink);
 }
 
 /// What a tool of the provider's answered: whole; or, streamed, its head and then a list of its content.
 fn result(place: Option<Place>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let word = "toolResult";
+    let word = TOOL_RESULT;
     if result.kind() == Kind::Array {
         return put(place, Part::ToolResult { call: None, word, value: result.raw() }, sink);
     }
     for (key, value) in result.members() {
-        if !matches!(key, "toolUseId" | "content") {
+        if !matches!(key, "toolUseId" | CONTENT) {
             foreign(Subject::next(0), "toolResult.", key, value, sink);
         }
     }
@@ -337,7 +361,7 @@ fn result(place: Option<Place>, result: Value<'_>, sink: &mut FragmentSink<'_>) 
     if let Some(call) = call {
         put(place, Part::Answers { call }, sink);
     }
-    if let Some(content) = result.get("content").filter(|content| !content.is_null()) {
+    if let Some(content) = result.get(CONTENT).filter(|content| !content.is_null()) {
         put(place, Part::ToolResult { call, word, value: content.raw() }, sink);
     }
 }
@@ -359,5 +383,5 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens,
         reasoning_tokens: None,
     };
-    put(None, Part::Usage { word: "usage", counters, raw: usage.raw() }, sink);
+    put(None, Part::Usage { word: USAGE, counters, raw: usage.raw() }, sink);
 }

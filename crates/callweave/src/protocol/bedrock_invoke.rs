@@ -4,6 +4,8 @@
 //! the vendor's own body without an envelope. What is inside is told by the table of protocols. Only the
 //! plain-text models, whose bodies are spoken nowhere else any more, are read here.
 
+mod encode;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -11,6 +13,7 @@ use super::{Evidence, Input, Protocol, Subject, finish_reason, foreign};
 use crate::event::{Counters, FinishReason, NoticeCode};
 use crate::fragment::{Channel, Fragment, FragmentSink, Part};
 use crate::json::{Kind, Node as Value, Str, Tape};
+use crate::upstream::ErrorClass;
 
 /// Amazon Bedrock InvokeModel.
 pub static PROTOCOL: Protocol = Protocol {
@@ -18,17 +21,31 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["invoke"],
     title: "Amazon Bedrock InvokeModel",
     volatile: VOLATILE,
-    // Its errors are Bedrock's or the vendor's.
-    errors: &[],
+    errors: ERRORS,
     recognise,
     decode,
-    encode: None,
+    encode: Some(encode::ENCODING),
 };
+
+/// Bedrock's own; the rest are the vendor's.
+const ERRORS: &[(&str, ErrorClass)] = &[
+    ("accessDeniedException", ErrorClass::Permission),
+    ("throttlingException", ErrorClass::RateLimit),
+    ("serviceUnavailableException", ErrorClass::Overloaded),
+    ("validationException", ErrorClass::InvalidRequest),
+    ("resourceNotFoundException", ErrorClass::NotFound),
+    ("internalServerException", ErrorClass::Server),
+    ("modelStreamErrorException", ErrorClass::Server),
+    ("modelTimeoutException", ErrorClass::Transport),
+];
 
 /// Padding that hides token lengths.
 const VOLATILE: &[&str] = &["p"];
 
-/// Stands beside the vendor's own members in the last chunk of every stream.
+/// What Bedrock itself says beside the vendor's own members begins so.
+const OWN: &str = "amazon-bedrock-";
+
+/// Stands in the last chunk of every stream.
 const METRICS: &str = "amazon-bedrock-invocationMetrics";
 
 fn recognise(input: &Input<'_>) -> Option<Evidence> {
@@ -68,11 +85,17 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 /// The vendor's own event or body, and what Bedrock adds to it.
 fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
+    for (key, value) in body.members().filter(|(key, _)| key.starts_with(OWN) && *key != METRICS) {
+        foreign(Subject::ANSWER, "", key, value, sink);
+    }
     if is_plain(body) {
-        plain(0, body, LISTS, sink);
+        plain(0, body, Depth::Body, sink);
     } else if let Some(protocol) = Protocol::detect(input).filter(|&protocol| *protocol != PROTOCOL) {
         // No vendor speaks in envelopes: one inside another is passed on.
-        protocol.decode(input, sink);
+        protocol.decode(input, &mut |fragment: Fragment<'_>| match fragment.part {
+            Part::Foreign { key, .. } if key.starts_with(OWN) => {}
+            _ => sink.put(fragment),
+        });
     } else {
         // Nobody knows whether it tells more or all again.
         sink.put(Fragment::new(Part::Opaque { word: input.event.unwrap_or_default(), value: body.raw() }));
@@ -94,10 +117,63 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// The members in which plain-text models write: Claude 2, Titan, Llama.
-const TEXTS: &[&str] = &["completion", "outputText", "generation"];
-/// The members in which they list their answers: Titan, Mistral.
-const LISTS: &[&str] = &["results", "outputs"];
+/// How a plain-text model writes.
+struct PlainWords {
+    text: &'static str,
+    reason: &'static str,
+    /// The list in which answers stand: always, or only in a whole body.
+    list: Option<&'static str>,
+    is_always_list: bool,
+    /// What always stands there in a stream.
+    usual: &'static [(&'static str, &'static str)],
+    /// Where a whole body counts input, beside the list, and output.
+    counts: [&'static str; 2],
+}
+
+/// Claude 2, Titan, Llama, Mistral.
+const PLAIN: &[PlainWords] = &[
+    PlainWords {
+        text: "completion",
+        reason: "stop_reason",
+        list: None,
+        is_always_list: false,
+        usual: &[("type", "\"completion\"")],
+        counts: [""; 2],
+    },
+    PlainWords {
+        text: "outputText",
+        reason: "completionReason",
+        list: Some("results"),
+        is_always_list: false,
+        usual: &[("index", "0")],
+        counts: ["inputTextTokenCount", "tokenCount"],
+    },
+    PlainWords {
+        text: "generation",
+        reason: "stop_reason",
+        list: None,
+        is_always_list: false,
+        usual: &[],
+        counts: ["prompt_token_count", "generation_token_count"],
+    },
+    PlainWords {
+        text: "text",
+        reason: "stop_reason",
+        list: Some("outputs"),
+        is_always_list: true,
+        usual: &[],
+        counts: [""; 2],
+    },
+];
+
+/// The members in which they count.
+const INPUT: &[&str] = &["inputTextTokenCount", "prompt_token_count"];
+const OUTPUT: &[&str] = &["totalOutputTextTokenCount", "generation_token_count", "tokenCount"];
+
+/// Whether it is one of the lists in which plain-text models answer.
+fn is_list(key: &str) -> bool {
+    PLAIN.iter().any(|words| words.list == Some(key))
+}
 
 const FINISH: &[(&str, FinishReason)] = &[
     ("stop", FinishReason::Stop),
@@ -112,21 +188,30 @@ const FINISH: &[(&str, FinishReason)] = &[
 ];
 
 fn is_plain(body: Value<'_>) -> bool {
-    let is_answer = |body: Value<'_>, texts: &[&str]| {
-        texts.iter().any(|key| body.get(key).is_some_and(|text| text.kind() == Kind::String))
-            && ["stop_reason", "completionReason"].iter().any(|key| body.get(key).is_some())
+    let is_answer = |body: Value<'_>, is_listed: bool| {
+        let is_apt = |words: &&PlainWords| is_listed == words.list.is_some() || !words.is_always_list;
+        PLAIN.iter().filter(is_apt).any(|words| {
+            body.get(words.text).is_some_and(|text| text.kind() == Kind::String)
+                && body.get(words.reason).is_some()
+        })
     };
-    is_answer(body, TEXTS)
-        || LISTS
-            .iter()
-            .filter_map(|key| body.get(key))
-            .any(|list| list.elements().next().is_some_and(|first| is_answer(first, &["outputText", "text"])))
+    let is_listed = |(key, list): (&str, Value<'_>)| {
+        is_list(key) && list.elements().next().is_some_and(|first| is_answer(first, true))
+    };
+    is_answer(body, false) || body.members().any(is_listed)
 }
 
-/// A plain-text answer, or a list of them under one of `lists`; an answer of a list holds none itself.
-fn plain(choice: u32, body: Value<'_>, lists: &[&str], sink: &mut FragmentSink<'_>) {
+/// Who may list answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    Body,
+    Listed,
+}
+
+/// A plain-text answer, or a list of them; an answer of a list holds none itself.
+fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>) {
     let mut counters = Counters::default();
-    let mut counts = Vec::new();
+    let (mut counts, mut told, mut finish) = (Vec::new(), None, None);
     let mut count = |key, value: Value<'_>| {
         counts.push(format!("\"{key}\":{}", value.raw()));
         value.count()
@@ -134,30 +219,14 @@ fn plain(choice: u32, body: Value<'_>, lists: &[&str], sink: &mut FragmentSink<'
     for (key, value) in body.members() {
         match key {
             "type" | "index" => {}
-            key if TEXTS.contains(&key) || key == "text" => {
-                if let Some(text) = value.filled() {
-                    sink.put(
-                        Fragment::new(Part::Text { channel: Channel::Text, word: key, text })
-                            .in_choice(choice),
-                    );
-                }
+            key if key.starts_with(OWN) => {}
+            key if PLAIN.iter().any(|words| words.text == key) => {
+                told = value.filled().map(|text| (key, text))
             }
-            key if lists.contains(&key) => {
-                for (choice, answer) in (0..).zip(value.elements()) {
-                    plain(choice, answer, &[], sink);
-                }
-            }
-            "stop_reason" | "completionReason" => {
-                if let Some(word) = value.filled() {
-                    let reason = finish_reason(word, FINISH);
-                    sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
-                    sink.put(Fragment::new(Part::Done));
-                }
-            }
-            "inputTextTokenCount" | "prompt_token_count" => counters.input_tokens = count(key, value),
-            "totalOutputTextTokenCount" | "generation_token_count" | "tokenCount" => {
-                counters.output_tokens = count(key, value);
-            }
+            key if is_list(key) && depth == Depth::Body => {}
+            "stop_reason" | "completionReason" => finish = value.filled(),
+            key if INPUT.contains(&key) => counters.input_tokens = count(key, value),
+            key if OUTPUT.contains(&key) => counters.output_tokens = count(key, value),
             _ => foreign(Subject::choice(choice), "", key, value, sink),
         }
     }
@@ -165,5 +234,18 @@ fn plain(choice: u32, body: Value<'_>, lists: &[&str], sink: &mut FragmentSink<'
         // The counts stand among the text, so the object that holds them alone is made here.
         let raw = format!("{{{}}}", counts.join(","));
         sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw }));
+    }
+    if let Some((word, text)) = told {
+        sink.put(Fragment::new(Part::Text { channel: Channel::Text, word, text }).in_choice(choice));
+    }
+    for (_, list) in body.members().filter(|(key, _)| is_list(key) && depth == Depth::Body) {
+        for (choice, answer) in (0..).zip(list.elements()) {
+            plain(choice, answer, Depth::Listed, sink);
+        }
+    }
+    if let Some(word) = finish {
+        let reason = finish_reason(word, FINISH);
+        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
+        sink.put(Fragment::new(Part::Done));
     }
 }

@@ -4,6 +4,8 @@
 //! it calls) is told as thoughts: it is about the answer, not part of it, and Cohere itself keeps it out of
 //! the content. It has no number and no end, so it runs until something else begins.
 
+mod encode;
+
 use super::call::{CallObject, CallWords, Portion};
 use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
 use crate::event::{AttachmentKind, Counters, FinishReason};
@@ -20,7 +22,7 @@ pub static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
-    encode: None,
+    encode: Some(encode::ENCODING),
 };
 
 const FINISH: &[(&str, FinishReason)] = &[
@@ -37,7 +39,14 @@ const FINISH: &[(&str, FinishReason)] = &[
 const ERRORS: &[(&str, ErrorClass)] = &[("TOO_MANY_TOKENS", ErrorClass::ContextTooLong)];
 
 /// What is answered: the wire has no word for it.
-const CHAT: &str = "chat";
+const CHAT: &str = "v2/chat";
+
+mod words {
+    pub(super) const TEXT: &str = "text";
+    pub(super) const THINKING: &str = "thinking";
+    pub(super) const PLAN: &str = "tool_plan";
+    pub(super) const CITATIONS: &str = "citations";
+}
 
 const CONTENT_SPACE: u8 = 0;
 const CALL_SPACE: u8 = 1;
@@ -204,16 +213,16 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
     }
     if let Some(text) = content.and_then(Value::filled) {
         let place = Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE);
-        sink.put(Fragment::new(Part::Text { channel: Channel::Text, word: "text", text }).at(place));
+        sink.put(Fragment::new(Part::Text { channel: Channel::Text, word: words::TEXT, text }).at(place));
     }
     each(index, content, sink, decode_content);
     each(None, citations, sink, |_, citation, _, sink| {
         // It says itself which content it is about.
-        let (level, kind, word) = (Level::Choice, AttachmentKind::Annotation, "citations");
+        let (level, kind, word) = (Level::Choice, AttachmentKind::Annotation, words::CITATIONS);
         sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: citation.raw() }));
     });
     if let Some(text) = plan {
-        sink.put(Fragment::new(Part::Text { channel: Channel::REASONING, word: "tool_plan", text }));
+        sink.put(Fragment::new(Part::Text { channel: Channel::REASONING, word: words::PLAN, text }));
     }
     each(index, calls, sink, decode_call);
 }
@@ -239,15 +248,15 @@ fn each(
 fn decode_content(index: i64, content: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
     let place = Place::at(index).in_space(CONTENT_SPACE);
     let kind = content.get("type").and_then(Value::str);
-    if kind.is_some_and(|kind| !kind.is("text") && !kind.is("thinking")) {
+    if kind.is_some_and(|kind| !kind.is(words::TEXT) && !kind.is(words::THINKING)) {
         sink.put(Fragment::new(Part::Opaque { word: "content", value: content.raw() }).at(place));
         return;
     }
     for (key, value) in content.members() {
         let (channel, word) = match key {
             "type" => continue,
-            "text" => (Channel::Text, "text"),
-            "thinking" => (Channel::REASONING, "thinking"),
+            words::TEXT => (Channel::Text, words::TEXT),
+            words::THINKING => (Channel::REASONING, words::THINKING),
             _ => {
                 foreign(Subject::block(0, place), "", key, value, sink);
                 continue;

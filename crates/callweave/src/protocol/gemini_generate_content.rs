@@ -5,6 +5,8 @@
 //! call of its own, whatever its position, and Vertex's streamed arguments speak of the call that is still
 //! open. SDK dumps spell every member in snake case, so both spellings are read.
 
+mod encode;
+
 use std::fmt::Write;
 
 use super::{
@@ -24,11 +26,11 @@ pub static PROTOCOL: Protocol = Protocol {
     errors: ERRORS,
     recognise,
     decode,
-    encode: None,
+    encode: Some(encode::ENCODING),
 };
 
 const FINISH: &[(&str, FinishReason)] = &[
-    ("STOP", FinishReason::Stop),
+    (words::STOP, FinishReason::Stop),
     ("MAX_TOKENS", FinishReason::Length),
     ("SAFETY", FinishReason::ContentFilter),
     ("RECITATION", FinishReason::ContentFilter),
@@ -40,12 +42,13 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("IMAGE_PROHIBITED_CONTENT", FinishReason::ContentFilter),
     ("IMAGE_RECITATION", FinishReason::ContentFilter),
     ("IMAGE_OTHER", FinishReason::ContentFilter),
+    ("OTHER", FinishReason::Error),
     ("MALFORMED_FUNCTION_CALL", FinishReason::Error),
     ("MALFORMED_RESPONSE", FinishReason::Error),
     ("UNEXPECTED_TOOL_CALL", FinishReason::Error),
     ("TOO_MANY_TOOL_CALLS", FinishReason::Error),
     ("MISSING_THOUGHT_SIGNATURE", FinishReason::Error),
-    ("OTHER", FinishReason::Error),
+    (words::UNSPECIFIED, FinishReason::Other),
 ];
 
 /// The status words of Google's APIs, and the reasons that stand in their details.
@@ -77,6 +80,41 @@ const ERRORS: &[(&str, ErrorClass)] = &[
 /// The tool behind `executableCode`, by the name under which a request declares it.
 const CODE_EXECUTION: Str<'static> = Str::Plain("code_execution");
 
+/// What a part may hold besides text: the wire's word, and how SDK dumps spell it.
+const PARTS: &[(&str, &str)] = &[
+    (words::FUNCTION_CALL, "function_call"),
+    (words::FUNCTION_RESPONSE, "function_response"),
+    (words::EXECUTABLE_CODE, "executable_code"),
+    ("codeExecutionResult", "code_execution_result"),
+    (words::TOOL_CALL, "tool_call"),
+    ("toolResponse", "tool_response"),
+    (words::INLINE_DATA, "inline_data"),
+    (words::FILE_DATA, "file_data"),
+];
+
+mod words {
+    pub(super) const STOP: &str = "STOP";
+    pub(super) const UNSPECIFIED: &str = "FINISH_REASON_UNSPECIFIED";
+    pub(super) const TEXT: &str = "text";
+    pub(super) const THOUGHT: &str = "thought";
+    pub(super) const SIGNATURE: &str = "thoughtSignature";
+    pub(super) const FUNCTION_CALL: &str = "functionCall";
+    /// A function call whose arguments come leaf by leaf.
+    pub(super) const PARTIAL_ARGS: &str = "partialArgs";
+    pub(super) const FUNCTION_RESPONSE: &str = "functionResponse";
+    pub(super) const EXECUTABLE_CODE: &str = "executableCode";
+    pub(super) const TOOL_CALL: &str = "toolCall";
+    pub(super) const INLINE_DATA: &str = "inlineData";
+    pub(super) const FILE_DATA: &str = "fileData";
+    /// A part that is nothing of all this.
+    pub(super) const PARTS: &str = "parts";
+    pub(super) const LOGPROBS: &str = "logprobsResult";
+    pub(super) const CITATIONS: [&str; 3] = ["citationSources", "citation_sources", "citations"];
+    pub(super) const CITATION_METADATA: &str = "citationMetadata";
+    pub(super) const PROMPT_FEEDBACK: &str = "promptFeedback";
+    pub(super) const USAGE: &str = "usageMetadata";
+}
+
 /// What this wire calls an answer; it has no word of its own.
 const RESPONSE: &str = "generateContent";
 
@@ -100,10 +138,12 @@ fn is_response(body: Value<'_>) -> bool {
 
 /// Google's errors have a number and a status word.
 fn is_error(body: Value<'_>) -> bool {
-    body.get("error").is_some_and(|error| {
-        error.get("code").is_some_and(|code| code.kind() == Kind::Number)
-            && error.get("status").is_some_and(|status| status.kind() == Kind::String)
-    })
+    body.get("error").is_some_and(is_error_object)
+}
+
+fn is_error_object(error: Value<'_>) -> bool {
+    error.get("code").is_some_and(|code| code.kind() == Kind::Number)
+        && error.get("status").is_some_and(|status| status.kind() == Kind::String)
 }
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
@@ -137,7 +177,8 @@ fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
         let id = either(chunk, "responseId", "response_id").and_then(Value::filled);
         let model = either(chunk, "modelVersion", "model_version").and_then(Value::filled);
-        if id.is_some() || model.is_some() {
+        let is_answer = candidates.is_some() || usage.is_some() || feedback.is_some();
+        if id.is_some() || model.is_some() || is_answer {
             sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
         }
         if let Some(usage) = usage {
@@ -205,7 +246,7 @@ fn decode_citations(choice: u32, metadata: Value<'_>, sink: &mut FragmentSink<'_
     for (key, value) in metadata.members() {
         match key {
             // Google AI's name for them, and Vertex's.
-            "citationSources" | "citation_sources" | "citations" => {
+            key if words::CITATIONS.contains(&key) => {
                 value.elements().for_each(|citation| annotation(choice, key, citation, sink));
             }
             _ => foreign(Subject::choice(choice), "citationMetadata.", key, value, sink),
@@ -245,7 +286,7 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
     }
     if !entries.is_empty() {
         entries.push(']');
-        let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, "logprobsResult");
+        let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, words::LOGPROBS);
         let part = Part::Attach { level, on: "", kind, word, value: &entries };
         sink.put(Fragment::new(part).in_choice(choice));
     }
@@ -257,22 +298,27 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
 fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     let is_odd = |(key, value): (&str, Value<'_>)| match key {
         "text" => !is_kind(value, Kind::String),
-        key => is_content(key) && !is_kind(value, Kind::Object),
+        key => content_word(key).is_some() && !is_kind(value, Kind::Object),
     };
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     if part.kind() != Kind::Object || part.members().any(is_odd) {
-        return put(Part::Opaque { word: "parts", value: part.raw() });
+        return put(Part::Opaque { word: words::PARTS, value: part.raw() });
     }
     let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
-    let (channel, word) = if is_thought { (Channel::REASONING, "thought") } else { (Channel::Text, "text") };
+    let (channel, word) =
+        if is_thought { (Channel::REASONING, words::THOUGHT) } else { (Channel::Text, words::TEXT) };
     let text = part.get("text").and_then(Value::filled);
-    let mut contents = part.members().filter(|(key, value)| !value.is_null() && is_content(key)).peekable();
+    let mut contents = part
+        .members()
+        .filter(|(_, value)| !value.is_null())
+        .filter_map(|(key, value)| Some((content_word(key)?, value)))
+        .peekable();
     if contents.peek().is_some() {
         if let Some(text) = text {
             put(Part::Text { channel, word, text });
         }
-        for (key, content) in contents {
-            decode_part_content(choice, part, key, content, sink);
+        for (word, content) in contents {
+            decode_part_content(choice, part, word, content, sink);
         }
         return;
     }
@@ -287,7 +333,7 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     if let Some(signature) = signature {
         sink.put(Fragment::new(Part::Open { channel, word }).in_choice(choice));
-        sign(choice, signature, sink);
+        sign(choice, signature, Level::Block, sink);
     }
     if let Some(text) = text {
         sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
@@ -302,9 +348,9 @@ fn end_last(choice: u32, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment::new(Part::End).in_choice(choice).at(Place::LAST));
 }
 
-/// Hangs a signature on the block that was spoken of last.
-fn sign(choice: u32, signature: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (level, kind, word) = (Level::Block, AttachmentKind::Signature, "thoughtSignature");
+/// Hangs a signature on the block that was spoken of last, or on the next.
+fn sign(choice: u32, signature: Value<'_>, level: Level, sink: &mut FragmentSink<'_>) {
+    let (kind, word) = (AttachmentKind::Signature, words::SIGNATURE);
     let part = Part::Attach { level, on: "", kind, word, value: signature.raw() };
     sink.put(Fragment::new(part).in_choice(choice).at(Place::LAST));
 }
@@ -312,31 +358,33 @@ fn sign(choice: u32, signature: Value<'_>, sink: &mut FragmentSink<'_>) {
 fn decode_part_content(
     choice: u32,
     part: Value<'_>,
-    word: &str,
+    word: &'static str,
     content: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let mut continues = false;
     decode_rest(Subject::next(choice), part, sink);
+    let is_call = matches!(word, words::FUNCTION_CALL | words::EXECUTABLE_CODE | words::TOOL_CALL);
+    if let Some(signature) = signature(part).filter(|_| !is_call) {
+        sign(choice, signature, Level::Next, sink);
+    }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
+    let mut continues = false;
     match word {
-        "functionCall" | "function_call" => continues = decode_call(choice, word, content, sink),
-        "executableCode" | "executable_code" => {
+        words::FUNCTION_CALL => continues = decode_call(choice, content, sink),
+        words::EXECUTABLE_CODE => {
             let id = content.get("id").and_then(Value::filled);
             let (name, arguments) = (Some(CODE_EXECUTION), Some(Arguments::Value(content.raw())));
             put(Part::Call { id, name, kind: CallKind::Builtin, word, arguments });
         }
-        "toolCall" | "tool_call" => decode_tool_call(choice, word, content, sink),
-        "inlineData" | "inline_data" | "fileData" | "file_data" => {
-            put(Part::Opaque { word, value: content.raw() });
-        }
+        words::TOOL_CALL => decode_tool_call(choice, word, content, sink),
+        words::INLINE_DATA | words::FILE_DATA => return put(Part::Opaque { word, value: content.raw() }),
         _ => {
             let call = content.get("id").and_then(Value::filled);
-            put(Part::ToolResult { call, word, value: content.raw() });
+            return put(Part::ToolResult { call, word, value: content.raw() });
         }
     }
     if let Some(signature) = signature(part) {
-        sign(choice, signature, sink);
+        sign(choice, signature, Level::Block, sink);
     }
     if !continues {
         end_last(choice, sink);
@@ -346,7 +394,7 @@ fn decode_part_content(
 /// The members that a part has beside its content and its signature.
 fn decode_rest(subject: Subject, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in part.members() {
-        let is_read = is_content(key)
+        let is_read = content_word(key).is_some()
             || matches!(key, "text" | "thought")
             || matches!(key, "thoughtSignature" | "thought_signature") && is_kind(value, Kind::String);
         if !is_read {
@@ -355,26 +403,9 @@ fn decode_rest(subject: Subject, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn is_content(key: &str) -> bool {
-    matches!(
-        key,
-        "functionCall"
-            | "function_call"
-            | "functionResponse"
-            | "function_response"
-            | "executableCode"
-            | "executable_code"
-            | "codeExecutionResult"
-            | "code_execution_result"
-            | "toolCall"
-            | "tool_call"
-            | "toolResponse"
-            | "tool_response"
-            | "inlineData"
-            | "inline_data"
-            | "fileData"
-            | "file_data"
-    )
+/// The wire's word for what the member holds, if it is what the part is about.
+fn content_word(key: &str) -> Option<&'static str> {
+    PARTS.iter().find(|(word, dumped)| *word == key || *dumped == key).map(|(word, _)| *word)
 }
 
 fn signature(part: Value<'_>) -> Option<Value<'_>> {
@@ -382,7 +413,7 @@ fn signature(part: Value<'_>) -> Option<Value<'_>> {
 }
 
 /// A call, whole or in pieces; answers whether more of it will come.
-fn decode_call(choice: u32, word: &str, call: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
+fn decode_call(choice: u32, call: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
     let (mut id, mut name, mut given, mut pieces) = (None, None, None, None);
     let mut continues = false;
     for (key, value) in call.members() {
@@ -395,19 +426,22 @@ fn decode_call(choice: u32, word: &str, call: Value<'_>, sink: &mut FragmentSink
             _ => foreign(Subject::next(choice), "functionCall.", key, value, sink),
         }
     }
+    let is_streamed = continues || pieces.is_some();
+    let word = if is_streamed { words::PARTIAL_ARGS } else { words::FUNCTION_CALL };
     let put = |id, name, arguments, sink: &mut FragmentSink<'_>| {
         let part = Part::Call { id, name, kind: CallKind::Function, word, arguments };
         sink.put(Fragment::new(part).in_choice(choice));
     };
-    let is_streamed = continues || pieces.is_some();
+    let is_announced = is_streamed && (id.is_some() || name.is_some());
+    if is_announced {
+        // More has to come, if only the word that nothing does.
+        put(id, name, Some(Arguments::Opening { fallback: None, expects_text: true }), sink);
+        name = None;
+    }
     match given {
         // An empty object while more is to come holds the place of what comes.
         Some(args) if !is_streamed || args.kind() != Kind::Object || args.members().next().is_some() => {
             put(id, name, Some(args.str().map_or(Arguments::Value(args.raw()), Arguments::Whole)), sink);
-        }
-        _ if is_streamed && (id.is_some() || name.is_some()) => {
-            // More has to come, if only the word that nothing does.
-            put(id, name, Some(Arguments::Opening { fallback: None, expects_text: true }), sink);
         }
         _ if name.is_some() => put(id, name, Some(Arguments::Value("{}")), sink),
         _ => {}
@@ -420,7 +454,7 @@ fn decode_call(choice: u32, word: &str, call: Value<'_>, sink: &mut FragmentSink
             }
         }
     }
-    if !continues && given.is_none() {
+    if !continues && (is_streamed || given.is_none()) {
         put(id, None, Some(Arguments::Text(Str::Plain(""))), sink);
     }
     continues
@@ -474,7 +508,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: thoughts,
     };
-    sink.put(Fragment::new(Part::Usage { word: "usageMetadata", counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.raw() }));
 }
 
 /// The sum of what was reported; nothing reported is none.

@@ -11,7 +11,7 @@ use crate::encode::Encoding;
 use crate::event::FinishReason;
 use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
-use crate::upstream::ErrorClass;
+use crate::upstream::{ErrorClass, UpstreamError};
 
 mod anthropic_messages;
 mod bedrock_converse;
@@ -57,6 +57,23 @@ pub static TABLE: &[&Protocol] = &[
     &COHERE_V2,
     &OPENAI_CHAT,
 ];
+
+/// The vendors whose models answer in a protocol of the table behind an envelope: how the ids of their models begin,
+/// what that protocol calls an answer, and the protocol.
+static VENDORS: &[(&str, &[&str], &Protocol)] = &[
+    ("anthropic", &["message"], &anthropic_messages::PROTOCOL),
+    ("openai", &["chat.completion", "text_completion"], &openai_chat::PROTOCOL),
+    ("amazon", &["output"], &bedrock_converse::PROTOCOL),
+];
+
+/// The protocol of the vendor whose model that is (`us.anthropic.claude-…`), or else of who calls an answer so; for a
+/// model that nobody knows, that of most.
+fn vendor(word: &str, model: Option<&str>) -> Option<&'static Protocol> {
+    let of_model =
+        model.and_then(|model| VENDORS.iter().find(|(id, ..)| model.split('.').any(|part| part == *id)));
+    let of_word = || VENDORS.iter().find(|(_, words, _)| words.contains(&word));
+    of_model.or_else(of_word).or(VENDORS.first()).map(|(.., protocol)| *protocol)
+}
 
 /// A wire language. A row of the [`TABLE`].
 pub struct Protocol {
@@ -232,6 +249,25 @@ fn error(error: Value<'_>, words: &'static Words, sink: &mut FragmentSink<'_>) -
 /// Looks a provider's word up in a table of `(word, reason)`; an unknown word is [`FinishReason::Other`].
 fn finish_reason(word: Str<'_>, words: &[(&str, FinishReason)]) -> FinishReason {
     words.iter().find(|(known, _)| word.is(known)).map_or(FinishReason::Other, |&(_, reason)| reason)
+}
+
+/// The word for a reason to finish, for clients: the one that was said if it says just that, else the canonical one.
+fn finish_word<'w>(
+    reason: FinishReason,
+    said: Option<&'w str>,
+    words: &[(&'static str, FinishReason)],
+) -> Option<&'w str> {
+    let said = said.filter(|said| words.contains(&(said, reason)));
+    let canonical = || words.iter().find(|(_, known)| *known == reason).map(|(word, _)| *word);
+    // Words for nothing in particular are nobody's but who said them.
+    said.or_else(|| canonical().filter(|_| reason != FinishReason::Other))
+}
+
+/// The word for an error, for clients: likewise. What nobody can classify is the server's.
+fn error_word<'e>(error: &'e UpstreamError<'_>, words: &'static Words) -> Option<&'e str> {
+    let said = error.code.as_deref().filter(|code| words.contains(&(code, error.class)));
+    let of = |class| words.iter().find(|(_, known)| *known == class).map(|(word, _)| *word);
+    said.or_else(|| of(error.class)).or_else(|| of(ErrorClass::Server))
 }
 
 #[cfg(test)]

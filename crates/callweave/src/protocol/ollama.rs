@@ -3,6 +3,8 @@
 //! Calls come whole. Their `function.index` is not used: old builds leave it out or number every call 0,
 //! and a call that is never continued needs no number.
 
+mod encode;
+
 use super::call::{CallObject, CallWords, Portion};
 use super::{Context, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report};
 use crate::event::{AttachmentKind, Counters, FinishReason};
@@ -19,7 +21,7 @@ pub static PROTOCOL: Protocol = Protocol {
     errors: &[],
     recognise,
     decode,
-    encode: None,
+    encode: Some(encode::ENCODING),
 };
 
 /// The time at which each single line was made.
@@ -30,6 +32,9 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("", FinishReason::Stop),
     ("length", FinishReason::Length),
     ("tool_calls", FinishReason::ToolCalls),
+    // Ollama itself has no words for these; gateways in its place do.
+    ("content_filter", FinishReason::ContentFilter),
+    ("error", FinishReason::Error),
 ];
 
 /// The two requests that are answered: the wire has no word for it.

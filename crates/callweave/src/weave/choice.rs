@@ -243,6 +243,10 @@ impl Choice {
         let index = place.and_then(Place::number);
         let word = Cow::Borrowed(word);
         context.emit(Body::BlockStart { block, item, kind, word, index, members }, sink);
+        for (kind, word, value) in std::mem::take(&mut context.hanging) {
+            let (scope, word, value) = (Scope::Block(block), Cow::Owned(word), Json::trusted(value));
+            context.emit(Body::Attachment { scope, kind, word, value }, sink);
+        }
         context.emit(Body::BlockEnd { block, completion: Completion::Whole }, sink);
         self.slots.push(Slot::fixed(block, item, context.frame));
     }
@@ -261,8 +265,10 @@ impl Choice {
         let call = self.called(place, call.as_deref()).map(|id| Cow::Owned(id.to_owned()));
         let scope = place.and_then(|place| self.items.at(place)).map_or(Scope::Choice, Scope::Item);
         let key = format!("{word} {} {place:?}", call.as_deref().unwrap_or_default());
-        if !context.is_news(scope, ("result", &key, value)) {
-            return context.next.clear();
+        // Without id and place nothing says that an equal result is the same one.
+        let is_known = call.is_some() || place.is_some();
+        if is_known && !context.is_news(scope, ("result", &key, value)) {
+            return context.forget_next();
         }
         if let Some((_, members)) = place.and_then(|place| self.answers.get_mut(&place)) {
             members.iter().for_each(|member| context.next.set(member));
@@ -283,7 +289,7 @@ impl Choice {
         if let Some(place) = place
             && !context.is_news(Scope::Choice, ("opaque", &format!("{word} {place:?}"), value))
         {
-            return context.next.clear();
+            return context.forget_next();
         }
         self.fixed(place, BlockKind::Opaque { value: Json::trusted(value) }, word, context, sink);
     }

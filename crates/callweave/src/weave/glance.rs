@@ -44,6 +44,7 @@ impl<'f> Sink<Fragment<'f>> for Glance {
             | Part::Answers { .. }
             | Part::Usage { .. }
             | Part::Done
+            | Part::HalfDone
             | Part::Foreign { .. }
             | Part::Notice { .. } => {}
         }

@@ -63,6 +63,8 @@ struct Answer {
     /// How many choices were given a reason to finish.
     finished: usize,
     ending: Ending,
+    /// The first of the provider's two last words has come.
+    is_half_done: bool,
     /// The end was told.
     is_told: bool,
     /// The frame that was last noticed to come after the end.
@@ -94,6 +96,8 @@ struct Context {
     seen: Seen,
     /// What the next fragment's item or block takes with it.
     next: Members,
+    /// What hangs on the block that the next fragment tells whole.
+    hanging: Vec<(AttachmentKind, String, String)>,
 }
 
 /// What something is about, and what that is told of: of a block that is over nothing more is told, so late news
@@ -183,6 +187,12 @@ impl Context {
         let json = self.members(scope, &next);
         self.return_next(next);
         json
+    }
+
+    /// What came next was known already, and so is what belongs to it.
+    fn forget_next(&mut self) {
+        self.next.clear();
+        self.hanging.clear();
     }
 
     /// The scratch buffer, empty; give it back so that its memory is used again.
@@ -372,12 +382,19 @@ impl Weave {
             Part::Foreign { level: Level::Next, path, key, value } => {
                 return self.context.next.set((path, key, value));
             }
+            Part::Attach { level: Level::Next, kind, word, value, .. } => {
+                return self.context.hanging.push((kind, word.to_owned(), value.to_owned()));
+            }
             Part::Attach { level: Level::Answer, kind, word, value, .. } => {
                 self.begin(sink);
                 self.context.choice = 0;
                 return self.attach(Scope::Answer.into(), kind, word, value, sink);
             }
             Part::Progress { word, value } if place.is_none() => {
+                if !self.answer.has_begun && !self.answer.is_named() {
+                    // Keep-alives before anything is alive.
+                    return;
+                }
                 self.begin(sink);
                 let value = value.map(Json::trusted);
                 let progress = Body::Progress { scope: Scope::Answer, word: Cow::Borrowed(word), value };
@@ -392,6 +409,10 @@ impl Weave {
                 return;
             }
             Part::Done => return self.answer.ending.is_done = true,
+            Part::HalfDone => {
+                self.answer.ending.is_done |= std::mem::replace(&mut self.answer.is_half_done, true);
+                return;
+            }
             Part::Error(error) => {
                 self.begin(sink);
                 self.answer.ending.has_failed = true;
@@ -445,9 +466,9 @@ impl Weave {
             Part::Cut => choice.end(place, Cut::ByLimit, context, sink),
             Part::Attach { level, on, kind, word, value } => {
                 let about = match level {
-                    Level::Block | Level::Next => choice.attachable(place, on, context, sink),
+                    Level::Block => choice.attachable(place, on, context, sink),
                     Level::Item => choice.item_scope(place).into(),
-                    Level::Choice | Level::Answer => Scope::Choice.into(),
+                    Level::Choice | Level::Answer | Level::Next => Scope::Choice.into(),
                 };
                 self.attach(about, kind, word, value, sink);
             }
@@ -486,6 +507,7 @@ impl Weave {
             | Part::Step { .. }
             | Part::Usage { .. }
             | Part::Done
+            | Part::HalfDone
             | Part::Error(_)
             | Part::Notice { .. } => {
                 unreachable!("told above")
@@ -508,11 +530,13 @@ impl Weave {
             Part::Start { .. }
                 | Part::Choice
                 | Part::Done
+                | Part::HalfDone
                 | Part::End
                 | Part::Item { .. }
                 | Part::ItemEnd
                 | Part::Finish { .. }
                 | Part::Restate { .. }
+                | Part::Progress { .. }
                 | Part::Foreign { .. }
         );
         if !is_silent && self.answer.late != self.context.frame {

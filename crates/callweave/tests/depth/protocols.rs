@@ -6,6 +6,7 @@ use std::fs;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use callweave::accumulator::Accumulator;
+use callweave::encode::Options;
 use callweave::event::{Event, Sink};
 use callweave::fragment::Fragment;
 use callweave::framing::{Frame, FrameKind, Framer, Limits};
@@ -66,9 +67,20 @@ fn decode(mut decoder: FrameDecoder, frames: &[Framed]) -> Option<(Vec<Event<'st
     is_known.then(|| (events, accumulator.take()))
 }
 
+/// Writes it in the same protocol, if that is written: as deep as it is.
+fn write(protocol: &Protocol, events: &[Event<'static>], message: &Message) {
+    for options in [Options::faithful(), Options::mended()] {
+        let Some(mut encoder) = protocol.encoder(&options) else { return };
+        let mut out = Vec::new();
+        events.iter().for_each(|event| encoder.encode(event, &mut out));
+        assert!(protocol.encode_whole(message, &options, &mut out));
+    }
+}
+
 /// Whether the needle is found in the events, and in the message.
 fn told(protocol: &'static Protocol, frames: &[Framed]) -> Option<[bool; 2]> {
     let (events, message) = decode(FrameDecoder::new(protocol), frames)?;
+    write(protocol, &events, &message);
     let written = serde_json::to_string(&message).expect("messages serialise");
     Some([format!("{events:?}"), written].map(|text| text.contains(NEEDLE)))
 }

@@ -185,6 +185,10 @@ fn simplify(choice: &mut serde_json::Map<String, Value>) {
         let is_call = block["kind"] == "tool_call";
         if is_call {
             parse(&mut block["text"]);
+            // Only a stream tells arguments leaf by leaf.
+            if block["word"] == "partialArgs" {
+                block["word"] = "functionCall".into();
+            }
         }
         match blocks.last_mut() {
             Some(last) if !is_call && last["kind"] == block["kind"] && block["text"].is_string() => {

@@ -23,6 +23,20 @@ use crate::upstream::{ErrorClass, UpstreamError};
 /// A protocol's own words for the classes of errors; of several words for a class the canonical one is first.
 pub(super) type Words = [(&'static str, ErrorClass)];
 
+/// The exceptions that clients of Amazon's know in a stream; of any other they would not even show the message.
+pub(super) const IN_AMAZON_STREAMS: &Words = &[
+    ("throttlingException", ErrorClass::RateLimit),
+    ("serviceUnavailableException", ErrorClass::Overloaded),
+    ("validationException", ErrorClass::InvalidRequest),
+    ("validationException", ErrorClass::Authentication),
+    ("validationException", ErrorClass::Permission),
+    ("validationException", ErrorClass::NotFound),
+    ("validationException", ErrorClass::ContextTooLong),
+    ("internalServerException", ErrorClass::Server),
+    ("modelStreamErrorException", ErrorClass::Server),
+    ("modelStreamErrorException", ErrorClass::Transport),
+];
+
 /// What is known of an error besides the value that tells it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Context<'a> {

@@ -6,12 +6,12 @@
 use std::mem::take;
 
 use super::{CHAT, CHAT_CHUNK, FINISH, REASONING, ReasoningWord, TEXT_COMPLETION, words};
-use crate::encode::{Encode, Encoding, Options};
+use crate::encode::{Encode, Encoding, Options, put_event};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
     Scope,
 };
-use crate::json::{Paths, Tape, Writer};
+use crate::json::{Paths, Writer, each_member};
 use crate::message::{Block, Choice, Content, Foreign, Message};
 
 pub(super) const ENCODING: Encoding = Encoding { stream, whole };
@@ -496,7 +496,7 @@ impl Stream {
 
     fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
         frame.push('}');
-        put(&frame, out);
+        put_event(None, &frame, out);
         self.frame = frame;
     }
 
@@ -573,24 +573,7 @@ impl Stream {
             self.flush_news(out);
         }
         if !self.is_truncated {
-            put("[DONE]", out);
-        }
-    }
-}
-
-fn put(data: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"data: ");
-    out.extend_from_slice(data.as_bytes());
-    out.extend_from_slice(b"\n\n");
-}
-
-/// Goes through the members of a start.
-fn each_member(members: Option<&Json<'_>>, mut take: impl FnMut(&str, &str)) {
-    if let Some(members) = members
-        && let Ok(object) = Tape::new().parse(members.as_str())
-    {
-        for (key, value) in object.members() {
-            take(&crate::json::Str::Escaped(key).to_cow(), value.raw());
+            put_event(None, "[DONE]", out);
         }
     }
 }

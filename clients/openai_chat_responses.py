@@ -4,7 +4,7 @@ understands of the original.
 Faithful: the client's dump of our stream, or of our whole body, equals its dump of the original, empty members aside.
 Mended: the client's stream helper reads answers of every protocol, and every event is of a type that it declares.
 
-usage: encoded.py CALLWEAVE DATA
+usage: openai_chat_responses.py CALLWEAVE DATA
 """
 
 import json

@@ -1,0 +1,21 @@
+//! Ids for clients, which find the call that a result answers by its id.
+
+use std::collections::HashSet;
+
+/// The ids of an answer's calls. One that several calls share is left to the first of them.
+#[derive(Default)]
+pub(crate) struct Ids(HashSet<String>);
+
+impl Ids {
+    /// The id under which the next call is written.
+    pub(crate) fn claim(&mut self, id: &str) -> String {
+        let mut own = id.to_owned();
+        let mut ordinal = self.0.len();
+        while own.is_empty() || self.0.contains(&own) {
+            own = format!("{}_{ordinal}", if id.is_empty() { "tool" } else { id });
+            ordinal += 1;
+        }
+        self.0.insert(own.clone());
+        own
+    }
+}

@@ -1,0 +1,77 @@
+//! Arguments as an object, for wires that have no other way to tell them.
+
+use std::borrow::Cow;
+
+use crate::event::{CallKind, Completion};
+use crate::json::repair::{Verdict, repair};
+use crate::json::{Kind, Tape, Writer};
+use crate::message::ToolCall;
+
+/// The member under which the text of a custom tool's call stands where the wire wants an object.
+pub(crate) const INPUT: &str = "input";
+
+/// The member under which arguments stand, as the model wrote them, that are no object and cannot be made one: a client
+/// that runs the call meets what it does not know, not an empty object. Anthropic's documentation has this name for it.
+pub(crate) const INVALID_JSON: &str = "INVALID_JSON";
+
+/// The arguments as the JSON text of an object, for clients: as they are, repaired, or whole under the one member that
+/// says what they are. The arguments of a call that was cut off are never passed off as whole.
+pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
+    let text = call.arguments();
+    match (call.completion, call.kind) {
+        (Completion::Cut, _) => under(INVALID_JSON, text),
+        (Completion::Whole, CallKind::Custom) => under(INPUT, text),
+        (Completion::Whole, CallKind::Function | CallKind::Builtin) if is_object(text) => text.into(),
+        (Completion::Whole, CallKind::Function | CallKind::Builtin) => {
+            let repaired = repair(text);
+            match repaired.verdict {
+                Verdict::Repaired if is_object(&repaired.text) => repaired.text,
+                _ => under(INVALID_JSON, text),
+            }
+        }
+    }
+}
+
+/// Whether the text is a JSON object.
+pub(crate) fn is_object(text: &str) -> bool {
+    Tape::new().parse(text).is_ok_and(|value| value.kind() == Kind::Object)
+}
+
+/// The text as the one member of an object.
+pub(crate) fn under(member: &str, text: &str) -> Cow<'static, str> {
+    let mut object = String::new();
+    let mut writer = Writer(&mut object);
+    writer.object();
+    writer.text_member(member, text);
+    writer.end_object();
+    object.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_and_nothing_made_up() {
+        let call = |text: &str, kind, completion| ToolCall {
+            id: String::new(),
+            has_made_id: false,
+            name: "f".to_owned(),
+            raw_arguments: text.to_owned(),
+            kind,
+            completion,
+        };
+        for (text, kind, completion, expected) in [
+            (r#"{"a": 1e400}"#, CallKind::Function, Completion::Whole, r#"{"a": 1e400}"#),
+            ("", CallKind::Function, Completion::Whole, "{}"),
+            ("", CallKind::Function, Completion::Cut, r#"{"INVALID_JSON":""}"#),
+            (r#"{"a":1"#, CallKind::Function, Completion::Cut, r#"{"INVALID_JSON":"{\"a\":1"}"#),
+            (r#"{"a":1}"#, CallKind::Function, Completion::Cut, r#"{"INVALID_JSON":"{\"a\":1}"}"#),
+            ("{a: 1}", CallKind::Function, Completion::Whole, r#"{"a": 1}"#),
+            ("[1]", CallKind::Function, Completion::Whole, r#"{"INVALID_JSON":"[1]"}"#),
+            ("ls -l", CallKind::Custom, Completion::Whole, r#"{"input":"ls -l"}"#),
+        ] {
+            assert_eq!(arguments(&call(text, kind, completion)), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Arguments in pieces, for wires on which they amount to an object.
+
+use super::Mode;
+use crate::event::CallKind;
+use crate::json::escape_into;
+
+/// The argument text of a call as it is streamed. Free text is told as an object of one string.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
+    mode: Mode,
+    is_free: bool,
+    is_begun: bool,
+    /// How much of a `null` is held back: clients are told that there are none in another way.
+    held: usize,
+}
+
+const NONE: &str = "null";
+
+impl Pieces {
+    pub(crate) fn new(kind: CallKind, mode: Mode) -> Self {
+        Self { mode, is_free: kind == CallKind::Custom, is_begun: false, held: 0 }
+    }
+
+    /// What to write of the next piece; nothing if that is held back.
+    pub(crate) fn next<'t>(&mut self, text: &'t str, scratch: &'t mut String) -> Option<&'t str> {
+        let may_be_none = self.mode == Mode::Mended && !self.is_free && !self.is_begun;
+        if may_be_none && NONE[self.held..].starts_with(text) {
+            self.held += text.len();
+            return None;
+        }
+        let is_begun = std::mem::replace(&mut self.is_begun, true);
+        let held = std::mem::take(&mut self.held);
+        if !self.is_free && held == 0 {
+            return Some(text);
+        }
+        scratch.clear();
+        if self.is_free {
+            scratch.push_str(if is_begun { "" } else { "{\"input\":\"" });
+            escape_into(text, scratch);
+        } else {
+            scratch.push_str(&NONE[..held]);
+            scratch.push_str(text);
+        }
+        Some(scratch)
+    }
+
+    /// What to write at the end; none if all is written. A call without arguments has a piece, too.
+    pub(crate) fn rest(self) -> Option<&'static str> {
+        match (self.is_free, self.is_begun) {
+            (true, true) => Some("\"}"),
+            (true, false) => Some("{\"input\":\"\"}"),
+            (false, true) => None,
+            (false, false) if self.held < NONE.len() => Some(&NONE[..self.held]),
+            (false, false) => Some(""),
+        }
+    }
+}

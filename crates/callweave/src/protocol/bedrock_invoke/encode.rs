@@ -1,0 +1,356 @@
+//! InvokeModel, written: what the vendor's protocol says, one chunk for each of its frames; the whole answer is the
+//! vendor's own body.
+//!
+//! The protocol inside is that of the answer, or for clients that of the model; the table of vendors knows it. The
+//! plain-text models are written here.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{METRICS, OWN, PLAIN, PlainWords};
+use crate::encode::{Encode, Encoding, Options};
+use crate::event::{BlockKind, Body, Counters, Event, Notice, NoticeCode, Scope};
+use crate::framing::{Frame, FrameKind, Framer, Limits, write_event, write_exception};
+use crate::json::{Paths, Writer, each_member, write_members};
+use crate::message::{Choice, Content, Message, Usage};
+use crate::protocol::error::IN_AMAZON_STREAMS;
+use crate::protocol::{Protocol, error_word, vendor};
+
+pub(super) const ENCODING: Encoding = Encoding { stream, whole };
+
+fn stream(options: &Options) -> Box<dyn Encode> {
+    Box::new(Stream { options: options.clone(), ..Stream::default() })
+}
+
+/// The protocol that the answer is written in; none if it is that of a plain-text model.
+fn inside(word: &str, model: Option<&str>, options: &Options) -> Option<&'static Protocol> {
+    match options.is_mended() {
+        true => vendor(word, options.model.as_deref().or(model)),
+        false => vendor(word, None).filter(|_| !word.is_empty()),
+    }
+}
+
+#[derive(Default)]
+struct Stream {
+    options: Options,
+    vendor: Option<(Box<dyn Encode>, Option<Framer>)>,
+    plain: Plain,
+    /// What the vendor's encoder has written.
+    written: Vec<u8>,
+    /// What Bedrock adds to the next chunk, and what to the last.
+    next: Paths,
+    last: Paths,
+    counts: Option<Usage>,
+    /// The answer has finished: its last chunks wait to be known as such.
+    is_ending: bool,
+    held: Vec<String>,
+    has_failed: bool,
+    is_truncated: bool,
+    chunk: String,
+    payload: String,
+}
+
+impl Encode for Stream {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let is_mended = self.options.is_mended();
+        match &event.body {
+            Body::Start { word, model, .. } => {
+                *self = Self {
+                    options: std::mem::take(&mut self.options),
+                    // What is noticed before the start is noticed of this answer.
+                    is_truncated: self.is_truncated,
+                    ..Self::default()
+                };
+                let inside = inside(word, model.as_deref(), &self.options);
+                let encoding = inside.and_then(|protocol| protocol.encode);
+                self.vendor = encoding.map(|encoding| ((encoding.stream)(&self.options), None));
+                if let (Some((vendor, _)), true) = (&mut self.vendor, self.is_truncated) {
+                    let notice = Notice::new(NoticeCode::Truncated, 0, "");
+                    vendor.encode(&Event::new(0, Body::Notice(notice)), &mut self.written);
+                }
+            }
+            _ if self.has_failed && is_mended => return,
+            Body::Usage { word, counters, raw } => {
+                match &mut self.counts {
+                    Some(counts) => counts.merge(counters, raw),
+                    None => {
+                        self.counts = Some(Usage { counters: *counters, raw: raw.clone().into_owned() });
+                    }
+                }
+                if word == METRICS && !is_mended {
+                    return self.last.set(METRICS, raw.as_str());
+                }
+            }
+            Body::Foreign { scope: Scope::Answer, path, value } if path.starts_with(OWN) => {
+                if !is_mended {
+                    self.next.set(path, value.as_str());
+                }
+                return;
+            }
+            // Bedrock's own, as far as it is one.
+            Body::Error(error) => {
+                self.has_failed = true;
+                let said = error.code.as_deref().filter(|code| code.ends_with("Exception"));
+                let name = if is_mended { error_word(error, IN_AMAZON_STREAMS) } else { said };
+                if let Some(name) = name {
+                    self.flush(out);
+                    self.payload.clear();
+                    match is_mended {
+                        true => {
+                            let mut writer = Writer(&mut self.payload);
+                            writer.object();
+                            writer.text_member("message", &error.message);
+                            writer.end_object();
+                        }
+                        false => Writer(&mut self.payload).raw(error.raw.as_str()),
+                    }
+                    return write_exception(name, &self.payload, out);
+                }
+            }
+            Body::Finish { .. } => self.is_ending = true,
+            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            _ => {}
+        }
+        match &mut self.vendor {
+            Some((vendor, _)) => {
+                vendor.encode(event, &mut self.written);
+                self.wrap(out);
+            }
+            None => {
+                if self.plain.tell(&event.body, &mut self.chunk) {
+                    self.put(out);
+                }
+            }
+        }
+        if let Body::End = event.body {
+            let is_whole = !std::mem::take(&mut self.is_truncated) && !self.has_failed;
+            if is_mended && is_whole {
+                let counters = self.counts.as_ref().map(|counts| counts.counters).unwrap_or_default();
+                self.last.set(METRICS, &metrics(&counters));
+            }
+            self.flush(out);
+        }
+    }
+}
+
+impl Stream {
+    /// Makes chunks of what the vendor's encoder has written.
+    fn wrap(&mut self, out: &mut Vec<u8>) {
+        let written = std::mem::take(&mut self.written);
+        if let (Some((_, framer)), false) = (&mut self.vendor, written.is_empty()) {
+            let mut framer = framer.take().unwrap_or_else(|| Framer::detect(Limits::default()));
+            let is_named = !is_text(&written);
+            let _ = framer.push(&written, &mut |frame: Frame<'_>| match frame.kind {
+                FrameKind::Error => write_exception(frame.event.unwrap_or_default(), frame.data, out),
+                FrameKind::Data if !frame.data.starts_with('{') => {}
+                FrameKind::Data => {
+                    self.chunk.clear();
+                    // A name that only the framing knows becomes a member.
+                    match frame.event.filter(|_| is_named) {
+                        Some(name) => {
+                            let mut writer = Writer(&mut self.chunk);
+                            writer.object();
+                            writer.key(name);
+                            self.chunk.push_str(frame.data);
+                            self.chunk.push('}');
+                        }
+                        None => self.chunk.push_str(frame.data),
+                    }
+                    add(&self.next, &mut self.chunk);
+                    self.next.clear();
+                    match self.is_ending {
+                        true => self.held.push(self.chunk.clone()),
+                        false => put_chunk(&self.chunk, &mut self.payload, out),
+                    }
+                }
+            });
+            if let Some((_, kept)) = &mut self.vendor {
+                *kept = Some(framer);
+            }
+        }
+        self.written = written;
+        self.written.clear();
+    }
+
+    fn put(&mut self, out: &mut Vec<u8>) {
+        add(&self.next, &mut self.chunk);
+        self.next.clear();
+        match self.is_ending {
+            true => self.held.push(std::mem::take(&mut self.chunk)),
+            false => put_chunk(&self.chunk, &mut self.payload, out),
+        }
+    }
+
+    /// Writes the last chunks, and what Bedrock says beside the last of them.
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        let last = std::mem::take(&mut self.last);
+        if !last.is_empty() && self.held.is_empty() {
+            self.held.push("{}".to_owned());
+        }
+        if let Some(chunk) = self.held.last_mut().filter(|chunk| !chunk.contains(METRICS)) {
+            add(&last, chunk);
+        }
+        for chunk in std::mem::take(&mut self.held) {
+            put_chunk(&chunk, &mut self.payload, out);
+        }
+    }
+}
+
+/// Whether the frames are text, and so say themselves what they are.
+fn is_text(written: &[u8]) -> bool {
+    written.starts_with(b"event:") || written.starts_with(b"data:")
+}
+
+/// Adds what Bedrock says to the vendor's object.
+fn add(members: &Paths, chunk: &mut String) {
+    if !members.is_empty() && chunk.ends_with('}') {
+        chunk.pop();
+        members.write(&mut Writer(chunk));
+        chunk.push('}');
+    }
+}
+
+fn put_chunk(chunk: &str, payload: &mut String, out: &mut Vec<u8>) {
+    payload.clear();
+    payload.push_str("{\"bytes\":\"");
+    STANDARD.encode_string(chunk, payload);
+    payload.push_str("\"}");
+    write_event("chunk", payload, out);
+}
+
+/// Token counts as Bedrock counts them for every vendor.
+fn metrics(counters: &Counters) -> String {
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    let counters = counters.with_cache_beside();
+    let counts = [
+        ("inputTokenCount", Some(counters.input_tokens.unwrap_or(0))),
+        ("outputTokenCount", Some(counters.output_tokens.unwrap_or(0))),
+        ("cacheReadInputTokenCount", counters.cached_tokens),
+        ("cacheWriteInputTokenCount", counters.cache_write_tokens),
+        ("invocationLatency", Some(0)),
+        ("firstByteLatency", Some(0)),
+    ];
+    writer.object();
+    for (key, count) in counts {
+        if let Some(count) = count {
+            writer.key(key);
+            writer.number(count);
+        }
+    }
+    writer.end_object();
+    text
+}
+
+/// The answer of a plain-text model.
+#[derive(Default)]
+struct Plain {
+    words: Option<&'static PlainWords>,
+    pending: Paths,
+}
+
+impl Plain {
+    /// Writes the chunk that tells the event; false if there is none.
+    fn tell(&mut self, body: &Body<'_>, chunk: &mut String) -> bool {
+        let (text, reason) = match body {
+            Body::BlockStart { kind: BlockKind::Opaque { value }, .. } => {
+                chunk.clear();
+                Writer(chunk).raw(value.as_str());
+                return true;
+            }
+            Body::BlockStart { word, .. } => {
+                self.words = PLAIN.iter().find(|words| words.text == word).or(self.words);
+                return false;
+            }
+            Body::Usage { raw, .. } => {
+                each_member(Some(raw), |key, value| self.pending.set(key, value));
+                return false;
+            }
+            Body::Foreign { scope: Scope::Choice | Scope::Answer, path, value } => {
+                self.pending.set(path, value.as_str());
+                return false;
+            }
+            Body::Delta { text, .. } => (text.as_ref(), None),
+            Body::Finish { raw: Some(raw), .. } => ("", Some(raw.as_ref())),
+            Body::End if !self.pending.is_empty() => ("", None),
+            _ => return false,
+        };
+        chunk.clear();
+        let pending = std::mem::take(&mut self.pending);
+        let words = self.words.unwrap_or(&PLAIN[0]);
+        let list = words.list.filter(|_| words.is_always_list);
+        let mut writer = Writer(chunk);
+        writer.object();
+        words.write(list, text, reason, pending.iter(), &mut writer);
+        writer.end_object();
+        true
+    }
+}
+
+impl PlainWords {
+    /// Writes the members of an answer.
+    fn write<'p>(
+        &self,
+        list: Option<&str>,
+        text: &str,
+        reason: Option<&str>,
+        members: impl Iterator<Item = (&'p str, &'p str)>,
+        writer: &mut Writer<'_>,
+    ) {
+        if let Some(list) = list {
+            writer.key(list);
+            writer.list();
+            writer.object();
+        }
+        for (key, value) in self.usual.iter().filter(|_| list.is_none()) {
+            writer.raw_member(key, value);
+        }
+        writer.text_member(self.text, text);
+        match reason {
+            Some(reason) => writer.text_member(self.reason, reason),
+            None => writer.raw_member(self.reason, "null"),
+        }
+        write_members(&members.collect::<Vec<_>>(), writer);
+        if list.is_some() {
+            writer.end_object();
+            writer.end_list();
+        }
+    }
+}
+
+fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+    let inside = inside(&message.word, message.model.as_deref(), options);
+    if let Some(encoding) = inside.and_then(|protocol| protocol.encode) {
+        return (encoding.whole)(message, options, out);
+    }
+    let mut text = String::new();
+    match (message.choices.first(), message.errors.first()) {
+        (_, Some(error)) => Writer(&mut text).raw(error.raw.as_str()),
+        (Some(choice), None) => whole_plain(choice, message, &mut Writer(&mut text)),
+        (None, None) => text.push_str("{}"),
+    }
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn whole_plain(choice: &Choice, message: &Message, writer: &mut Writer<'_>) {
+    if let Some(Content::Opaque(value)) = choice.blocks.first().map(|block| &block.content) {
+        return writer.raw(value.as_str());
+    }
+    let word = choice.blocks.first().map_or("", |block| &block.word);
+    let words = PLAIN.iter().find(|words| words.text == word).unwrap_or(&PLAIN[0]);
+    let mut members = Paths::default();
+    choice.foreign.iter().for_each(|(path, value)| members.set(path, value.as_str()));
+    let counters = message.usage.as_ref().map(|usage| usage.counters).unwrap_or_default();
+    let [input, output] = words.counts;
+    writer.object();
+    if let (false, Some(count)) = (input.is_empty(), counters.input_tokens) {
+        writer.key(input);
+        writer.number(count);
+    }
+    if let (false, Some(count)) = (output.is_empty(), counters.output_tokens) {
+        members.set(output, &count.to_string());
+    }
+    let reason = choice.finish.as_ref().and_then(|finish| finish.raw.as_deref());
+    words.write(words.list, &choice.text(), reason, members.iter(), writer);
+    writer.end_object();
+}

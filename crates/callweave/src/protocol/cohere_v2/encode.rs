@@ -1,0 +1,722 @@
+//! Cohere's chat, written: named events, and the whole body.
+//!
+//! Everything flows as it comes: contents and calls are numbered each on their own, so that nobody waits. What stands
+//! beside content waits for the next event, what ends the answer for the last one.
+//!
+//! Mended, an answer of another protocol has texts, thoughts, the calls of the client's tools, usage and the reason to
+//! finish, of its first choice, one content after the other. Left out are the provider's own tools and what they gave,
+//! pictures, signatures, annotations and log probabilities. A refusal is a text. Arguments are text here, so that they
+//! flow as the model wrote them; a call that was cut off has no end, and neither has an answer.
+
+use std::mem::take;
+
+use super::{CHAT, FINISH, words};
+use crate::encode::objects::{self, INPUT, INVALID_JSON};
+use crate::encode::{Encode, Encoding, Ids, Mode, Options, Turns, count, put_event};
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
+    NoticeCode, Scope,
+};
+use crate::json::{Kind, Paths, Scanner, Status, Tape, Writer, each_member, escape_into, write_members};
+use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
+use crate::protocol::finish_word;
+use crate::upstream::UpstreamError;
+
+pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
+
+/// Where a role other than the usual one stands.
+const ROLE: &str = "message.role";
+
+fn stream(options: &Options) -> Box<dyn Encode> {
+    Box::new(Stream { options: options.clone(), ..Stream::default() })
+}
+
+/// Streams events.
+#[derive(Default)]
+struct Stream {
+    options: Options,
+    /// Whether the answer came in this protocol.
+    is_own: bool,
+    id: String,
+    has_begun: bool,
+    /// What waits for the next event: beside its delta, in it, and in the message of it.
+    beside: Paths,
+    delta: Paths,
+    message: Paths,
+    logprobs: Vec<Json<'static>>,
+    running: Vec<Running>,
+    contents: i64,
+    calls: i64,
+    citations: i64,
+    usage: Option<Usage>,
+    /// What the last event will say.
+    finish: Option<(FinishReason, Option<String>)>,
+    error: Option<UpstreamError<'static>>,
+    is_truncated: bool,
+    turns: Turns,
+    ids: Ids,
+    scratch: String,
+    frame: String,
+}
+
+/// A block that is being written.
+struct Running {
+    block: BlockId,
+    index: i64,
+    form: Form,
+    /// Whether any of its text was written.
+    has_text: bool,
+}
+
+/// How a block is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As content of that word.
+    Content(&'static str),
+    /// As the plan, which has neither number nor end.
+    Plan,
+    /// As a call whose arguments are JSON text.
+    Call,
+    /// As a call whose free text stands as the one string of an object.
+    FreeText,
+}
+
+impl Encode for Stream {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if !self.options.is_mended() {
+            return self.tell(event, out);
+        }
+        let mut turns = take(&mut self.turns);
+        turns.push(event, &mut |event| self.tell(event, out));
+        self.turns = turns;
+    }
+}
+
+impl Stream {
+    fn tell(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        match &event.body {
+            Body::Start { id, word, members, .. } => {
+                let (options, frame) = (take(&mut self.options), take(&mut self.frame));
+                // That the input is cut off may be noticed before its answer begins.
+                *self = Self { options, frame, is_truncated: self.is_truncated, ..Self::default() };
+                self.is_own = word == CHAT;
+                self.id = id.as_deref().or(self.options.id.as_deref()).unwrap_or_default().to_owned();
+                if self.keeps() {
+                    each_member(members.as_ref(), |path, value| self.set(path, value));
+                }
+            }
+            Body::ChoiceStart if self.options.is_mended() => self.begin(out),
+            Body::BlockStart { block, kind, word, index, members, .. } => {
+                self.begin(out);
+                self.block_start(*block, kind, word, *index, members.as_ref(), out);
+            }
+            Body::Delta { block, text, .. } => self.delta(*block, text, out),
+            Body::BlockEnd { block, completion } => self.block_end(*block, *completion, out),
+            Body::Identity { scope: Scope::Answer, id: Some(id), .. } => {
+                if !self.options.is_mended() {
+                    self.begin(out);
+                    self.beside.set("id", Json::from_text(id).as_str());
+                }
+            }
+            Body::Attachment { kind, value, .. } if self.keeps() => {
+                self.begin(out);
+                self.attach(*kind, value, out);
+            }
+            Body::Usage { counters, raw, .. } => count(&mut self.usage, counters, raw),
+            Body::Foreign { scope, path, value } if self.keeps() => {
+                self.foreign(*scope, path, value.as_str(), out);
+            }
+            Body::Finish { reason, raw } => {
+                self.finish = Some((*reason, raw.as_deref().map(str::to_owned)));
+            }
+            Body::Error(error) => {
+                self.error.get_or_insert_with(|| error.clone().into_owned());
+            }
+            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::End => {
+                self.end(out);
+                self.is_truncated = false;
+            }
+            // The wire has no word for it.
+            Body::Correction { .. }
+            | Body::Identity { .. }
+            | Body::Attachment { .. }
+            | Body::Foreign { .. }
+            | Body::ChoiceStart
+            | Body::ItemStart { .. }
+            | Body::ItemEnd { .. }
+            | Body::Progress { .. }
+            | Body::Markup { .. } => {}
+        }
+    }
+
+    /// Whether what only this protocol knows is written.
+    fn keeps(&self) -> bool {
+        self.is_own || !self.options.is_mended()
+    }
+
+    /// Keeps a member of the answer for the next event.
+    fn set(&mut self, path: &str, value: &str) {
+        match path.strip_prefix("delta.") {
+            Some(path) => self.delta.set(path, value),
+            None => self.beside.set(path, value),
+        }
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if take(&mut self.has_begun) {
+            self.has_begun = true;
+            return;
+        }
+        self.has_begun = true;
+        if !self.id.is_empty() {
+            self.beside.set("id", Json::from_text(&self.id).as_str());
+        }
+        self.put("message-start", None, out, |writer| {
+            writer.text_member("role", "assistant");
+            for (key, empty) in
+                [("content", "[]"), ("tool_plan", "\"\""), ("tool_calls", "[]"), ("citations", "[]")]
+            {
+                writer.raw_member(key, empty);
+            }
+        });
+    }
+
+    fn block_start(
+        &mut self,
+        block: BlockId,
+        kind: &BlockKind<'_>,
+        word: &str,
+        index: Option<i64>,
+        members: Option<&Json<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let (is_mended, keeps) = (self.options.is_mended(), self.keeps());
+        let index = index.filter(|_| !is_mended);
+        let form = match kind {
+            BlockKind::Text | BlockKind::Refusal => Form::Content(words::TEXT),
+            BlockKind::Reasoning(_) if keeps && word == words::PLAN => Form::Plan,
+            BlockKind::Reasoning(_) => Form::Content(words::THINKING),
+            // Who runs a call itself, and what that gave, clients of others would not understand.
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_mended => return,
+            BlockKind::ToolCall { call: CallKind::Custom, .. } if is_mended => Form::FreeText,
+            BlockKind::ToolCall { .. } => Form::Call,
+            BlockKind::ToolResult { value, .. } | BlockKind::Opaque { value } => {
+                if keeps {
+                    let index = next(&mut self.contents, index);
+                    self.put("content-start", Some(index), out, |writer| {
+                        writer.raw_member("content", value.as_str());
+                    });
+                    self.put_end("content-end", index, out);
+                }
+                return;
+            }
+        };
+        let index = match (form, kind) {
+            (Form::Content(word), _) => {
+                let index = next(&mut self.contents, index);
+                let mut own = Paths::default();
+                each_member(members.filter(|_| keeps), |path, value| own.set(path, value));
+                self.put("content-start", Some(index), out, |writer| {
+                    writer.key("content");
+                    writer.object();
+                    writer.text_member("type", word);
+                    writer.text_member(word, "");
+                    own.write(writer);
+                    writer.end_object();
+                });
+                index
+            }
+            (Form::Call | Form::FreeText, BlockKind::ToolCall { id, is_made, name, .. }) => {
+                let index = next(&mut self.calls, index);
+                let mut own = Paths::default();
+                each_member(members.filter(|_| keeps), |path, value| {
+                    // The client knows of no other type.
+                    if path != "type" || !is_mended {
+                        own.set(path, value);
+                    }
+                });
+                let id = id.as_deref().filter(|_| is_mended || !is_made).unwrap_or_default();
+                let id = if is_mended { self.ids.claim(id) } else { id.to_owned() };
+                self.put("tool-call-start", Some(index), out, |writer| {
+                    writer.key("tool_calls");
+                    write_call(&id, name, "", own.iter(), writer);
+                });
+                index
+            }
+            _ => 0,
+        };
+        self.running.push(Running { block, index, form, has_text: false });
+    }
+
+    fn delta(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
+        let Some(running) = self.running.iter_mut().rev().find(|running| running.block == block) else {
+            return;
+        };
+        let (form, index, is_first) = (running.form, running.index, !running.has_text);
+        running.has_text = true;
+        match form {
+            Form::Content(word) => self.put("content-delta", Some(index), out, |writer| {
+                writer.key("content");
+                writer.object();
+                writer.text_member(word, text);
+                writer.end_object();
+            }),
+            Form::Plan => self.put("tool-plan-delta", None, out, |writer| {
+                writer.text_member(words::PLAN, text);
+            }),
+            Form::Call => self.put_arguments(index, text, out),
+            Form::FreeText => {
+                let mut scratch = take(&mut self.scratch);
+                scratch.clear();
+                if is_first {
+                    open_free_text(&mut scratch);
+                }
+                escape_into(text, &mut scratch);
+                self.put_arguments(index, &scratch, out);
+                self.scratch = scratch;
+            }
+        }
+    }
+
+    fn put_arguments(&mut self, index: i64, text: &str, out: &mut Vec<u8>) {
+        self.put("tool-call-delta", Some(index), out, |writer| {
+            for key in ["tool_calls", "function"] {
+                writer.key(key);
+                writer.object();
+            }
+            writer.text_member("arguments", text);
+            writer.end_object();
+            writer.end_object();
+        });
+    }
+
+    fn block_end(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+        let Some(at) = self.running.iter().rposition(|running| running.block == block) else { return };
+        let Running { index, form, has_text, .. } = self.running.remove(at);
+        let is_mended = self.options.is_mended();
+        // What is still open when the last event comes ends with that.
+        if !is_mended && (self.usage.is_some() || self.error.is_some()) {
+            return;
+        }
+        match form {
+            Form::Plan => {}
+            Form::Content(_) => self.put_end("content-end", index, out),
+            Form::Call | Form::FreeText if completion == Completion::Cut => {
+                // What was cut has no end. What has not even begun must not pass for a call without arguments.
+                if is_mended && !has_text {
+                    self.put_arguments(index, &objects::under(INVALID_JSON, ""), out);
+                }
+            }
+            Form::Call => {
+                if !has_text && is_mended {
+                    self.put_arguments(index, "{}", out);
+                }
+                self.put_end("tool-call-end", index, out);
+            }
+            Form::FreeText => {
+                let mut rest = String::new();
+                if !has_text {
+                    open_free_text(&mut rest);
+                }
+                rest.push_str("\"}");
+                self.put_arguments(index, &rest, out);
+                self.put_end("tool-call-end", index, out);
+            }
+        }
+    }
+
+    fn attach(&mut self, kind: AttachmentKind, value: &Json<'_>, out: &mut Vec<u8>) {
+        match kind {
+            AttachmentKind::Logprobs => self.logprobs.extend(value.clone().entries()),
+            AttachmentKind::Annotation => {
+                let index = next(&mut self.citations, None);
+                self.put("citation-start", Some(index), out, |writer| {
+                    writer.raw_member(words::CITATIONS, value.as_str());
+                });
+                self.put_end("citation-end", index, out);
+            }
+            AttachmentKind::Signature | AttachmentKind::Encrypted => {}
+        }
+    }
+
+    fn foreign(&mut self, scope: Scope, path: &str, value: &str, out: &mut Vec<u8>) {
+        match scope {
+            Scope::Answer if is_event(path, value) => {
+                self.begin(out);
+                put_event(Some(path), &compact(value), out);
+            }
+            Scope::Answer => self.set(path, value),
+            // The client knows of no other role.
+            _ if path == ROLE && self.options.is_mended() => {}
+            _ => self.message.set(path.strip_prefix("message.").unwrap_or(path), value),
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        let mode = self.options.mode;
+        // The body of a failed request: nothing was answered.
+        if let Some(error) = self.error.take_if(|error| mode == Mode::Faithful && is_body(error)) {
+            return put_event(None, &compact(error.raw.as_str()), out);
+        }
+        self.begin(out);
+        let (reason, raw) = self.finish.take().unwrap_or((FinishReason::Other, None));
+        let is_unsaid = mode == Mode::Mended || raw.is_none();
+        if self.is_truncated && reason == FinishReason::Other && is_unsaid && self.error.is_none() {
+            return;
+        }
+        let mut last = take(&mut self.delta);
+        let word = match mode {
+            Mode::Faithful => raw.as_deref(),
+            Mode::Mended => Some(word_for(reason, raw.as_deref())),
+        };
+        if let Some(word) = word {
+            last.set("finish_reason", Json::from_text(word).as_str());
+        }
+        if let Some(own) = &self.usage {
+            let made = if self.keeps() { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
+            last.set("usage", &made);
+        }
+        if let Some(error) = self.error.take() {
+            last.set("error", &error_text(&error, mode));
+        }
+        self.delta = last;
+        self.put_event("message-end", None, out, None);
+        put_event(None, "[DONE]", out);
+    }
+
+    /// Writes an event whose message holds what `message` writes.
+    fn put(
+        &mut self,
+        name: &str,
+        index: Option<i64>,
+        out: &mut Vec<u8>,
+        mut message: impl FnMut(&mut Writer<'_>),
+    ) {
+        self.put_event(name, index, out, Some(&mut message));
+    }
+
+    /// Writes the end of something.
+    fn put_end(&mut self, name: &str, index: i64, out: &mut Vec<u8>) {
+        let mut frame = begin_frame(take(&mut self.frame), name, Some(index));
+        frame.push('}');
+        put_event(Some(name), &frame, out);
+        self.frame = frame;
+    }
+
+    fn put_event(
+        &mut self,
+        name: &str,
+        index: Option<i64>,
+        out: &mut Vec<u8>,
+        message: Option<&mut dyn FnMut(&mut Writer<'_>)>,
+    ) {
+        let mut frame = begin_frame(take(&mut self.frame), name, index);
+        let mut writer = Writer(&mut frame);
+        writer.key("delta");
+        writer.object();
+        if message.is_some() || !self.message.is_empty() {
+            writer.key("message");
+            writer.object();
+            if let Some(message) = message {
+                message(&mut writer);
+            }
+            self.message.write(&mut writer);
+            self.message.clear();
+            writer.end_object();
+        }
+        self.delta.write(&mut writer);
+        self.delta.clear();
+        writer.end_object();
+        let logprobs = take(&mut self.logprobs);
+        if !logprobs.is_empty() {
+            writer.key("logprobs");
+            write_logprobs(&logprobs, &mut writer);
+        }
+        self.beside.write(&mut writer);
+        self.beside.clear();
+        writer.end_object();
+        put_event(Some(name), &frame, out);
+        self.frame = frame;
+    }
+}
+
+fn begin_frame(mut frame: String, name: &str, index: Option<i64>) -> String {
+    frame.clear();
+    let mut writer = Writer(&mut frame);
+    writer.object();
+    writer.text_member("type", name);
+    if let Some(index) = index {
+        writer.key("index");
+        writer.number(index);
+    }
+    frame
+}
+
+/// The number that the wire gave, or else the next one.
+fn next(counter: &mut i64, given: Option<i64>) -> i64 {
+    let number = given.unwrap_or(*counter);
+    *counter = number.saturating_add(1);
+    number
+}
+
+fn open_free_text(out: &mut String) {
+    out.push_str("{\"");
+    out.push_str(INPUT);
+    out.push_str("\":\"");
+}
+
+/// The word for a reason to finish, for clients. They must not take for whole what is not.
+fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
+    let reason = if reason == FinishReason::Other { FinishReason::Length } else { reason };
+    finish_word(reason, said, FINISH).unwrap_or(FINISH[0].0)
+}
+
+/// Whether the value is a whole event of that name.
+fn is_event(name: &str, value: &str) -> bool {
+    let mut tape = Tape::new();
+    tape.parse(value)
+        .is_ok_and(|value| value.get("type").and_then(|kind| kind.str()).is_some_and(|kind| kind.is(name)))
+}
+
+/// Whether the error is the body of a failed request.
+fn is_body(error: &UpstreamError<'_>) -> bool {
+    Tape::new().parse(error.raw.as_str()).is_ok_and(|value| value.kind() == Kind::Object)
+}
+
+fn compact(json: &str) -> String {
+    let mut text = String::new();
+    crate::json::compact_into(json, &mut text);
+    text
+}
+
+/// Errors are sentences here.
+fn error_text(error: &UpstreamError<'_>, mode: Mode) -> String {
+    match mode {
+        Mode::Faithful => error.raw.as_str().to_owned(),
+        Mode::Mended => Json::from_text(&error.message).as_str().to_owned(),
+    }
+}
+
+/// One entry, or a list of them.
+fn write_logprobs(entries: &[Json<'_>], writer: &mut Writer<'_>) {
+    if let [only] = entries {
+        return writer.raw(only.as_str());
+    }
+    writer.list();
+    entries.iter().for_each(|entry| writer.raw(entry.as_str()));
+    writer.end_list();
+}
+
+fn write_call<'p>(
+    id: &str,
+    name: &str,
+    arguments: &str,
+    members: impl Iterator<Item = (&'p str, &'p str)>,
+    writer: &mut Writer<'_>,
+) {
+    let (inside, beside): (Vec<_>, Vec<_>) = members.partition(|(path, _)| path.starts_with("function."));
+    let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
+    writer.object();
+    if !id.is_empty() {
+        writer.text_member("id", id);
+    }
+    if !beside.iter().any(|(path, _)| *path == "type") {
+        writer.text_member("type", "function");
+    }
+    writer.key("function");
+    writer.object();
+    writer.text_member("name", name);
+    writer.text_member("arguments", arguments);
+    write_members(&inside, writer);
+    writer.end_object();
+    write_members(&beside, writer);
+    writer.end_object();
+}
+
+/// Token counts in this wire's words.
+fn usage(counters: &Counters) -> String {
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    let [input, output, thoughts] = [
+        ("input_tokens", counters.input_tokens),
+        ("output_tokens", counters.output_tokens),
+        ("reasoning_tokens", counters.reasoning_tokens),
+    ];
+    writer.object();
+    for (group, counts) in [("billed_units", &[input, output][..]), ("tokens", &[input, output, thoughts])] {
+        writer.key(group);
+        writer.object();
+        for (key, count) in counts {
+            if let Some(count) = count {
+                writer.key(key);
+                writer.number(count);
+            }
+        }
+        writer.end_object();
+    }
+    if let Some(count) = counters.cached_tokens {
+        writer.key("cached_tokens");
+        writer.number(count);
+    }
+    writer.end_object();
+    text
+}
+
+/// Writes the whole body.
+fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+    let mode = options.mode;
+    let keeps = message.word == CHAT || mode == Mode::Faithful;
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    let choice = message.first();
+    let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.foreign.is_empty());
+    let error = message.errors.first();
+    if let Some(error) = error.filter(|error| mode == Mode::Faithful && is_bare && is_body(error)) {
+        out.extend_from_slice(error.raw.as_str().as_bytes());
+        return;
+    }
+    writer.object();
+    if let Some(id) = message.id.as_ref().or(options.id.as_ref()) {
+        writer.text_member("id", id);
+    }
+    if let Some(error) = error.filter(|_| mode == Mode::Mended && is_bare) {
+        writer.text_member("message", &error.message);
+        writer.end_object();
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
+    if let Some(model) = message.model.as_ref().filter(|_| keeps) {
+        writer.text_member("model", model);
+    }
+    let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
+    if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {
+        let raw = finish.raw.as_deref();
+        let is_unsaid = mode == Mode::Mended || raw.is_none();
+        let is_open = is_truncated && finish.reason == FinishReason::Other && is_unsaid && error.is_none();
+        let word = match mode {
+            _ if is_open => None,
+            Mode::Faithful => raw,
+            Mode::Mended => Some(word_for(finish.reason, raw)),
+        };
+        if let Some(word) = word {
+            writer.text_member("finish_reason", word);
+        }
+    }
+    if let Some(choice) = choice {
+        writer.key("message");
+        whole_message(choice, keeps, mode, &mut writer);
+    }
+    if let Some(error) = error {
+        writer.raw_member("error", &error_text(error, mode));
+    }
+    if let Some(own) = &message.usage {
+        let made = if keeps { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
+        writer.raw_member("usage", &made);
+    }
+    let mut beside = Paths::default();
+    if keeps {
+        message.foreign.iter().for_each(|(path, value)| beside.set(path, value.as_str()));
+        for entry in choice.into_iter().flat_map(|choice| choice.attachments(AttachmentKind::Logprobs)) {
+            beside.extend("logprobs", entry.value.as_str());
+        }
+    }
+    beside.write(&mut writer);
+    writer.end_object();
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn whole_message(choice: &Choice, keeps: bool, mode: Mode, writer: &mut Writer<'_>) {
+    let is_mended = mode == Mode::Mended;
+    let (mut contents, mut calls, mut plan) = (String::from("["), String::from("["), String::new());
+    let (mut members, mut ids) = (Paths::default(), Ids::default());
+    for block in &choice.blocks {
+        match &block.content {
+            Content::Text(text) | Content::Refusal(text) => {
+                whole_text(words::TEXT, text, block, keeps, &mut Writer(&mut contents));
+            }
+            Content::Reasoning { text, .. } if keeps && block.word == words::PLAN => plan.push_str(text),
+            Content::Reasoning { text, .. } => {
+                whole_text(words::THINKING, text, block, keeps, &mut Writer(&mut contents));
+            }
+            Content::ToolCall(call) if is_mended && call.kind == CallKind::Builtin => {}
+            Content::ToolCall(call) => {
+                let id = match is_mended {
+                    true => ids.claim(&call.id),
+                    false if call.has_made_id => String::new(),
+                    false => call.id.clone(),
+                };
+                let members = block.foreign.iter().map(|(path, value)| (path, value.as_str()));
+                let members = members.filter(|(path, _)| keeps && (*path != "type" || !is_mended));
+                write_call(&id, &call.name, &argument_text(call, mode), members, &mut Writer(&mut calls));
+            }
+            Content::Opaque(value) if keeps => Writer(&mut contents).raw(value.as_str()),
+            Content::ToolResult(_) | Content::Opaque(_) => {}
+        }
+    }
+    if keeps {
+        for (path, value) in choice.foreign.iter().filter(|(path, _)| *path != ROLE || !is_mended) {
+            members.set(path.strip_prefix("message.").unwrap_or(path), value.as_str());
+        }
+        for citation in choice.attachments(AttachmentKind::Annotation) {
+            members.extend(words::CITATIONS, citation.value.as_str());
+        }
+    }
+    writer.object();
+    if members.get("role").is_none() {
+        writer.text_member("role", "assistant");
+    }
+    for (key, list) in [("content", &mut contents), ("tool_calls", &mut calls)] {
+        if list.len() > 1 {
+            list.push(']');
+            writer.raw_member(key, list);
+        }
+    }
+    if !plan.is_empty() {
+        writer.text_member(words::PLAN, &plan);
+    }
+    members.write(writer);
+    writer.end_object();
+}
+
+fn whole_text(word: &str, text: &str, block: &Block, keeps: bool, writer: &mut Writer<'_>) {
+    let members: Vec<_> = block.foreign.iter().map(|(path, value)| (path, value.as_str())).collect();
+    writer.object();
+    writer.text_member("type", word);
+    writer.text_member(word, text);
+    if keeps {
+        write_members(&members, writer);
+    }
+    writer.end_object();
+}
+
+/// The argument text of a call.
+fn argument_text(call: &ToolCall, mode: Mode) -> String {
+    match (mode, call.kind) {
+        // What was cut must not pass for whole.
+        (Mode::Mended, kind)
+            if call.completion == Completion::Cut
+                && (kind != CallKind::Custom || call.raw_arguments.is_empty()) =>
+        {
+            let text = &call.raw_arguments;
+            let mut scanner = Scanner::new();
+            scanner.push(text);
+            if scanner.status() != Status::Open {
+                objects::under(INVALID_JSON, text).into_owned()
+            } else {
+                text.clone()
+            }
+        }
+        (Mode::Mended, CallKind::Custom) => {
+            let mut text = String::new();
+            open_free_text(&mut text);
+            escape_into(&call.raw_arguments, &mut text);
+            if call.completion == Completion::Whole {
+                text.push_str("\"}");
+            }
+            text
+        }
+        (Mode::Mended, _) => call.arguments().to_owned(),
+        (Mode::Faithful, _) => call.raw_arguments.clone(),
+    }
+}

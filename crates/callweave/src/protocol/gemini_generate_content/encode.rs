@@ -1,0 +1,276 @@
+//! generateContent, written: chunks as server-sent events or as the elements of one array, and the whole body.
+//!
+//! Text flows part by part. Whatever else a part can hold is told whole, so it waits for the end of its block; only a
+//! call whose arguments came leaf by leaf is announced when it begins. What stands beside content waits for the next
+//! chunk: usage and the members of the answer for any, those of a candidate for one of its own.
+//!
+//! Mended, an answer of another protocol has texts, thoughts, the calls of the client's tools, usage and the reason to
+//! finish. Left out are the provider's own tools and what they gave, pictures and other data, signatures (worth something
+//! only to who gave them), annotations and log probabilities. A refusal is a text. A call that was cut off says
+//! `willContinue`, and an answer that was cut off has no `finishReason`; an error is reported when all is told.
+
+mod part;
+mod stream;
+
+use self::part::{set_logprobs, write_belongings, write_block, write_text};
+use self::stream::Stream;
+use super::{ERRORS, FINISH, RESPONSE, words};
+use crate::encode::{Encode, Encoding, Ids, Mode, Options};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode};
+use crate::json::{Paths, Tape, Writer, write_members};
+use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall};
+use crate::protocol::{error_word, finish_word};
+use crate::upstream::{ErrorClass, UpstreamError};
+
+pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
+
+fn stream(options: &Options) -> Box<dyn Encode> {
+    Box::new(Stream::new(options))
+}
+
+/// The names of an answer: its model and its id.
+fn write_names(names: [&str; 2], writer: &mut Writer<'_>) {
+    for (key, name) in ["modelVersion", "responseId"].into_iter().zip(names) {
+        if !name.is_empty() {
+            writer.text_member(key, name);
+        }
+    }
+}
+
+/// The word for a reason to finish, for clients. Calls are no reason of their own here.
+fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
+    let word = finish_word(reason, said, FINISH);
+    word.unwrap_or(if reason == FinishReason::Other { words::UNSPECIFIED } else { words::STOP })
+}
+
+/// Why the feedback says that the prompt was blocked.
+fn block_reason(path: &str, feedback: &str) -> Option<String> {
+    if !matches!(path, words::PROMPT_FEEDBACK | "prompt_feedback") {
+        return None;
+    }
+    let mut tape = Tape::new();
+    let reason = super::either(tape.parse(feedback).ok()?, "blockReason", "block_reason")?;
+    Some(reason.filled()?.to_cow().into_owned())
+}
+
+/// A candidate: the parts that `parts` writes, and its members; those of its content begin with `content.`.
+fn write_candidate(
+    number: u32,
+    members: &Paths,
+    finish: Option<&str>,
+    writer: &mut Writer<'_>,
+    parts: impl FnOnce(&mut Writer<'_>),
+) {
+    let (inside, beside): (Vec<_>, Vec<_>) =
+        members.iter().partition(|(path, _)| path.starts_with("content."));
+    let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["content.".len()..], *value)).collect();
+    writer.object();
+    let before = writer.0.len();
+    writer.key("content");
+    writer.object();
+    writer.key("parts");
+    writer.list();
+    let empty = writer.0.len();
+    parts(writer);
+    if writer.0.len() == empty && inside.is_empty() {
+        writer.0.truncate(before);
+    } else {
+        writer.end_list();
+        if !inside.iter().any(|(path, _)| *path == "role") {
+            writer.text_member("role", "model");
+        }
+        write_members(&inside, writer);
+        writer.end_object();
+    }
+    if let Some(word) = finish {
+        writer.text_member("finishReason", word);
+    }
+    writer.key("index");
+    writer.number(number);
+    write_members(&beside, writer);
+    writer.end_object();
+}
+
+/// Token counts in this wire's words. It counts thoughts apart from what was said.
+fn usage(counters: &Counters) -> String {
+    let output = counters.output_tokens;
+    let thoughts = counters.reasoning_tokens.map(|thoughts| thoughts.min(output.unwrap_or(thoughts)));
+    let spoken = output.map(|output| output - thoughts.unwrap_or(0));
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    writer.object();
+    for (key, count) in [
+        ("promptTokenCount", counters.input_tokens),
+        ("candidatesTokenCount", spoken),
+        ("thoughtsTokenCount", thoughts),
+        ("totalTokenCount", counters.total_tokens),
+        ("cachedContentTokenCount", counters.cached_tokens),
+    ] {
+        if let Some(count) = count {
+            writer.key(key);
+            writer.number(count);
+        }
+    }
+    writer.end_object();
+    text
+}
+
+fn write_error(error: &UpstreamError<'_>, mode: Mode, writer: &mut Writer<'_>) {
+    let is_own = Tape::new().parse(error.raw.as_str()).is_ok_and(super::is_error_object);
+    if mode == Mode::Faithful || is_own {
+        return writer.raw_member("error", error.raw.as_str());
+    }
+    let (class, code) = match error.class {
+        ErrorClass::ContextTooLong => (ErrorClass::InvalidRequest, 400),
+        class => (class, code_of(class)),
+    };
+    writer.key("error");
+    writer.object();
+    writer.key("code");
+    writer.number(error.status.unwrap_or(code));
+    writer.text_member("message", &error.message);
+    let plain = UpstreamError { class, ..UpstreamError::new(class, "") };
+    writer.text_member("status", error_word(&plain, ERRORS).unwrap_or("UNKNOWN"));
+    if let Some(wait) = error.retry_after {
+        writer.key("details");
+        writer.list();
+        writer.object();
+        writer.text_member("@type", "type.googleapis.com/google.rpc.RetryInfo");
+        writer.text_member("retryDelay", &format!("{}s", wait.as_secs_f64()));
+        writer.end_object();
+        writer.end_list();
+    }
+    writer.end_object();
+}
+
+/// The HTTP status that goes with a class of errors.
+fn code_of(class: ErrorClass) -> u16 {
+    match class {
+        ErrorClass::Authentication => 401,
+        ErrorClass::Permission => 403,
+        ErrorClass::RateLimit => 429,
+        ErrorClass::Overloaded => 503,
+        ErrorClass::InvalidRequest | ErrorClass::ContextTooLong => 400,
+        ErrorClass::NotFound => 404,
+        ErrorClass::Transport => 504,
+        ErrorClass::Server | ErrorClass::Other => 500,
+    }
+}
+
+/// Writes the whole body.
+fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+    let mode = options.mode;
+    let keeps = message.word == RESPONSE || mode == Mode::Faithful;
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    writer.object();
+    let blocked = message.foreign.iter().find_map(|(path, value)| block_reason(path, value.as_str()));
+    let is_told = |choice: &&Choice| {
+        let said = choice.finish.as_ref().and_then(|finish| finish.raw.as_deref());
+        let is_silent = match said {
+            None => !message.errors.is_empty(),
+            Some(_) => said == blocked.as_deref(),
+        };
+        !is_silent || !choice.blocks.is_empty() || !choice.foreign.is_empty()
+    };
+    let is_answer = message.choices.iter().any(|choice| is_told(&choice));
+    if is_answer {
+        let mut ids = Ids::default();
+        writer.key("candidates");
+        writer.list();
+        for choice in message.choices.iter().filter(is_told) {
+            whole_candidate(choice, message, mode, keeps, &mut ids, &mut writer);
+        }
+        writer.end_list();
+    }
+    let mut answer = Paths::default();
+    if keeps {
+        message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
+    }
+    answer.write(&mut writer);
+    if let Some(own) = &message.usage {
+        let made = if keeps { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
+        if made != "{}" {
+            writer.raw_member(words::USAGE, &made);
+        }
+    }
+    let is_named = is_answer || message.errors.is_empty();
+    let names = [(&message.model, &options.model), (&message.id, &options.id)];
+    if is_named {
+        write_names(
+            names.map(|(own, given)| own.as_ref().or(given.as_ref()).map_or("", String::as_str)),
+            &mut writer,
+        );
+    }
+    if let Some(error) = message.errors.first() {
+        write_error(error, mode, &mut writer);
+    }
+    writer.end_object();
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn whole_candidate(
+    choice: &Choice,
+    message: &Message,
+    mode: Mode,
+    keeps: bool,
+    ids: &mut Ids,
+    writer: &mut Writer<'_>,
+) {
+    let mut members = Paths::default();
+    if keeps {
+        for (path, value) in choice.foreign.iter() {
+            if path != "content.role" || mode == Mode::Faithful {
+                members.set(path, value.as_str());
+            }
+        }
+        set_logprobs(choice.attachments(AttachmentKind::Logprobs).map(|entry| &entry.value), &mut members);
+        for Attachment { kind, word, value } in &choice.attachments {
+            match kind {
+                AttachmentKind::Logprobs => {}
+                _ if words::CITATIONS.contains(&word.as_str()) => {
+                    members.extend(&format!("{}.{word}", words::CITATION_METADATA), value.as_str());
+                }
+                _ => members.set(word, value.as_str()),
+            }
+        }
+    }
+    let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
+    let finish = choice.finish.as_ref().and_then(|finish| match (mode, finish.raw.as_deref()) {
+        (Mode::Faithful, raw) => raw,
+        (Mode::Mended, _) if !message.errors.is_empty() => None,
+        (Mode::Mended, _) if is_truncated && finish.reason == FinishReason::Other => None,
+        (Mode::Mended, raw) => Some(word_for(finish.reason, raw)),
+    });
+    write_candidate(choice.number, &members, finish, writer, |writer| {
+        for block in &choice.blocks {
+            let has_members = keeps && !(block.attachments.is_empty() && block.foreign.is_empty());
+            let (text, is_thought) = match &block.content {
+                Content::Text(text) | Content::Refusal(text) => (text, false),
+                Content::Reasoning { text, .. } => (text, true),
+                Content::ToolCall(call)
+                    if mode == Mode::Mended && (keeps || call.kind != CallKind::Builtin) =>
+                {
+                    let call = ToolCall { id: ids.claim(&call.id), ..call.clone() };
+                    let block = Block { content: Content::ToolCall(call), ..block.clone() };
+                    write_block(&block, mode, keeps, writer);
+                    continue;
+                }
+                Content::Opaque(_) if mode == Mode::Mended && block.word == words::PARTS => continue,
+                Content::ToolCall(_) | Content::ToolResult(_) | Content::Opaque(_) => {
+                    if keeps {
+                        write_block(block, mode, keeps, writer);
+                    }
+                    continue;
+                }
+            };
+            if !text.is_empty() || has_members {
+                write_text(text, is_thought, writer, |writer| {
+                    if has_members {
+                        write_belongings(block, |_| true, writer);
+                    }
+                });
+            }
+        }
+    });
+}

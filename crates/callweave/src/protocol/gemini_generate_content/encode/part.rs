@@ -1,0 +1,251 @@
+//! The parts of a content: texts, calls, results, data, and what hangs on each.
+
+use crate::encode::Mode;
+use crate::encode::objects::{self, is_object};
+use crate::event::{Completion, Json};
+use crate::json::{Kind, Node, Paths, Str, Tape, Writer, write_members};
+use crate::message::{Block, Content, ToolCall};
+use crate::protocol::gemini_generate_content::words;
+
+pub(super) fn write_text(
+    text: &str,
+    is_thought: bool,
+    writer: &mut Writer<'_>,
+    members: impl FnOnce(&mut Writer<'_>),
+) {
+    writer.object();
+    writer.text_member("text", text);
+    if is_thought {
+        writer.raw_member("thought", "true");
+    }
+    members(writer);
+    writer.end_object();
+}
+
+/// A part that holds a call, a result or something opaque.
+pub(super) fn write_block(block: &Block, mode: Mode, keeps: bool, writer: &mut Writer<'_>) {
+    if !keeps {
+        let Content::ToolCall(call) = &block.content else { return };
+        writer.object();
+        writer.key(words::FUNCTION_CALL);
+        write_call(call, "name", None, mode, writer);
+        return writer.end_object();
+    }
+    match &block.content {
+        Content::ToolCall(call) => match block.word.as_str() {
+            words::EXECUTABLE_CODE => write_part(block, words::EXECUTABLE_CODE, writer, |writer| {
+                match is_object(&call.raw_arguments) {
+                    true => writer.raw(&call.raw_arguments),
+                    // The frame was cut off in it.
+                    false => writer.raw(&objects::under("code", &call.raw_arguments)),
+                }
+            }),
+            words::TOOL_CALL => write_part(block, words::TOOL_CALL, writer, |writer| {
+                write_call(call, "toolType", Some(block), mode, writer);
+            }),
+            _ => write_part(block, words::FUNCTION_CALL, writer, |writer| {
+                write_call(call, "name", Some(block), mode, writer);
+            }),
+        },
+        Content::ToolResult(result) => {
+            write_part(block, &block.word, writer, |writer| writer.raw(result.value.as_str()));
+        }
+        Content::Opaque(value) if block.word == words::PARTS => writer.raw(value.as_str()),
+        Content::Opaque(value) => {
+            write_part(block, &block.word, writer, |writer| writer.raw(value.as_str()));
+        }
+        Content::Text(_) | Content::Refusal(_) | Content::Reasoning { .. } => {}
+    }
+}
+
+/// A part: what it holds, and what hangs on it.
+pub(super) fn write_part(
+    block: &Block,
+    word: &str,
+    writer: &mut Writer<'_>,
+    content: impl FnOnce(&mut Writer<'_>),
+) {
+    writer.object();
+    writer.key(word);
+    content(writer);
+    let is_inside = |path: &str| inner_path(word, path).is_some();
+    write_belongings(block, |path| !is_inside(path), writer);
+    writer.end_object();
+}
+
+/// What hangs on a part.
+pub(super) fn write_belongings(block: &Block, is_wanted: impl Fn(&str) -> bool, writer: &mut Writer<'_>) {
+    let hung = block.attachments.iter().map(|hung| (hung.word.as_str(), hung.value.as_str()));
+    let members = block.foreign.iter().map(|(path, value)| (path, value.as_str()));
+    let all: Vec<_> = hung.chain(members).filter(|(path, _)| is_wanted(path)).collect();
+    write_members(&all, writer);
+}
+
+/// The path of a member of what a part of that word holds.
+fn inner_path<'p>(word: &str, path: &'p str) -> Option<&'p str> {
+    path.strip_prefix(word)?.strip_prefix('.')
+}
+
+/// The object of a call that is told whole; `name` is the key of its name.
+fn write_call(call: &ToolCall, name: &str, block: Option<&Block>, mode: Mode, writer: &mut Writer<'_>) {
+    writer.object();
+    write_call_names(call, name, mode, writer);
+    writer.key("args");
+    match mode {
+        Mode::Mended => writer.raw(&objects::arguments(call)),
+        Mode::Faithful => write_arguments(call, writer),
+    }
+    if call.completion == Completion::Cut {
+        writer.raw_member("willContinue", "true");
+    }
+    let word = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
+    for (path, value) in block.into_iter().flat_map(|block| block.foreign.iter()) {
+        match inner_path(word, path) {
+            // What could not be read as a leaf.
+            Some(words::PARTIAL_ARGS) => {
+                writer.key(words::PARTIAL_ARGS);
+                writer.list();
+                writer.raw(value.as_str());
+                writer.end_list();
+            }
+            Some(path) => write_members(&[(path, value.as_str())], writer),
+            None => {}
+        }
+    }
+    writer.end_object();
+}
+
+pub(super) fn write_call_names(call: &ToolCall, name: &str, mode: Mode, writer: &mut Writer<'_>) {
+    if mode == Mode::Mended || !call.has_made_id {
+        writer.text_member("id", &call.id);
+    }
+    writer.text_member(name, &call.name);
+}
+
+/// Arguments as they came: those that are no object were a text.
+fn write_arguments(call: &ToolCall, writer: &mut Writer<'_>) {
+    match call.arguments() {
+        text if is_object(text) => writer.raw(text),
+        text => writer.string(text),
+    }
+}
+
+/// The arguments of a call that was announced, leaf by leaf.
+pub(super) fn write_leaves(block: &Block, writer: &mut Writer<'_>) {
+    let Content::ToolCall(call) = &block.content else { return };
+    let is_cut = call.completion == Completion::Cut;
+    let (mut tape, mut leaves) = (Tape::new(), String::new());
+    let mut list = Writer(&mut leaves);
+    list.list();
+    // What could not be read as a leaf.
+    if let Some(odd) = block.foreign.get("functionCall.partialArgs") {
+        list.raw(odd.as_str());
+    }
+    let is_told = call.raw_arguments.is_empty()
+        || tape
+            .parse(&call.raw_arguments)
+            .is_ok_and(|value| leaf_by_leaf(value, is_cut, &mut list).is_some());
+    write_part(block, words::FUNCTION_CALL, writer, |writer| {
+        writer.object();
+        if !is_told {
+            writer.key("args");
+            write_arguments(call, writer);
+        } else if leaves.len() > 1 {
+            leaves.push(']');
+            writer.raw_member(words::PARTIAL_ARGS, &leaves);
+        }
+        if is_cut {
+            writer.raw_member("willContinue", "true");
+        }
+        writer.end_object();
+    });
+}
+
+/// Writes the leaves of an object, each with its path; none where that cannot tell all of it. The last one goes on if
+/// the call was cut in it.
+fn leaf_by_leaf(object: Node<'_>, is_cut: bool, list: &mut Writer<'_>) -> Option<()> {
+    const DEEPEST: usize = 64;
+    let mut path = String::from("$");
+    // The values still to come, and how long the path to each container is.
+    let mut open = vec![(path.len(), children(object)?)];
+    while let Some((length, values)) = open.last_mut() {
+        path.truncate(*length);
+        let Some((step, value)) = values.next() else {
+            open.pop();
+            continue;
+        };
+        path.push_str(&step?);
+        let key = match value.kind() {
+            Kind::Object | Kind::Array if open.len() < DEEPEST => {
+                open.push((path.len(), children(value)?));
+                continue;
+            }
+            Kind::Object | Kind::Array => return None,
+            Kind::String => "stringValue",
+            Kind::Number => "numberValue",
+            Kind::Bool => "boolValue",
+            Kind::Null => "nullValue",
+        };
+        list.object();
+        list.text_member("jsonPath", &path);
+        list.raw_member(key, value.raw());
+        list.end_object();
+    }
+    if is_cut && list.0.ends_with("\"}") {
+        list.0.pop();
+        list.raw_member("willContinue", "true");
+        list.end_object();
+    }
+    Some(())
+}
+
+/// The values in a container, each with the step of a path that leads to it; none if there are none.
+fn children<'t>(container: Node<'t>) -> Option<Box<dyn Iterator<Item = (Option<String>, Node<'t>)> + 't>> {
+    match container.kind() {
+        Kind::Object => {
+            container.members().next()?;
+            Some(Box::new(container.members().map(|(key, value)| (member_step(key), value))))
+        }
+        Kind::Array => {
+            container.elements().next()?;
+            let steps = container.elements().enumerate();
+            Some(Box::new(steps.map(|(at, value)| (Some(format!("[{at}]")), value))))
+        }
+        _ => None,
+    }
+}
+
+/// The step of a path that leads to a member.
+fn member_step(key: &str) -> Option<String> {
+    let key = Str::Escaped(key).to_cow();
+    let is_plain = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-' | '$');
+    if !key.is_empty() && key.chars().all(is_plain) {
+        return Some(format!(".{key}"));
+    }
+    let quote = ['\'', '"'].into_iter().find(|quote| !key.contains(*quote))?;
+    Some(format!("[{quote}{key}{quote}]"))
+}
+
+/// Google lists the chosen tokens and their rivals apart.
+pub(super) fn set_logprobs<'j>(entries: impl Iterator<Item = &'j Json<'static>>, members: &mut Paths) {
+    let mut tape = Tape::new();
+    for entry in entries {
+        let Ok(entry) = tape.parse(entry.as_str()) else { continue };
+        let (mut chosen, mut rivals) = (String::new(), None);
+        let mut writer = Writer(&mut chosen);
+        writer.object();
+        for (key, value) in entry.members() {
+            match key {
+                "topCandidates" => rivals = Some(value.raw()),
+                _ => writer.raw_member(key, value.raw()),
+            }
+        }
+        writer.end_object();
+        if chosen.len() > 2 {
+            members.extend("logprobsResult.chosenCandidates", &chosen);
+        }
+        if let Some(rivals) = rivals {
+            members.extend("logprobsResult.topCandidates", &format!("{{\"candidates\":{rivals}}}"));
+        }
+    }
+}

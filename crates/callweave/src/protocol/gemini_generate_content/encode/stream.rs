@@ -1,0 +1,512 @@
+//! Events → chunks.
+
+use std::mem::take;
+
+use super::part::{set_logprobs, write_block, write_call_names, write_leaves, write_part, write_text};
+use super::{block_reason, usage, word_for, write_candidate, write_error, write_names};
+use crate::encode::{Encode, Held, Ids, Mode, Options, Turns, count, put_event};
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, NoticeCode,
+    Scope,
+};
+use crate::framing::Framing;
+use crate::json::{Paths, Writer, each_member};
+use crate::message::{Content, Foreign, Usage};
+use crate::protocol::gemini_generate_content::{RESPONSE, words};
+use crate::upstream::UpstreamError;
+
+/// Streams chunks.
+#[derive(Default)]
+pub(super) struct Stream {
+    options: Options,
+    /// Whether the answer came in this protocol.
+    is_own: bool,
+    id: String,
+    model: String,
+    /// What waits for the next chunk.
+    answer: Paths,
+    usage: Option<String>,
+    /// All that was counted.
+    total: Option<Usage>,
+    choices: Vec<Open>,
+    /// A call that has begun and of which nothing was written.
+    unannounced: Option<(u32, BlockId)>,
+    /// The names changed, and no chunk has said so.
+    has_news: bool,
+    /// Why the prompt was blocked.
+    blocked: Option<String>,
+    has_failed: bool,
+    /// What is reported when all is told.
+    error: Option<UpstreamError<'static>>,
+    is_truncated: bool,
+    turns: Vec<(u32, Turns)>,
+    ids: Ids,
+    /// How many chunks this answer has.
+    chunks: usize,
+    frame: String,
+}
+
+/// A candidate that is being written.
+#[derive(Default)]
+struct Open {
+    number: u32,
+    /// What waits for its next chunk; what belongs to its content begins with `content.`.
+    pending: Paths,
+    logprobs: Vec<Json<'static>>,
+    texts: Vec<Text>,
+    held: Held,
+    is_told: bool,
+}
+
+/// A text that is being written.
+struct Text {
+    block: BlockId,
+    is_thought: bool,
+    /// What waits for its next part.
+    members: Paths,
+}
+
+impl Stream {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { options: options.clone(), ..Self::default() }
+    }
+}
+
+impl Encode for Stream {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if !self.options.is_mended() {
+            return self.tell(event, out);
+        }
+        // Parts are told one after the other.
+        let mut turns = take(&mut self.turns);
+        if let Body::Start { .. } = event.body {
+            turns.clear();
+        }
+        let at = turns.iter().position(|(number, _)| *number == event.choice).unwrap_or_else(|| {
+            turns.push((event.choice, Turns::default()));
+            turns.len() - 1
+        });
+        turns[at].1.push(event, &mut |event| self.tell(event, out));
+        self.turns = turns;
+    }
+}
+
+impl Stream {
+    fn tell(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let number = event.choice;
+        if self.announce_before(event, out) {
+            return;
+        }
+        match &event.body {
+            Body::Start { id, model, word, members } => {
+                let (options, frame) = (take(&mut self.options), take(&mut self.frame));
+                // That the input is cut off may be noticed before its answer begins.
+                let (is_own, is_truncated) = (word == RESPONSE, self.is_truncated);
+                *self = Self { options, frame, is_own, is_truncated, ..Self::default() };
+                self.id = id.as_deref().or(self.options.id.as_deref()).unwrap_or_default().to_owned();
+                self.model =
+                    model.as_deref().or(self.options.model.as_deref()).unwrap_or_default().to_owned();
+                self.has_news = true;
+                if self.keeps() {
+                    each_member(members.as_ref(), |path, value| self.set(path, value));
+                }
+            }
+            Body::ChoiceStart => self.choices.push(Open { number, ..Open::default() }),
+            Body::BlockStart { block, kind, word, members, .. } => {
+                self.block_start(*block, kind, word, members.as_ref(), event);
+            }
+            Body::Delta { block, text, .. } => self.delta(number, *block, text, event, out),
+            Body::BlockEnd { block, .. } => self.block_end(number, *block, event, out),
+            Body::Identity { scope: Scope::Answer, id, model } => {
+                let is_mended = self.options.is_mended();
+                if self.has_news && !is_mended {
+                    self.flush(out);
+                }
+                for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
+                    if let Some(given) = given.as_deref().filter(|_| own.is_empty() || !is_mended) {
+                        *own = given.to_owned();
+                    }
+                }
+                self.has_news = true;
+            }
+            Body::Identity { .. } | Body::Correction { .. } => self.hold(event),
+            Body::Attachment { scope, kind, word, value } => {
+                self.attach(number, *scope, *kind, word, value, event, out);
+            }
+            Body::Usage { counters, raw, .. } => {
+                if self.usage.is_some() && !self.options.is_mended() {
+                    self.flush(out);
+                }
+                count(&mut self.total, counters, raw);
+                self.usage = self.counted();
+            }
+            Body::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
+            // What is held comes before it.
+            Body::Error(error) if self.options.is_mended() => {
+                self.has_failed = true;
+                self.error.get_or_insert_with(|| error.clone().into_owned());
+            }
+            Body::Error(error) => {
+                self.flush_choices(out);
+                self.has_failed = true;
+                self.write_error(error, out);
+            }
+            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::Foreign { scope, path, value } if self.keeps() => {
+                self.foreign(number, *scope, path, value.as_str(), event, out);
+            }
+            Body::End => self.end(out),
+            Body::Foreign { .. }
+            | Body::ItemStart { .. }
+            | Body::ItemEnd { .. }
+            | Body::Progress { .. }
+            | Body::Markup { .. } => {}
+        }
+    }
+}
+
+impl Stream {
+    /// Whether what only this protocol knows is written.
+    fn keeps(&self) -> bool {
+        self.is_own || !self.options.is_mended()
+    }
+
+    fn choice(&mut self, number: u32) -> Option<&mut Open> {
+        self.choices.iter_mut().find(|choice| choice.number == number)
+    }
+
+    fn hold(&mut self, event: &Event<'_>) {
+        if let Some(choice) = self.choice(event.choice) {
+            choice.held.take(event);
+        }
+    }
+
+    fn block_start(
+        &mut self,
+        block: BlockId,
+        kind: &BlockKind<'_>,
+        word: &str,
+        members: Option<&Json<'_>>,
+        event: &Event<'_>,
+    ) {
+        let keeps = self.keeps();
+        let is_mended = self.options.is_mended();
+        let is_streamed = word == words::PARTIAL_ARGS && !is_mended;
+        let Some(choice) = self.choice(event.choice) else { return };
+        let is_thought = match kind {
+            BlockKind::Text | BlockKind::Refusal => false,
+            BlockKind::Reasoning(_) => true,
+            // Who runs a call itself, and what that gave, clients of others would not understand.
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
+            BlockKind::ToolCall { .. } => {
+                choice.held.take(event);
+                self.unannounced = is_streamed.then_some((event.choice, block));
+                return;
+            }
+            // No client would know what to do with such a part.
+            BlockKind::Opaque { .. } if is_mended && word == words::PARTS => return,
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => {
+                if keeps {
+                    choice.held.take(event);
+                }
+                return;
+            }
+        };
+        let mut own = Paths::default();
+        if keeps {
+            each_member(members, |path, value| own.set(path, value));
+        }
+        choice.texts.push(Text { block, is_thought, members: own });
+    }
+
+    fn delta(&mut self, number: u32, block: BlockId, text: &str, event: &Event<'_>, out: &mut Vec<u8>) {
+        let Some(choice) = self.choice(number) else { return };
+        match choice.texts.iter().rposition(|text| text.block == block) {
+            Some(at) => self.write_text(number, at, text, out),
+            None => choice.held.take(event),
+        }
+    }
+
+    fn block_end(&mut self, number: u32, block: BlockId, event: &Event<'_>, out: &mut Vec<u8>) {
+        let is_mended = self.options.is_mended();
+        let Some(choice) = self.choice(number) else { return };
+        if let Some(at) = choice.texts.iter().rposition(|text| text.block == block) {
+            // A signature may hang on a part without any text.
+            if !choice.texts[at].members.is_empty() {
+                self.write_text(number, at, "", out);
+            }
+            if let Some(choice) = self.choice(number) {
+                choice.texts.remove(at);
+            }
+            return;
+        }
+        choice.held.take(event);
+        let Some(mut block) = choice.held.remove(block) else { return };
+        match &mut block.content {
+            Content::ToolCall(call) if is_mended => call.id = self.ids.claim(&call.id),
+            Content::ToolCall(call) if block.word == words::PARTIAL_ARGS => {
+                // Nothing of it says that it goes on and never does.
+                if call.completion == Completion::Whole || !call.raw_arguments.is_empty() {
+                    self.write(number, None, out, &mut |_, writer| write_leaves(&block, writer));
+                }
+                return;
+            }
+            _ => {}
+        }
+        let (mode, keeps) = (self.options.mode, self.keeps());
+        self.write(number, None, out, &mut |_, writer| write_block(&block, mode, keeps, writer));
+    }
+
+    /// Writes that a call has begun whose arguments come leaf by leaf, before anything else is written. Its
+    /// signature stands in the same part; true if the event was that.
+    fn announce_before(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
+        let Some((number, block)) = self.unannounced else { return false };
+        let is_signed =
+            matches!(event.body, Body::Attachment { scope: Scope::Block(own), .. } if own == block);
+        if is_signed {
+            self.hold(event);
+        }
+        self.unannounced = None;
+        self.write(number, None, out, &mut |choice, writer| {
+            let Some(block) = choice.held.get_mut(block) else { return };
+            let Content::ToolCall(call) = &block.content else { return };
+            write_part(block, words::FUNCTION_CALL, writer, |writer| {
+                writer.object();
+                write_call_names(call, "name", Mode::Faithful, writer);
+                writer.raw_member("willContinue", "true");
+                writer.end_object();
+            });
+            block.attachments.clear();
+            block.foreign = Foreign::default();
+        });
+        is_signed
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the members of one event, taken apart once")]
+    fn attach(
+        &mut self,
+        number: u32,
+        scope: Scope,
+        kind: AttachmentKind,
+        word: &str,
+        value: &Json<'_>,
+        event: &Event<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        // A signature is worth something only to who gave it.
+        if !self.keeps() {
+            return;
+        }
+        let Some(choice) = self.choice(number) else { return };
+        match (scope, kind) {
+            (Scope::Block(block), _) => {
+                match choice.texts.iter_mut().rev().find(|text| text.block == block) {
+                    Some(text) => text.members.set(word, value.as_str()),
+                    None => self.hold(event),
+                }
+            }
+            (_, AttachmentKind::Logprobs) => choice.logprobs.extend(value.clone().entries()),
+            _ if words::CITATIONS.contains(&word) => {
+                choice.pending.extend(&format!("{}.{word}", words::CITATION_METADATA), value.as_str());
+            }
+            _ => self.foreign(number, Scope::Choice, word, value.as_str(), event, out),
+        }
+    }
+
+    fn foreign(
+        &mut self,
+        number: u32,
+        scope: Scope,
+        path: &str,
+        value: &str,
+        event: &Event<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        match scope {
+            Scope::Answer => {
+                if self.answer.get(path).is_some() {
+                    self.flush(out);
+                }
+                self.set(path, value);
+            }
+            // The client knows of no other role.
+            Scope::Choice if path == "content.role" && self.options.is_mended() => {}
+            Scope::Choice | Scope::Item(_) => {
+                if self.choice(number).is_some_and(|choice| choice.pending.get(path).is_some()) {
+                    self.write_candidate(number, None, out);
+                }
+                if let Some(choice) = self.choice(number) {
+                    choice.pending.set(path, value);
+                }
+            }
+            Scope::Block(block) => {
+                let Some(choice) = self.choice(number) else { return };
+                match choice.texts.iter_mut().rev().find(|text| text.block == block) {
+                    Some(text) => text.members.set(path, value),
+                    None => self.hold(event),
+                }
+            }
+        }
+    }
+
+    /// The token counts so far.
+    fn counted(&self) -> Option<String> {
+        let total = self.total.as_ref()?;
+        let made = if self.keeps() { total.raw.as_str().to_owned() } else { usage(&total.counters()) };
+        Some(made).filter(|made| made != "{}")
+    }
+
+    /// Keeps a member of the answer for the next chunk.
+    fn set(&mut self, path: &str, value: &str) {
+        self.blocked = block_reason(path, value).or(self.blocked.take());
+        self.answer.set(path, value);
+    }
+
+    fn finish(&mut self, number: u32, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
+        let is_mended = self.options.is_mended();
+        let word = match raw {
+            _ if is_mended && self.has_failed => None,
+            _ if is_mended && self.is_truncated && reason == FinishReason::Other => None,
+            raw if is_mended => Some(word_for(reason, raw)),
+            raw => raw,
+        };
+        // A blocked prompt has no candidate: its feedback says why.
+        let is_blocked = raw.is_some() && self.blocked.as_deref() == raw;
+        if is_mended {
+            // Clients look for the counts in the last chunk.
+            self.usage = self.counted();
+        }
+        let Some(choice) = self.choice(number) else { return };
+        let is_silent = word.is_none() && choice.pending.is_empty() && (choice.is_told || number == 0);
+        if !is_silent && (choice.is_told || !is_blocked) {
+            self.write_candidate(number, word, out);
+        }
+    }
+
+    /// Writes an error, which stands alone in its chunk.
+    fn write_error(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
+        if self.usage.is_some() || !self.answer.is_empty() {
+            self.flush_news(out);
+        }
+        let mut frame = take(&mut self.frame);
+        frame.clear();
+        let mut writer = Writer(&mut frame);
+        writer.object();
+        write_error(error, self.options.mode, &mut writer);
+        self.end_frame(frame, out);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.flush_choices(out);
+        if let Some(error) = self.error.take() {
+            self.write_error(&error, out);
+        }
+        if !self.has_failed || self.usage.is_some() || !self.answer.is_empty() {
+            self.flush_news(out);
+        }
+        if self.is_array() && !self.is_truncated {
+            out.extend_from_slice(if self.chunks == 0 { b"[]" } else { b"\n]" });
+        }
+        self.is_truncated = false;
+    }
+
+    fn is_array(&self) -> bool {
+        self.options.framing == Some(Framing::JsonValues)
+    }
+
+    /// Writes what waits for candidates.
+    fn flush_choices(&mut self, out: &mut Vec<u8>) {
+        let waiting: Vec<u32> = self
+            .choices
+            .iter()
+            .filter(|choice| !choice.pending.is_empty() || !choice.logprobs.is_empty())
+            .map(|choice| choice.number)
+            .collect();
+        for number in waiting {
+            self.write_candidate(number, None, out);
+        }
+    }
+
+    /// Writes what is about to be replaced and nobody has seen. A candidate that has begun meanwhile is told with it.
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        match self.choices.iter().find(|choice| !choice.is_told).map(|choice| choice.number) {
+            Some(number) => self.write_candidate(number, None, out),
+            None => self.flush_news(out),
+        }
+    }
+
+    /// Writes a chunk without candidates, if there is something to say.
+    fn flush_news(&mut self, out: &mut Vec<u8>) {
+        if self.usage.is_none() && self.answer.is_empty() && !self.has_news {
+            return;
+        }
+        let mut frame = take(&mut self.frame);
+        frame.clear();
+        let mut writer = Writer(&mut frame);
+        writer.object();
+        self.write_news(&mut writer);
+        self.end_frame(frame, out);
+    }
+
+    /// Writes a part of a text.
+    fn write_text(&mut self, number: u32, at: usize, text: &str, out: &mut Vec<u8>) {
+        self.write(number, None, out, &mut |choice, writer| {
+            let Some(own) = choice.texts.get_mut(at) else { return };
+            write_text(text, own.is_thought, writer, |writer| own.members.write(writer));
+            own.members.clear();
+        });
+    }
+
+    /// Writes a chunk of a candidate without parts.
+    fn write_candidate(&mut self, number: u32, finish: Option<&str>, out: &mut Vec<u8>) {
+        self.write(number, finish, out, &mut |_, _| {});
+    }
+
+    /// Writes a chunk of one candidate: what waits for it, and the parts that `parts` writes.
+    fn write(
+        &mut self,
+        number: u32,
+        finish: Option<&str>,
+        out: &mut Vec<u8>,
+        parts: &mut dyn FnMut(&mut Open, &mut Writer<'_>),
+    ) {
+        let mut frame = take(&mut self.frame);
+        frame.clear();
+        let mut writer = Writer(&mut frame);
+        writer.object();
+        if let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) {
+            choice.is_told = true;
+            let (mut pending, logprobs) = (take(&mut choice.pending), take(&mut choice.logprobs));
+            set_logprobs(logprobs.iter(), &mut pending);
+            writer.key("candidates");
+            writer.list();
+            write_candidate(number, &pending, finish, &mut writer, |writer| parts(choice, writer));
+            writer.end_list();
+        }
+        self.write_news(&mut writer);
+        self.end_frame(frame, out);
+    }
+
+    /// Writes what waits for any chunk, and the names that every chunk repeats.
+    fn write_news(&mut self, writer: &mut Writer<'_>) {
+        self.answer.write(writer);
+        self.answer.clear();
+        if let Some(usage) = self.usage.take() {
+            writer.raw_member(words::USAGE, &usage);
+        }
+        write_names([&self.model, &self.id].map(String::as_str), writer);
+        self.has_news = false;
+    }
+
+    fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
+        frame.push('}');
+        if self.is_array() {
+            out.extend_from_slice(if self.chunks == 0 { b"[" } else { b",\r\n" });
+            out.extend_from_slice(frame.as_bytes());
+        } else {
+            put_event(None, &frame, out);
+        }
+        self.chunks += 1;
+        self.frame = frame;
+    }
+}

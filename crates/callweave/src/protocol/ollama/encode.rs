@@ -1,0 +1,530 @@
+//! Ollama, written: one line per piece, the last with `done`, and the whole body.
+//!
+//! Text flows line by line; calls and pictures are told whole when their block ends. What stands beside content waits
+//! for the next line, and what counts the answer for the last.
+//!
+//! Mended, an answer of another protocol has texts, thoughts, the calls of the client's tools, input and output tokens
+//! and the reason to finish, of its first choice. Left out are the provider's own tools and what they gave, pictures,
+//! signatures, annotations, log probabilities and the finer counts. A refusal is a text. That a call was cut off is told
+//! by its arguments, and an answer that was cut off has no last line; an error is reported when all is told.
+
+use std::fmt::Write;
+use std::mem::take;
+
+use super::{CHAT, FINISH, GENERATE};
+use crate::encode::objects::{self, is_object};
+use crate::encode::{Encode, Encoding, Held, Ids, Mode, Options, Turns, count};
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
+    Scope,
+};
+use crate::json::{Paths, Writer, each_member, write_members};
+use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
+use crate::protocol::finish_word;
+use crate::upstream::UpstreamError;
+
+pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
+
+/// Where a role other than the usual one stands.
+const ROLE: &str = "message.role";
+
+fn stream(options: &Options) -> Box<dyn Encode> {
+    Box::new(Stream { options: options.clone(), ..Stream::default() })
+}
+
+/// Streams lines.
+#[derive(Default)]
+struct Stream {
+    options: Options,
+    /// Whether the answer came in this protocol.
+    is_own: bool,
+    is_generate: bool,
+    /// The beginning of every line: the model and the time.
+    envelope: String,
+    /// What waits for the next line: of the answer, and of its message.
+    answer: Paths,
+    message: Paths,
+    total: Option<Usage>,
+    /// Texts that are being written, and whether each is a thought.
+    texts: Vec<(BlockId, bool)>,
+    held: Held,
+    /// How many calls there were.
+    calls: usize,
+    error: Option<UpstreamError<'static>>,
+    has_failed: bool,
+    has_written: bool,
+    is_truncated: bool,
+    turns: Turns,
+    ids: Ids,
+    frame: String,
+}
+
+impl Encode for Stream {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if !self.options.is_mended() {
+            return self.tell(event, out);
+        }
+        // Pieces are told one after the other.
+        let mut turns = take(&mut self.turns);
+        turns.push(event, &mut |event| self.tell(event, out));
+        self.turns = turns;
+    }
+}
+
+impl Stream {
+    fn tell(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        match &event.body {
+            Body::Start { model, word, members, .. } => {
+                let (options, frame) = (take(&mut self.options), take(&mut self.frame));
+                // That the input is cut off may be noticed before its answer begins.
+                *self = Self { options, frame, is_truncated: self.is_truncated, ..Self::default() };
+                self.is_own = is_own(word);
+                self.is_generate = self.keeps() && word == GENERATE;
+                self.render(model.as_deref());
+                if self.keeps() {
+                    each_member(members.as_ref(), |path, value| self.answer.set(path, value));
+                }
+            }
+            Body::BlockStart { block, kind, .. } => self.block_start(*block, kind, event),
+            Body::Delta { block, text, .. } => match self.thought(*block) {
+                Some(is_thought) => self.write(out, |is_generate, writer| {
+                    write_text(text, is_thought, is_generate, writer);
+                }),
+                None => self.held.take(event),
+            },
+            Body::BlockEnd { block, .. } => self.block_end(*block, event, out),
+            Body::Identity { scope: Scope::Answer, model: Some(model), .. } => {
+                self.flush(out);
+                self.render(Some(model));
+            }
+            Body::Identity { .. } | Body::Correction { .. } => self.held.take(event),
+            Body::Attachment { kind: AttachmentKind::Logprobs, value, .. } if self.keeps() => {
+                self.answer.extend("logprobs", value.as_str());
+            }
+            Body::Usage { counters, raw, .. } => {
+                count(&mut self.total, counters, raw);
+                let own = Json::trusted(usage(&self.total.as_ref().map(Usage::counters).unwrap_or_default()));
+                if !self.options.is_mended() && self.answer.get("eval_count").is_some() {
+                    self.flush(out);
+                }
+                each_member(Some(if self.keeps() { raw } else { &own }), |path, value| {
+                    self.answer.set(path, value);
+                });
+            }
+            Body::Foreign { scope, path, value } if self.keeps() => {
+                self.foreign(*scope, path, value.as_str(), event, out);
+            }
+            Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
+            Body::Error(error) => {
+                self.has_failed = true;
+                self.error.get_or_insert_with(|| error.clone().into_owned());
+                if !self.options.is_mended() {
+                    self.write_error(out);
+                }
+            }
+            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::End => {
+                // What is held comes before it.
+                self.write_error(out);
+                if !self.has_written || !self.answer.is_empty() || !self.message.is_empty() {
+                    self.flush(out);
+                }
+                self.is_truncated = false;
+            }
+            Body::Attachment { .. }
+            | Body::Foreign { .. }
+            | Body::ChoiceStart
+            | Body::ItemStart { .. }
+            | Body::ItemEnd { .. }
+            | Body::Progress { .. }
+            | Body::Markup { .. } => {}
+        }
+    }
+
+    /// Whether what only this protocol knows is written.
+    fn keeps(&self) -> bool {
+        self.is_own || !self.options.is_mended()
+    }
+
+    /// Renders the beginning of every line.
+    fn render(&mut self, model: Option<&str>) {
+        self.envelope.clear();
+        let mut writer = Writer(&mut self.envelope);
+        writer.object();
+        write_names(model, &self.options, &mut writer);
+    }
+
+    /// Whether the text that is being written is a thought.
+    fn thought(&self, block: BlockId) -> Option<bool> {
+        self.texts.iter().rev().find(|(own, _)| *own == block).map(|(_, is_thought)| *is_thought)
+    }
+
+    fn block_start(&mut self, block: BlockId, kind: &BlockKind<'_>, event: &Event<'_>) {
+        match kind {
+            BlockKind::Text | BlockKind::Refusal => self.texts.push((block, false)),
+            BlockKind::Reasoning(_) => self.texts.push((block, true)),
+            // Who runs a call itself, and what that gave, clients of others would not understand.
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } => {}
+            BlockKind::ToolCall { .. } => self.held.take(event),
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if !self.keeps() => {}
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => self.held.take(event),
+        }
+    }
+
+    fn block_end(&mut self, block: BlockId, event: &Event<'_>, out: &mut Vec<u8>) {
+        self.texts.retain(|(own, _)| *own != block);
+        self.held.take(event);
+        let Some(block) = self.held.remove(block) else { return };
+        match &block.content {
+            Content::ToolCall(call) => {
+                let call = written(call, self.options.mode, &mut self.ids);
+                let (mode, keeps, ordinal) = (self.options.mode, self.keeps(), self.calls);
+                self.calls += 1;
+                self.write(out, |is_generate, writer| {
+                    write_content("", is_generate, writer);
+                    writer.key("tool_calls");
+                    writer.list();
+                    write_call(&call, keeps.then_some(&block), ordinal, mode, writer);
+                    writer.end_list();
+                });
+            }
+            Content::Opaque(value) => self.write(out, |is_generate, writer| {
+                write_content("", is_generate, writer);
+                writer.key(&block.word);
+                writer.list();
+                writer.raw(value.as_str());
+                writer.end_list();
+            }),
+            _ => {}
+        }
+    }
+
+    fn foreign(&mut self, scope: Scope, path: &str, value: &str, event: &Event<'_>, out: &mut Vec<u8>) {
+        match scope {
+            Scope::Answer => {
+                if self.answer.get(path).is_some() {
+                    self.flush(out);
+                }
+                self.answer.set(path, value);
+            }
+            // The client knows of no other role.
+            Scope::Choice if path == ROLE && self.options.is_mended() => {}
+            Scope::Choice | Scope::Item(_) => {
+                let path = path.strip_prefix("message.").unwrap_or(path);
+                if self.message.get(path).is_some() {
+                    self.flush(out);
+                }
+                self.message.set(path, value);
+            }
+            Scope::Block(_) => self.held.take(event),
+        }
+    }
+
+    fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
+        let is_mended = self.options.is_mended();
+        let is_open = self.is_truncated && reason == FinishReason::Other && (is_mended || raw.is_none());
+        if is_open || self.has_failed && (is_mended || raw.is_none()) {
+            return;
+        }
+        let word = if is_mended { Some(word_for(reason, raw)) } else { raw };
+        let mut frame = self.begin_frame();
+        let mut writer = Writer(&mut frame);
+        write_message(self.is_generate, &self.message, &mut writer, |is_generate, writer| {
+            write_content("", is_generate, writer);
+        });
+        write_done(word, &mut writer);
+        self.end_frame(frame, out);
+    }
+
+    /// Writes a line without content, for what must be told before it is replaced.
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        self.write(out, |is_generate, writer| write_content("", is_generate, writer));
+    }
+
+    /// Writes a line whose message holds what `content` writes.
+    fn write(&mut self, out: &mut Vec<u8>, content: impl FnOnce(bool, &mut Writer<'_>)) {
+        let mut frame = self.begin_frame();
+        let mut writer = Writer(&mut frame);
+        write_message(self.is_generate, &self.message, &mut writer, content);
+        writer.raw_member("done", "false");
+        self.end_frame(frame, out);
+    }
+
+    fn write_error(&mut self, out: &mut Vec<u8>) {
+        let Some(error) = self.error.take() else { return };
+        let mut frame = take(&mut self.frame);
+        frame.clear();
+        let mut writer = Writer(&mut frame);
+        writer.object();
+        write_error(&error, self.options.mode, &mut self.answer, &mut writer);
+        self.answer.write(&mut writer);
+        self.answer.clear();
+        self.put(frame, out);
+    }
+
+    fn begin_frame(&mut self) -> String {
+        let mut frame = take(&mut self.frame);
+        frame.clear();
+        frame.push_str(&self.envelope);
+        frame
+    }
+
+    fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
+        self.answer.write(&mut Writer(&mut frame));
+        self.answer.clear();
+        self.message.clear();
+        self.put(frame, out);
+    }
+
+    fn put(&mut self, mut frame: String, out: &mut Vec<u8>) {
+        self.has_written = true;
+        frame.push_str("}\n");
+        out.extend_from_slice(frame.as_bytes());
+        self.frame = frame;
+    }
+}
+
+fn is_own(word: &str) -> bool {
+    matches!(word, CHAT | GENERATE)
+}
+
+/// The call as it is written.
+fn written(call: &ToolCall, mode: Mode, ids: &mut Ids) -> ToolCall {
+    match mode {
+        Mode::Faithful => call.clone(),
+        Mode::Mended => ToolCall { id: ids.claim(&call.id), ..call.clone() },
+    }
+}
+
+/// The word for a reason to finish, for clients. Ollama stops after calls as after text.
+fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
+    let reason = if reason == FinishReason::ToolCalls { FinishReason::Stop } else { reason };
+    finish_word(reason, said, FINISH).unwrap_or("unknown")
+}
+
+fn write_names(model: Option<&str>, options: &Options, writer: &mut Writer<'_>) {
+    if let Some(model) = model.or(options.model.as_deref()) {
+        writer.text_member("model", model);
+    }
+    let mut time = String::new();
+    write_time(options.created.unwrap_or(0), &mut time);
+    writer.text_member("created_at", &time);
+}
+
+/// A time in seconds since 1970 as RFC 3339 has it.
+fn write_time(seconds: u64, out: &mut String) {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years begin in March, so that the day that is not always there is the last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    let _ = write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
+}
+
+/// The message, or what stands for it in an answer to `/api/generate`.
+fn write_message(
+    is_generate: bool,
+    members: &Paths,
+    writer: &mut Writer<'_>,
+    content: impl FnOnce(bool, &mut Writer<'_>),
+) {
+    if is_generate {
+        return content(is_generate, writer);
+    }
+    writer.key("message");
+    writer.object();
+    if members.get("role").is_none() {
+        writer.text_member("role", "assistant");
+    }
+    content(is_generate, writer);
+    members.write(writer);
+    writer.end_object();
+}
+
+fn write_content(text: &str, is_generate: bool, writer: &mut Writer<'_>) {
+    writer.text_member(if is_generate { "response" } else { "content" }, text);
+}
+
+fn write_text(text: &str, is_thought: bool, is_generate: bool, writer: &mut Writer<'_>) {
+    match is_thought {
+        true => {
+            write_content("", is_generate, writer);
+            writer.text_member("thinking", text);
+        }
+        false => write_content(text, is_generate, writer),
+    }
+}
+
+fn write_call(call: &ToolCall, block: Option<&Block>, ordinal: usize, mode: Mode, writer: &mut Writer<'_>) {
+    let members: Vec<_> = block
+        .into_iter()
+        .flat_map(|block| block.foreign.iter())
+        .map(|(path, value)| (path, value.as_str()))
+        .collect();
+    let (inside, beside): (Vec<_>, Vec<_>) =
+        members.into_iter().partition(|(path, _)| path.starts_with("function."));
+    let inside: Vec<_> = inside.iter().map(|(path, value)| (&path["function.".len()..], *value)).collect();
+    writer.object();
+    if mode == Mode::Mended || !call.has_made_id {
+        writer.text_member("id", &call.id);
+    }
+    writer.key("function");
+    writer.object();
+    writer.key("index");
+    writer.number(ordinal);
+    writer.text_member("name", &call.name);
+    writer.key("arguments");
+    match mode {
+        Mode::Mended => writer.raw(&objects::arguments(call)),
+        Mode::Faithful if is_object(call.arguments()) => writer.raw(call.arguments()),
+        // What is no object was a text.
+        Mode::Faithful => writer.string(call.arguments()),
+    }
+    write_members(&inside, writer);
+    writer.end_object();
+    write_members(&beside, writer);
+    writer.end_object();
+}
+
+fn write_done(word: Option<&str>, writer: &mut Writer<'_>) {
+    writer.raw_member("done", "true");
+    if let Some(word) = word {
+        writer.text_member("done_reason", word);
+    }
+}
+
+/// Errors are sentences here.
+fn write_error(error: &UpstreamError<'_>, mode: Mode, beside: &mut Paths, writer: &mut Writer<'_>) {
+    match mode {
+        Mode::Faithful => writer.raw_member("error", error.raw.as_str()),
+        Mode::Mended => {
+            writer.text_member("error", &error.message);
+            if let Some(status) = error.status {
+                beside.set("status", &status.to_string());
+            }
+        }
+    }
+}
+
+/// Token counts in this wire's words.
+fn usage(counters: &Counters) -> String {
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    writer.object();
+    for (key, count) in [("prompt_eval_count", counters.input_tokens), ("eval_count", counters.output_tokens)]
+    {
+        if let Some(count) = count {
+            writer.key(key);
+            writer.number(count);
+        }
+    }
+    writer.end_object();
+    text
+}
+
+/// Writes the whole body.
+fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+    let mode = options.mode;
+    let keeps = is_own(&message.word) || mode == Mode::Faithful;
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    let mut answer = Paths::default();
+    if keeps {
+        message.foreign.iter().for_each(|(path, value)| answer.set(path, value.as_str()));
+    }
+    writer.object();
+    if let Some(error) = message.errors.first() {
+        write_error(error, mode, &mut answer, &mut writer);
+    }
+    let choice = message.first();
+    let is_bare = choice.is_none_or(|choice| choice.blocks.is_empty() && choice.foreign.is_empty());
+    if message.errors.is_empty() || !is_bare {
+        write_names(message.model.as_deref(), options, &mut writer);
+        if let Some(choice) = choice {
+            whole_message(choice, keeps && message.word == GENERATE, keeps, mode, &mut writer);
+        }
+    }
+    if keeps {
+        for entry in choice.into_iter().flat_map(|choice| choice.attachments(AttachmentKind::Logprobs)) {
+            answer.extend("logprobs", entry.value.as_str());
+        }
+    }
+    if let Some(own) = &message.usage {
+        let made = Json::trusted(usage(&own.counters()));
+        each_member(Some(if keeps { &own.raw } else { &made }), |path, value| answer.set(path, value));
+    }
+    let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
+    if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {
+        let is_unsaid = mode == Mode::Mended || finish.raw.is_none();
+        let is_open = is_truncated && finish.reason == FinishReason::Other && is_unsaid;
+        match mode {
+            _ if is_open => writer.raw_member("done", "false"),
+            _ if !message.errors.is_empty() && (mode == Mode::Mended || finish.raw.is_none()) => {}
+            Mode::Mended => write_done(Some(word_for(finish.reason, finish.raw.as_deref())), &mut writer),
+            Mode::Faithful => write_done(finish.raw.as_deref(), &mut writer),
+        }
+    }
+    answer.write(&mut writer);
+    writer.end_object();
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn whole_message(choice: &Choice, is_generate: bool, keeps: bool, mode: Mode, writer: &mut Writer<'_>) {
+    let (mut text, mut thinking) = (String::new(), String::new());
+    let (mut members, mut calls, mut ids) = (Paths::default(), String::new(), Ids::default());
+    if keeps {
+        for (path, value) in choice.foreign.iter().filter(|(path, _)| *path != ROLE || mode == Mode::Faithful)
+        {
+            members.set(path.strip_prefix("message.").unwrap_or(path), value.as_str());
+        }
+    }
+    let mut list = Writer(&mut calls);
+    list.list();
+    let mut ordinal = 0;
+    for block in &choice.blocks {
+        match &block.content {
+            Content::Text(own) | Content::Refusal(own) => text.push_str(own),
+            Content::Reasoning { text: own, .. } => thinking.push_str(own),
+            Content::ToolCall(call) if call.kind != CallKind::Builtin => {
+                write_call(&written(call, mode, &mut ids), keeps.then_some(block), ordinal, mode, &mut list);
+                ordinal += 1;
+            }
+            Content::Opaque(value) if keeps => members.extend(&block.word, value.as_str()),
+            Content::ToolCall(_) | Content::ToolResult(_) | Content::Opaque(_) => {}
+        }
+    }
+    list.end_list();
+    write_message(is_generate, &members, writer, |is_generate, writer| {
+        write_content(&text, is_generate, writer);
+        if !thinking.is_empty() {
+            writer.text_member("thinking", &thinking);
+        }
+        if ordinal > 0 {
+            writer.raw_member("tool_calls", &calls);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_700_000_000, "2023-11-14T22:13:20Z"),
+            (4_102_444_799, "2099-12-31T23:59:59Z"),
+        ] {
+            let mut time = String::new();
+            write_time(seconds, &mut time);
+            assert_eq!(time, expected);
+        }
+    }
+}

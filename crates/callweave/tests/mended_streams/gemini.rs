@@ -1,0 +1,167 @@
+//! Gemini generateContent, as its clients expect it.
+
+use std::collections::BTreeSet;
+
+use callweave::encode::Options;
+use callweave::event::{FinishReason, NoticeCode};
+use callweave::framing::Framing;
+use serde_json::Value;
+
+use crate::laws::decode_cut;
+use crate::{Essence, Told, Wire, options, samples};
+
+pub(crate) const WIRE: Wire =
+    Wire { protocol: "gemini-generatecontent", walk, soften, has_choices: true, has_objects: true };
+
+/// The words of the SDKs' enumeration.
+const FINISH: &[&str] = &[
+    "FINISH_REASON_UNSPECIFIED",
+    "STOP",
+    "MAX_TOKENS",
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "OTHER",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "MALFORMED_FUNCTION_CALL",
+    "IMAGE_SAFETY",
+    "UNEXPECTED_TOOL_CALL",
+    "IMAGE_PROHIBITED_CONTENT",
+    "NO_IMAGE",
+    "IMAGE_RECITATION",
+    "IMAGE_OTHER",
+    "MODEL_ARMOR",
+];
+
+/// The members of which a part has one.
+const CONTENTS: &[&str] = &[
+    "text",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
+    "inlineData",
+    "fileData",
+];
+
+fn walk(stream: &str, told: &Told) -> Result<(), String> {
+    let mut finished = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let (mut has_failed, mut is_counted) = (false, false);
+    for frame in stream.split_terminator("\n\n") {
+        let data = frame.strip_prefix("data: ").ok_or_else(|| format!("no data: {frame}"))?;
+        let chunk: Value = serde_json::from_str(data).map_err(|error| format!("{error}: {data}"))?;
+        let fail = |why: &str| Err(format!("{why}: {chunk}"));
+        if has_failed {
+            return fail("something after an error");
+        }
+        if let Some(error) = chunk.get("error") {
+            has_failed = true;
+            if !(error["code"].is_u64() && error["message"].is_string() && error["status"].is_string()) {
+                return fail("an error without its members");
+            }
+        }
+        let is_named = chunk.get("error").is_none();
+        if is_named && !(chunk["modelVersion"].is_string() && chunk["responseId"].is_string()) {
+            return fail("a chunk without names");
+        }
+        for candidate in chunk["candidates"].as_array().into_iter().flatten() {
+            let Some(index) = candidate["index"].as_u64() else { return fail("a candidate without number") };
+            seen.insert(index);
+            if finished.contains(&index) {
+                return fail("a candidate that is finished");
+            }
+            if let Some(word) = candidate.get("finishReason") {
+                finished.insert(index);
+                if !word.as_str().is_some_and(|word| FINISH.contains(&word)) {
+                    return fail("an unknown reason to finish");
+                }
+            }
+            let Some(content) = candidate.get("content") else { continue };
+            if content["role"] != "model" {
+                return fail("a role");
+            }
+            let Some(parts) = content["parts"].as_array() else { return fail("no parts") };
+            for part in parts {
+                check_part(part).or_else(|why| fail(&why))?;
+            }
+        }
+        if chunk.get("usageMetadata").is_some() {
+            is_counted = true;
+        } else if is_counted && chunk["candidates"][0].get("finishReason").is_some() {
+            return fail("the last chunk does not count");
+        }
+        for count in chunk["usageMetadata"].as_object().into_iter().flat_map(|usage| usage.iter()) {
+            if count.0.ends_with("TokenCount") && !count.1.is_u64() {
+                return fail("a count that is none");
+            }
+        }
+    }
+    if !has_failed && !told.is_truncated && finished != seen {
+        return Err(format!("finished {finished:?} of {seen:?}"));
+    }
+    if told.is_truncated && !told.has_failed && finished == seen && !seen.is_empty() {
+        return Err("finished although it was cut off".to_owned());
+    }
+    match has_failed == told.has_failed {
+        true => Ok(()),
+        false => Err("an error is missing, or made up".to_owned()),
+    }
+}
+
+fn check_part(part: &Value) -> Result<(), String> {
+    let Some(members) = part.as_object() else { return Ok(()) };
+    let contents = members.keys().filter(|key| CONTENTS.contains(&key.as_str())).count();
+    if contents != 1 {
+        return Err(format!("{contents} contents in a part"));
+    }
+    if members.contains_key("thought") && !part["text"].is_string() {
+        return Err("a thought that is no text".to_owned());
+    }
+    if let Some(call) = part.get("functionCall")
+        && !(call["id"].is_string() && call["name"].is_string() && call["args"].is_object())
+    {
+        return Err("a call without its members".to_owned());
+    }
+    Ok(())
+}
+
+fn soften(essence: &mut Essence, _: &Told) {
+    essence.usage.cache_write_tokens = None;
+    // Thoughts are part of what was said.
+    essence.usage.reasoning_tokens = essence.usage.reasoning_tokens.min(essence.usage.output_tokens);
+    // Calls are no reason of their own: where one of them was cut, nothing says that the others wait.
+    if essence.finish == Some(FinishReason::ToolCalls) && essence.calls.iter().any(|call| call.is_cut) {
+        essence.finish = Some(FinishReason::Stop);
+    }
+}
+
+/// A stream that was not asked for as server-sent events is one array, which ends with the answer.
+#[test]
+fn the_same_chunks_are_the_elements_of_an_array() {
+    let framed = options().framing(Framing::JsonValues);
+    for (protocol, path) in samples() {
+        let decoded = decode_cut(Some(protocol), &std::fs::read(&path).expect("readable"), &[]);
+        // Several answers are several arrays.
+        if decoded.error.is_some() || decoded.messages.len() > 1 {
+            continue;
+        }
+        let write = |options: &Options| {
+            let mut encoder = WIRE.protocol().encoder(options).expect("Gemini is written");
+            let mut out = Vec::new();
+            decoded.events.iter().for_each(|event| encoder.encode(event, &mut out));
+            String::from_utf8(out).expect("UTF-8")
+        };
+        let (array, stream) = (write(&framed), write(&options()));
+        let is_whole = serde_json::from_str::<Vec<Value>>(&array).is_ok();
+        let is_cut = decoded.message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
+        assert_eq!(is_whole, !is_cut, "{}: {array}", path.display());
+        let [one, other] =
+            [&array, &stream].map(|text| decode_cut(Some(WIRE.protocol()), text.as_bytes(), &[]));
+        assert_eq!(one.message.choices, other.message.choices, "{}: {array}", path.display());
+    }
+}
