@@ -42,7 +42,7 @@ use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
 pub(crate) use held::Held;
 pub(crate) use ids::Ids;
-pub(crate) use pieces::Pieces;
+pub(crate) use pieces::{Pieces, write_arguments};
 pub(crate) use turns::Turns;
 
 /// How an answer is written.

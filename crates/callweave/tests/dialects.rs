@@ -8,6 +8,10 @@ mod record;
 mod rows;
 #[path = "support/shared.rs"]
 mod shared;
+#[path = "dialects/talk.rs"]
+mod talk;
+#[path = "dialects/usable.rs"]
+mod usable;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -129,6 +133,62 @@ fn rows_with_thoughts() {
     compare("reasoning");
 }
 
+/// Rows of sources that nobody here had used: whether the calls are right, in the dialect of the row and in
+/// none. What the sources themselves dispute is left out.
+fn compare_calls(set: &str, options: fn(&rows::Row) -> Options) -> f64 {
+    let Some(rows) = rows::load("fresh_dialects.jsonl") else { return 1.0 };
+    let (mut record, mut board) = (Record::open(set), rows::Board::default());
+    for row in rows.iter().filter(|row| row.is_undisputed()) {
+        let (text, options) = (row.text("text").expect("a row has a text"), options(row));
+        if let Err(difference) = laws::check(text, &options) {
+            panic!("row {} {}: {difference}\n{text:?}", row.number, row.format());
+        }
+        let (name, found) = (row.number.to_string(), row.extract_with(&options));
+        let difference = row.difference_of_calls(&found);
+        if difference.is_some() {
+            record.see(&name, &rows::answer(&found), || row.story(difference.as_deref()));
+        }
+        board.add(row, difference, record.reason(&name));
+    }
+    println!("{board}");
+    record.close();
+    board.shares().0
+}
+
+#[test]
+fn fresh_rows_in_their_dialect() {
+    assert!(compare_calls("fresh", rows::Row::options) >= 0.96);
+}
+
+#[test]
+fn fresh_rows_in_no_named_dialect() {
+    // Some are bare JSON without declared tools, which counts only where the dialect is named.
+    assert!(compare_calls("fresh_auto", rows::Row::auto) >= 0.94);
+}
+
+/// Texts that only talk about calls are texts.
+#[test]
+fn talk_about_calls() {
+    let Some(texts) = talk::load() else { return };
+    let (mut record, mut good, mut all) = (Record::open("talk"), 0, 0);
+    for talk in &texts {
+        for (way, options) in talk.ways() {
+            if let Err(difference) = laws::check(&talk.text, &options) {
+                panic!("{} {} {way}: {difference}\n{:?}", talk.kind, talk.name, talk.text);
+            }
+            let found = talk.extract(&options);
+            (all, good) = (all + 1, good + usize::from(found.calls.is_empty()));
+            if !found.calls.is_empty() {
+                let name = format!("{}/{}/{way}", talk.kind, talk.name);
+                record.see(&name, &rows::answer(&found), || talk.text.clone());
+            }
+        }
+    }
+    println!("{good} of {all} texts without a call");
+    record.close();
+    assert!(good * 100 >= all * 98);
+}
+
 #[test]
 fn every_format_of_the_rows_is_a_name() {
     for file in ["dialects.jsonl", "reasoning.jsonl"] {
@@ -196,6 +256,88 @@ fn the_laws_hold_where_names_are_too_long_and_texts_are_mangled() {
                 laws::check(&text, &options)
                     .unwrap_or_else(|found| panic!("{}: {text:?}: {found}", dialect.name));
             }
+        }
+    }
+}
+
+/// Pieces of markup, prose and Markdown in any order: no cut changes what comes of them.
+#[test]
+fn the_laws_hold_for_any_mixture() {
+    let call = "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}";
+    let mut pieces: Vec<String> = [
+        "word ",
+        "\n",
+        "\n\n",
+        "    ",
+        "`",
+        "```",
+        "```json\n",
+        "~~~\n",
+        "> ",
+        "\"",
+        "{\"a\": \"",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        "; ",
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "</tool_call>",
+        "<function=get_weather>",
+        "<parameter=city>",
+        "</parameter>",
+        "</function>",
+        "call:get_weather{city:",
+        "<|\"|>",
+        "functions.get_weather:0",
+        "get_weather",
+        "get_weather(city=\"x\")",
+        "<arg_key>city</arg_key>",
+        "<arg_value>",
+        "</arg_value>",
+        "<|channel|>commentary to=functions.get_weather",
+        "<|message|>",
+        "<|call|>",
+        "[TOOL_CALLS]",
+        "[ARGS]",
+        "<|im_end|>",
+        "<｜DSML｜invoke name=\"get_weather\">",
+        "<|",
+        "name",
+        "and ",
+        "é",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    pieces.extend([call.to_owned(), format!("<tool_call>{call}</tool_call>"), format!("```\n{call}\n```")]);
+    let tools = json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
+    let tools = Tools::from_json(&tools);
+    let mut state = 7_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for dialect in [
+        "auto",
+        "hermes",
+        "qwen3",
+        "gemma4",
+        "kimi_k2",
+        "harmony",
+        "json_bare",
+        "glm47",
+        "mistral",
+        "deepseek_v4",
+        "llama3_json",
+        "functionary_v32",
+    ] {
+        let options = Options::new(dialect).expect("a built-in dialect").tools(tools.clone());
+        for _ in 0..100 {
+            let text: String = (0..2 + next(12)).map(|_| pieces[next(pieces.len())].as_str()).collect();
+            laws::check(&text, &options).unwrap_or_else(|found| panic!("{dialect}: {text:?}: {found}"));
         }
     }
 }
@@ -406,6 +548,61 @@ fn the_stage_stops_reading_once_the_protocol_calls() {
         .filter(|event| matches!(&event.body, Body::BlockStart { kind: BlockKind::ToolCall { .. }, .. }))
         .count();
     assert_eq!(calls, 1);
+}
+
+/// An answer that a limit cuts does not end with what it shows; nor does one that goes on in the protocol.
+#[test]
+fn the_stage_knows_how_an_answer_ends() {
+    let example = "So:\n```\n<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>\n```\n";
+    let calls = |events: Vec<Event<'static>>| message_of(events).tool_calls().count();
+    let ended = |reason| {
+        let mut events = text_block(0, 0, &[example]);
+        events.push(Event::new(0, Body::Finish { reason, raw: None }));
+        calls(events)
+    };
+    assert_eq!(ended(FinishReason::Stop), 1);
+    assert_eq!(ended(FinishReason::Length), 0);
+    assert_eq!(ended(FinishReason::ContentFilter), 0);
+    let mut events = text_block(0, 0, &[example]);
+    events.extend(native_call(1, "call_1", "{}"));
+    assert_eq!(calls(events), 1);
+}
+
+/// What the protocol calls a thought is one, unless nothing else is said.
+#[test]
+fn a_call_in_native_thoughts_is_meant_where_the_answer_ends_there() {
+    let thought = |text: &'static str| {
+        let block = BlockId(0);
+        let kind = BlockKind::Reasoning(ReasoningForm::Raw);
+        vec![
+            Event::new(0, Body::block_start(block, kind)),
+            Event::new(0, Body::Delta { block, kind: DeltaKind::Reasoning, text: text.into() }),
+            Event::new(0, Body::BlockEnd { block, completion: Default::default() }),
+        ]
+    };
+    let finish = || Event::new(0, Body::Finish { reason: FinishReason::Stop, raw: None });
+    let call = "I call <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}</tool_call>";
+    let mut events = thought(call);
+    events.push(finish());
+    let message = message_of(events);
+    let found: Vec<_> = message.tool_calls().map(|call| (call.name.as_str(), call.arguments())).collect();
+    assert_eq!(found, [("look", "{\"at\": \"sky\"}")]);
+    assert_eq!(message.reasoning(), call);
+
+    let mut events = thought(call);
+    events.extend(text_block(0, 1, &["It is blue."]));
+    events.push(finish());
+    assert_eq!(message_of(events).tool_calls().count(), 0);
+}
+
+/// What is doubted is held, but not without end.
+#[test]
+fn what_is_doubted_too_long_is_text() {
+    let long = "q".repeat(300_000);
+    let text = format!("```json\n{{\"name\": \"look\", \"arguments\": {{\"at\": \"{long}\"}}}}\n```");
+    let found = Extraction::of(&text, &Options::new("json_bare").expect("a built-in dialect"));
+    assert_eq!((found.calls.len(), found.content.as_str()), (0, text.as_str()));
+    assert!(found.notices.iter().any(|notice| notice.detail.contains("too long")), "{:?}", found.notices);
 }
 
 fn message_of(events: Vec<Event<'static>>) -> callweave::message::Message {

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::table;
 use super::tools::Tools;
 use crate::event::CallKind;
 
@@ -57,35 +58,12 @@ pub(super) enum Route {
 pub(super) const LONGEST_HEADER: usize = 512;
 
 impl Channels {
+    /// The grammars stand beside the dialects that have them.
     pub(super) fn grammar(self) -> &'static Grammar {
         match self {
-            Self::Harmony => &Grammar {
-                starts: &["<|start|>", "<|channel|>"],
-                header_end: "<|message|>",
-                ends: &["<|end|>", "<|return|>", "<|call|>"],
-                begins_with: Some("to="),
-                is_quoting: false,
-                is_distinct: true,
-                route: harmony,
-            },
-            Self::Muse => &Grammar {
-                starts: &["<|start|>"],
-                header_end: "<|message|>",
-                ends: &["<|eom|>", "<|eot|>"],
-                begins_with: Some("to="),
-                is_quoting: true,
-                is_distinct: false,
-                route: muse,
-            },
-            Self::Functionary => &Grammar {
-                starts: &[">>>"],
-                header_end: "\n",
-                ends: &[],
-                begins_with: Some(""),
-                is_quoting: false,
-                is_distinct: false,
-                route: functionary,
-            },
+            Self::Harmony => &table::harmony::GRAMMAR,
+            Self::Muse => &table::muse_glimmer::GRAMMAR,
+            Self::Functionary => &table::functionary_v32::GRAMMAR,
         }
     }
 }
@@ -126,46 +104,9 @@ impl Grammar {
 }
 
 /// Where the recipient of a header stands.
-fn recipient(header: &str) -> Option<(usize, usize)> {
+pub(super) fn recipient(header: &str) -> Option<(usize, usize)> {
     let start = header.find("to=")? + "to=".len();
     let len =
         header[start..].find(|end: char| end.is_whitespace() || end == '<').unwrap_or(header.len() - start);
     (len > 0).then_some((start, start + len))
-}
-
-fn harmony(header: &str, tools: &Tools) -> Route {
-    let channel = header.rsplit("<|channel|>").next().unwrap_or_default().trim_start();
-    let is_analysis = channel.starts_with("analysis");
-    if let Some((start, end)) = recipient(header) {
-        let name = &header[start..end];
-        if let Some(function) = name.strip_prefix("functions.") {
-            return Route::Call { start: end - function.len(), end, kind: CallKind::Function };
-        }
-        if !matches!(name, "assistant" | "all" | "user") {
-            let kind = if tools.contains(name) { CallKind::Function } else { CallKind::Builtin };
-            return Route::Call { start, end, kind };
-        }
-    }
-    match is_analysis {
-        true => Route::Thought,
-        false if channel.starts_with("commentary") && header.contains("<|constrain|>") => Route::Nothing,
-        false => Route::Text,
-    }
-}
-
-fn muse(header: &str, _tools: &Tools) -> Route {
-    match recipient(header).map(|(start, end)| &header[start..end]) {
-        Some("self") => Route::Thought,
-        Some("user") | None => Route::Text,
-        Some(_) => Route::Calls,
-    }
-}
-
-fn functionary(header: &str, _tools: &Tools) -> Route {
-    let name = header.trim_start_matches(['>', ' ']).trim_end();
-    if name.is_empty() || name == "all" {
-        return Route::Text;
-    }
-    let start = header.len() - header.trim_start_matches(['>', ' ']).len();
-    Route::Call { start, end: start + name.len(), kind: CallKind::Function }
 }

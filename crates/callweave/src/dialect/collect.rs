@@ -133,12 +133,11 @@ impl<'e> Sink<Event<'e>> for Extraction {
                     self.calls[call].id = Some(id.into_owned());
                 }
             }
-            Body::Correction { block, text } => {
-                if let Some(Place::Content(start)) = self.place(block) {
-                    self.content.truncate(start);
-                    self.content.push_str(&text);
-                }
-            }
+            Body::Correction { block, text } => match self.place(block) {
+                Some(Place::Content(start)) => self.content.replace_range(start.., &text),
+                Some(Place::Call(call)) => self.calls[call].arguments = text.into_owned(),
+                Some(Place::Reasoning | Place::Builtin) | None => {}
+            },
             Body::BlockEnd { block, completion } => {
                 if let Some(Place::Call(call)) = self.place(block) {
                     let call = &mut self.calls[call];

@@ -38,6 +38,11 @@ impl Emitter {
         Self { choice, ..Self::default() }
     }
 
+    /// Whether a thought is open.
+    pub(super) fn is_thinking(&self) -> bool {
+        matches!(self.open, Some((_, Kind::Reasoning)))
+    }
+
     /// Whether no block has been opened yet.
     pub(super) fn is_untouched(&self) -> bool {
         self.next_block == 0

@@ -9,7 +9,7 @@ use super::registry::Registry;
 use super::spec::{CallsInThoughts, Dialect, Start};
 use super::tools::Tools;
 use crate::error::Result;
-use crate::event::EventSink;
+use crate::event::{Completion, EventSink};
 
 /// How a text is to be read.
 ///
@@ -26,6 +26,7 @@ pub struct Options {
     starting_in: Option<Start>,
     calls_in_thoughts: Option<CallsInThoughts>,
     choice: u32,
+    is_trusting: bool,
     /// The dialects made ready, once somebody needs them; shared by all clones.
     plan: Arc<OnceLock<Arc<Plan>>>,
 }
@@ -45,6 +46,7 @@ impl Options {
             starting_in: None,
             calls_in_thoughts: None,
             choice: 0,
+            is_trusting: false,
             plan: Arc::default(),
         }
     }
@@ -101,6 +103,12 @@ impl Options {
         self
     }
 
+    /// Takes whatever reads as a call for one, wherever it stands, for a caller that has rules of its own.
+    pub(crate) fn trusting(mut self) -> Self {
+        self.is_trusting = true;
+        self
+    }
+
     /// The dialects to be read.
     pub fn dialects(&self) -> &[Dialect] {
         &self.dialects
@@ -112,7 +120,7 @@ impl Options {
     }
 
     pub(super) fn engine(&self, plan: Arc<Plan>, choice: u32) -> Engine {
-        Engine::new(plan, Arc::clone(&self.tools), self.starting_in, choice)
+        Engine::new(plan, Arc::clone(&self.tools), self.starting_in, (choice, self.is_trusting))
     }
 }
 
@@ -154,8 +162,14 @@ impl Extractor {
         }
     }
 
-    /// Says that no more text will come, and ends what is open.
+    /// Says that the model has ended its answer, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
+        self.end(Completion::Whole, sink);
+    }
+
+    /// Says that no more text will come: because the model has ended its answer, or because a limit has cut it.
+    pub fn end(&mut self, answer: Completion, sink: &mut EventSink<'_>) {
+        self.engine.ends(answer);
         let held = std::mem::take(&mut self.held);
         if self.waits_for_all {
             self.match_all(&held, sink);

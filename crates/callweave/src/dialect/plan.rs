@@ -1,20 +1,18 @@
 //! Dialects made ready for reading: all forms compiled, and the markers that are live in each state.
 
-use std::sync::OnceLock;
-
 use super::bodies::Compiled;
 use super::channel::Grammar;
-use super::markers::{Markers, SUFFIX};
-use super::spec::{Body, CallsInThoughts, Dialect};
+use super::evidence::Strength;
+use super::markers::{Markers, SUFFIX, in_ascii};
+use super::spec::{Body, CallsInThoughts, Dialect, HeaderName};
+use super::table;
 
 /// One dialect, or several among which the text decides.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) dialects: Vec<Dialect>,
     pub(super) forms: Vec<Compiled>,
-    /// The live markers: first those of all dialects together, then those of each alone.
-    sets: Vec<OnceLock<Live>>,
-    rule: Option<CallsInThoughts>,
+    pub(super) live: Live,
 }
 
 /// The markers that are live in the states of the engine.
@@ -28,6 +26,10 @@ pub(super) struct Live {
     /// For the messages of a grammar of channels.
     pub(super) messages: Option<Messages>,
     pub(super) openers: Vec<Opener>,
+    /// What is never text right after a call: all closers, and tokens that end an answer.
+    pub(super) closers: Markers<()>,
+    /// Openers of forms in which the name stands first, and what follows it there, for where they are missing.
+    pub(super) nameless: Vec<(usize, Markers<()>)>,
 }
 
 /// The markers that are live inside messages.
@@ -50,8 +52,10 @@ pub(super) enum Meaning {
     Think(usize),
     /// A thought ends.
     Unthink,
-    /// A special token that is never text.
-    Drop,
+    /// A special token that is never text, or one that prose has too unless markup stands before it.
+    Drop { is_tag: bool },
+    /// A fence.
+    Fence,
     /// A message begins with its header.
     Header,
     /// A message ends.
@@ -61,7 +65,8 @@ pub(super) enum Meaning {
 /// Something that may open a call.
 #[derive(Debug)]
 pub(super) struct Opener {
-    text: String,
+    pub(super) text: String,
+    pub(super) strength: Strength,
     /// The forms it may open, in the order in which they are tried.
     pub(super) forms: Vec<Candidate>,
 }
@@ -80,164 +85,209 @@ impl Plan {
         for (index, dialect) in dialects.iter().enumerate() {
             forms.extend(dialect.forms.iter().map(|form| Compiled::new(form.clone(), index)));
         }
-        let count = if dialects.len() > 1 { dialects.len() + 1 } else { 1 };
-        Self { dialects, forms, sets: (0..count).map(|_| OnceLock::new()).collect(), rule }
+        let live = build(&dialects, &forms, rule);
+        Self { dialects, forms, live }
     }
 
     /// Whether the text has to decide between several dialects.
     pub(super) fn is_auto(&self) -> bool {
         self.dialects.len() > 1
     }
+}
 
-    /// The live markers of `dialect`, or of all of them.
-    pub(super) fn live(&self, dialect: Option<usize>) -> &Live {
-        let index = match dialect {
-            Some(dialect) if self.is_auto() => dialect + 1,
-            _ => 0,
+fn build(dialects: &[Dialect], forms: &[Compiled], rule: Option<CallsInThoughts>) -> Live {
+    let is_auto = dialects.len() > 1;
+    let mut openers: Vec<Opener> = Vec::new();
+    for (index, compiled) in forms.iter().enumerate() {
+        add_openers(&mut openers, index, compiled);
+    }
+    for opener in 0..openers.len() {
+        let Opener { text, strength, forms } = &openers[opener];
+        let (text, strength, forms) = (in_ascii(text), *strength, forms.clone());
+        if text != openers[opener].text {
+            forms.into_iter().for_each(|candidate| add_opener(&mut openers, &text, candidate, strength));
+        }
+    }
+    if !is_auto {
+        // The body may have lost its opener.
+        let is_json = |compiled: &Compiled| matches!(compiled.form.body, Body::Json(_));
+        for (index, _) in forms.iter().enumerate().filter(|(_, compiled)| is_json(compiled)).take(1) {
+            for text in ["{", "["] {
+                add_opener(
+                    &mut openers,
+                    text,
+                    Candidate { form: index, is_part_of_body: true },
+                    Strength::Missing,
+                );
+            }
+        }
+    }
+    let mut text = Markers::new();
+    let messages = messages(dialects, forms, &openers);
+    if let Some(messages) = &messages {
+        for start in messages.grammar.starts {
+            text.add(start, Meaning::Header);
+        }
+        for token in messages.grammar.ends.iter().chain([&messages.grammar.header_end]) {
+            if !token.trim().is_empty() {
+                text.add(token, Meaning::Drop { is_tag: false });
+            }
+        }
+    }
+    let mut thoughts: Vec<(Vec<String>, Markers<Meaning>)> = Vec::new();
+    for dialect in dialects {
+        for token in &dialect.markup {
+            text.add(token, Meaning::Drop { is_tag: is_auto && !token.contains(['|', '｜']) });
+        }
+        for thought in &dialect.thoughts {
+            let known = thoughts.iter().position(|(opens, _)| *opens == thought.open);
+            let which = known.unwrap_or(thoughts.len());
+            if known.is_none() {
+                thoughts.push((thought.open.clone(), Markers::new()));
+            }
+            for open in &thought.open {
+                text.add(open, Meaning::Think(which));
+                thoughts[which].1.add(open, Meaning::Think(which));
+            }
+            for close in &thought.close {
+                text.add(close, Meaning::Unthink);
+                thoughts[which].1.add(close, Meaning::Unthink);
+            }
+        }
+    }
+    // Which thought the prompt opened is not known where there are several, or none.
+    let given = if thoughts.len() == 1 { 0 } else { thoughts.len() };
+    if given > 0 || thoughts.is_empty() {
+        let mut markers = Markers::new();
+        for thought in dialects.iter().flat_map(|dialect| &dialect.thoughts) {
+            thought.open.iter().for_each(|open| markers.add(open, Meaning::Think(given)));
+            thought.close.iter().for_each(|close| markers.add(close, Meaning::Unthink));
+        }
+        markers.add(table::UNTHINK, Meaning::Unthink);
+        thoughts.push((Vec::new(), markers));
+    }
+    for (which, opener) in openers.iter().enumerate() {
+        let dialect = &dialects[forms[opener.forms[0].form].dialect];
+        if is_auto || dialect.channels.is_none() {
+            text.add(&opener.text, Meaning::Open(which));
+        }
+        let is_marked = matches!(opener.strength, Strength::Strong | Strength::Inner);
+        if rule.unwrap_or(dialect.calls_in_thoughts) == CallsInThoughts::End && is_marked {
+            for (_, markers) in &mut thoughts {
+                markers.add(&opener.text, Meaning::Open(which));
+            }
+        }
+    }
+    table::FENCES.iter().for_each(|fence| text.add(fence, Meaning::Fence));
+    for dialect in dialects.iter().filter(|dialect| dialect.calls_in_thoughts == CallsInThoughts::End) {
+        for token in &dialect.markup {
+            for (_, markers) in &mut thoughts {
+                markers.add(token, Meaning::Drop { is_tag: is_auto && !token.contains(['|', '｜']) });
+            }
+        }
+    }
+    let thoughts = thoughts.into_iter().map(|(_, markers)| markers).collect();
+    let mut closers = Markers::from_texts(table::ENDS, ());
+    for close in forms.iter().flat_map(|compiled| &compiled.form.close) {
+        if close.starts_with(['<', '[']) {
+            closers.add(close, ());
+        }
+    }
+    let mut nameless = Vec::new();
+    for (index, compiled) in forms.iter().enumerate() {
+        let follows: Vec<&str> = match &compiled.form.body {
+            Body::Tagged(body) => {
+                body.call_close.iter().for_each(|close| closers.add(close, ()));
+                let is_direct = body.call.attribute.is_none() && !body.value_open.is_empty();
+                is_direct.then_some(body.parameter.open.as_str()).into_iter().collect()
+            }
+            Body::Header(body) => {
+                body.after.iter().map(String::as_str).filter(|after| after.starts_with(['[', '<'])).collect()
+            }
+            Body::Python(body) if body.bare => vec!["("],
+            _ => Vec::new(),
         };
-        self.sets[index].get_or_init(|| self.build(dialect.filter(|_| self.is_auto())))
+        if !follows.is_empty() {
+            nameless.push((openers.len(), Markers::from_texts(follows, ())));
+            let forms = vec![Candidate { form: index, is_part_of_body: true }];
+            openers.push(Opener { text: String::new(), strength: Strength::Missing, forms });
+        }
     }
+    Live { text, thoughts, given, messages, openers, closers, nameless }
+}
 
-    fn build(&self, only: Option<usize>) -> Live {
-        let is_in = |index: usize| only.is_none_or(|only| only == index);
-        let mut openers: Vec<Opener> = Vec::new();
-        for (index, compiled) in self.forms.iter().enumerate() {
-            if is_in(compiled.dialect) {
-                add_openers(&mut openers, index, compiled);
-            }
-        }
-        let chosen = || self.dialects.iter().enumerate().filter(|(index, _)| is_in(*index)).map(|(_, it)| it);
-        let mut text = Markers::new();
-        let messages = self.messages(&is_in, &openers);
-        if let Some(messages) = &messages {
-            for start in messages.grammar.starts {
-                text.add(start, Meaning::Header);
-            }
-            for token in messages.grammar.ends.iter().chain([&messages.grammar.header_end]) {
-                if !token.trim().is_empty() {
-                    text.add(token, Meaning::Drop);
-                }
-            }
-        }
-        let mut thoughts: Vec<(Vec<String>, Markers<Meaning>)> = Vec::new();
-        for dialect in chosen() {
-            for token in &dialect.markup {
-                text.add(token, Meaning::Drop);
-            }
-            for thought in &dialect.thoughts {
-                let known = thoughts.iter().position(|(opens, _)| *opens == thought.open);
-                let which = known.unwrap_or(thoughts.len());
-                if known.is_none() {
-                    thoughts.push((thought.open.clone(), Markers::new()));
-                }
-                for open in &thought.open {
-                    text.add(open, Meaning::Think(which));
-                    thoughts[which].1.add(open, Meaning::Think(which));
-                }
-                for close in &thought.close {
-                    text.add(close, Meaning::Unthink);
-                    thoughts[which].1.add(close, Meaning::Unthink);
-                }
-            }
-        }
-        // Which thought the prompt opened is not known where there are several, or none.
-        let given = if thoughts.len() == 1 { 0 } else { thoughts.len() };
-        if given > 0 || thoughts.is_empty() {
-            let mut markers = Markers::new();
-            for thought in chosen().flat_map(|dialect| &dialect.thoughts) {
-                thought.open.iter().for_each(|open| markers.add(open, Meaning::Think(given)));
-                thought.close.iter().for_each(|close| markers.add(close, Meaning::Unthink));
-            }
-            markers.add("</think>", Meaning::Unthink);
-            thoughts.push((Vec::new(), markers));
-        }
-        for (which, opener) in openers.iter().enumerate() {
-            if self.dialects[self.forms[opener.forms[0].form].dialect].channels.is_none() {
-                text.add(&opener.text, Meaning::Open(which));
-            }
-            let rule = self
-                .rule
-                .unwrap_or(self.dialects[self.forms[opener.forms[0].form].dialect].calls_in_thoughts);
-            let is_bare = self.forms[opener.forms[0].form].is_bare();
-            if rule == CallsInThoughts::End && !is_bare {
-                for (_, markers) in &mut thoughts {
-                    markers.add(&opener.text, Meaning::Open(which));
-                }
-            }
-        }
-        for dialect in chosen().filter(|dialect| dialect.calls_in_thoughts == CallsInThoughts::End) {
-            for token in &dialect.markup {
-                for (_, markers) in &mut thoughts {
-                    markers.add(token, Meaning::Drop);
-                }
-            }
-        }
-        let thoughts = thoughts.into_iter().map(|(_, markers)| markers).collect();
-        Live { text, thoughts, given, messages, openers }
+/// The markers of the first grammar of channels.
+fn messages(dialects: &[Dialect], forms: &[Compiled], openers: &[Opener]) -> Option<Messages> {
+    let (index, grammar) = dialects
+        .iter()
+        .enumerate()
+        .filter_map(|(index, dialect)| Some((index, dialect.channels?.grammar())))
+        .find(|(_, grammar)| grammar.is_distinct || dialects.len() == 1)?;
+    let form = forms.iter().position(|compiled| compiled.dialect == index)?;
+    let mut prose = Markers::new();
+    for end in grammar.ends {
+        prose.add(end, Meaning::End);
     }
-
-    /// The markers of the first grammar of channels.
-    fn messages(&self, is_in: &dyn Fn(usize) -> bool, openers: &[Opener]) -> Option<Messages> {
-        let is_open = self.dialects.iter().enumerate().filter(|(index, _)| is_in(*index)).count() > 1;
-        let (index, grammar) = self
-            .dialects
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| is_in(*index))
-            .filter_map(|(index, dialect)| Some((index, dialect.channels?.grammar())))
-            .find(|(_, grammar)| grammar.is_distinct || !is_open)?;
-        let form = self.forms.iter().position(|compiled| compiled.dialect == index)?;
-        let mut prose = Markers::new();
-        for end in grammar.ends {
-            prose.add(end, Meaning::End);
-        }
-        let mut calls = prose.clone();
-        if !grammar.is_quoting {
-            for start in grammar.starts {
-                prose.add(start, Meaning::Header);
-            }
-        }
+    let mut calls = prose.clone();
+    if !grammar.is_quoting {
         for start in grammar.starts {
-            calls.add(start, Meaning::Header);
+            prose.add(start, Meaning::Header);
         }
-        for (which, opener) in openers.iter().enumerate() {
-            if self.forms[opener.forms[0].form].dialect == index {
-                calls.add(&opener.text, Meaning::Open(which));
-            }
+    }
+    for start in grammar.starts {
+        calls.add(start, Meaning::Header);
+    }
+    for (which, opener) in openers.iter().enumerate() {
+        if forms[opener.forms[0].form].dialect == index {
+            calls.add(&opener.text, Meaning::Open(which));
         }
-        Some(Messages { grammar, dialect: index, form, prose, calls })
+    }
+    Some(Messages { grammar, dialect: index, form, prose, calls })
+}
+
+fn add_opener(openers: &mut Vec<Opener>, text: &str, candidate: Candidate, strength: Strength) {
+    match openers.iter_mut().find(|opener| opener.text == text) {
+        Some(opener) => opener.forms.push(candidate),
+        None if text.is_empty() => {}
+        None => openers.push(Opener { text: text.to_owned(), strength, forms: vec![candidate] }),
     }
 }
 
 fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
-    let mut add_one = |text: &str, is_part_of_body: bool| {
-        if text.is_empty() {
-            return;
-        }
-        let candidate = Candidate { form: index, is_part_of_body };
-        match openers.iter_mut().find(|opener| opener.text == text) {
-            Some(opener) => opener.forms.push(candidate),
-            None => openers.push(Opener { text: text.to_owned(), forms: vec![candidate] }),
-        }
+    let mut add_one = |text: &str, is_part_of_body: bool, strength: Strength| {
+        add_opener(openers, text, Candidate { form: index, is_part_of_body }, strength);
     };
-    let mut add = |text: &str, is_part_of_body: bool| {
+    let mut add = |text: &str, is_part_of_body: bool, strength: Strength| {
         // Without its suffix a tag may be what other dialects use too, so all of them have to be tried.
         if text.contains(SUFFIX) {
-            add_one(&text.replace(SUFFIX, ""), is_part_of_body);
+            add_one(&text.replace(SUFFIX, ""), is_part_of_body, strength);
         }
-        add_one(text, is_part_of_body);
+        add_one(text, is_part_of_body, strength);
     };
     for open in &compiled.form.open {
-        add(open, false);
+        let is_word = open.bytes().all(|byte| byte.is_ascii() && !b"<[|`~".contains(&byte));
+        add(open, false, if is_word { Strength::Word } else { Strength::Strong });
     }
+    let inner = |open: &str| {
+        let word = open.trim_start_matches('<').trim_end_matches('=');
+        let is_word = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if is_word && !compiled.form.open.is_empty() { Strength::Inner } else { Strength::Strong }
+    };
     match &compiled.form.body {
-        Body::Tagged(body) => add(&body.call.open, true),
-        Body::Elements(body) => add(&format!("{}{}", body.prefix, body.call.open), true),
-        Body::Json(_) if compiled.is_bare() => {
-            add("{", true);
-            add("[", true);
+        Body::Tagged(body) => add(&body.call.open, true, inner(&body.call.open)),
+        Body::Elements(body) => {
+            add(&format!("{}{}", body.prefix, body.call.open), true, Strength::Strong);
         }
-        Body::Python(_) if compiled.is_bare() => add("[", true),
+        Body::Json(_) if compiled.is_bare() => {
+            add("{", true, Strength::Bare);
+            add("[", true, Strength::Bare);
+        }
+        Body::Python(_) if compiled.is_bare() => add("[", true, Strength::Bare),
+        Body::Braces(body) => {
+            let words = body.before.iter().filter(|word| word.len() > 1);
+            words.for_each(|word| add(word, true, Strength::Start));
+        }
+        Body::Header(body) if body.name == HeaderName::Numbered => add("functions.", true, Strength::Word),
         _ => {}
     }
 }

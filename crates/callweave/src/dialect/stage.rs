@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use super::extractor::{Extractor, Options};
 use super::plan::Plan;
+use super::spec::Start;
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, Notice, NoticeCode, Scope, Sink,
+    BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, EventSink, FinishReason, Notice,
+    NoticeCode, Scope, Sink,
 };
 use crate::json::compact_into;
 
@@ -59,6 +61,8 @@ struct Choice {
     held: Vec<Held>,
     /// The dialect of the text that was read.
     dialect: Option<String>,
+    /// Reads the protocol's own thoughts.
+    thoughts: Option<(Extractor, Thoughts)>,
 }
 
 /// What the extractor found.
@@ -74,6 +78,8 @@ struct Found {
     growing: Option<Told>,
     /// The whole calls that no call of the protocol's own has repeated.
     told: Vec<Told>,
+    /// Whether visible text or a call came.
+    has_spoken: bool,
 }
 
 #[derive(Debug)]
@@ -102,7 +108,7 @@ impl Stage {
     /// Says that no more events will come, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         for at in 0..self.choices.len() {
-            end_text(&mut self.choices[at], &mut self.next_block, sink);
+            end_text(&mut self.choices[at], Completion::Whole, &mut self.next_block, sink);
             for held in std::mem::take(&mut self.choices[at].held) {
                 held.events.into_iter().for_each(|event| self.pass(at, event, sink));
             }
@@ -123,7 +129,9 @@ impl Stage {
     fn hold<'e>(&mut self, at: usize, event: Event<'e>, sink: &mut EventSink<'_>) -> Option<Event<'e>> {
         let choice = &mut self.choices[at];
         if let Body::BlockStart { block, kind: BlockKind::ToolCall { name, .. }, .. } = &event.body {
-            end_text(choice, &mut self.next_block, sink);
+            // What the text shows is not called, where the protocol calls.
+            choice.found.has_spoken = true;
+            end_text(choice, Completion::Cut, &mut self.next_block, sink);
             if choice.found.told.iter().any(|told| told.name == *name) {
                 let (block, name) = (*block, name.to_string());
                 let events = vec![event.into_owned()];
@@ -265,6 +273,7 @@ impl Stage {
                 texts: 0,
                 held: Vec::new(),
                 dialect: None,
+                thoughts: None,
             });
             self.choices.len() - 1
         });
@@ -289,8 +298,22 @@ impl Stage {
                 choice.blocks.insert(block.0, Some(own));
                 *block = own;
             }
-            Body::Delta { block, text, .. } => match choice.own(*block) {
-                Some(Some(own)) => *block = own,
+            Body::Delta { block, text, kind } => match choice.own(*block) {
+                Some(Some(own)) => {
+                    if *kind == DeltaKind::Reasoning && choice.extractor.is_some() {
+                        let (options, plan) = (&self.options, &self.plan);
+                        let begin = || {
+                            let options = options.clone().starting_in(Start::Reasoning);
+                            (
+                                Extractor::of(options.engine(Arc::clone(plan), choice.number)),
+                                Thoughts::default(),
+                            )
+                        };
+                        let (thinker, calls) = choice.thoughts.get_or_insert_with(begin);
+                        thinker.push(text, calls);
+                    }
+                    *block = own;
+                }
                 Some(None) => {
                     let Choice { extractor, found, number, .. } = choice;
                     match extractor {
@@ -326,7 +349,13 @@ impl Stage {
                     };
                 }
             }
-            Body::Finish { .. } => end_text(choice, next_block, sink),
+            Body::Finish { reason, .. } => {
+                let is_cut = matches!(
+                    reason,
+                    FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error
+                );
+                end_text(choice, if is_cut { Completion::Cut } else { Completion::Whole }, next_block, sink);
+            }
             Body::Start { .. }
             | Body::ChoiceStart
             | Body::ItemStart { .. }
@@ -348,13 +377,62 @@ fn number(next_block: &mut u32) -> BlockId {
 }
 
 /// Ends the text of a choice, and with it all that was found in it.
-fn end_text(choice: &mut Choice, next_block: &mut u32, sink: &mut EventSink<'_>) {
+fn end_text(choice: &mut Choice, answer: Completion, next_block: &mut u32, sink: &mut EventSink<'_>) {
     if let Some(mut extractor) = choice.extractor.take() {
-        let Choice { found, number, dialect, .. } = choice;
+        let Choice { found, number, dialect, thoughts, .. } = choice;
         let mut renumber = Renumber { found, choice: *number, next_block, sink };
-        extractor.finish(&mut renumber);
+        extractor.end(answer, &mut renumber);
         renumber.end_emptied();
         *dialect = extractor.dialect().map(str::to_owned);
+        let Some((mut thinker, mut calls)) = thoughts.take().filter(|_| !found.has_spoken) else { return };
+        thinker.end(answer, &mut calls);
+        calls.tell(*number, next_block, sink);
+    }
+}
+
+/// The calls in the protocol's own thoughts: they are meant where an answer ends with them, nothing else said.
+#[derive(Debug, Default)]
+struct Thoughts {
+    calls: Vec<(String, String)>,
+    is_open: bool,
+}
+
+impl<'e> Sink<Event<'e>> for Thoughts {
+    fn put(&mut self, event: Event<'e>) {
+        match event.body {
+            Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => {
+                self.calls.push((name.into_owned(), String::new()));
+                self.is_open = true;
+            }
+            Body::Delta { kind: DeltaKind::Arguments, text, .. } => {
+                if let Some((_, arguments)) = self.calls.last_mut() {
+                    arguments.push_str(&text);
+                }
+            }
+            Body::BlockEnd { completion, .. } => {
+                let was_open = std::mem::take(&mut self.is_open);
+                if was_open && completion == Completion::Cut {
+                    self.calls.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Thoughts {
+    fn tell(self, choice: u32, next_block: &mut u32, sink: &mut EventSink<'_>) {
+        for (name, arguments) in self.calls {
+            let detail = format!("the answer ends in a thought; the call of {name:?} in it is meant");
+            sink.put(Event::new(choice, Body::Notice(Notice::new(NoticeCode::Other, 0, detail))));
+            let block = number(next_block);
+            let (id, call) = (None, CallKind::Function);
+            let kind = BlockKind::ToolCall { id, is_made: false, name: name.into(), call };
+            sink.put(Event::new(choice, Body::block_start(block, kind)));
+            let body = Body::Delta { block, kind: DeltaKind::Arguments, text: arguments.into() };
+            sink.put(Event::new(choice, body));
+            sink.put(Event::new(choice, Body::BlockEnd { block, completion: Completion::Whole }));
+        }
     }
 }
 
@@ -385,6 +463,7 @@ impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
         match &mut event.body {
             Body::BlockStart { block, kind, .. } => {
                 let is_text = matches!(kind, BlockKind::Text);
+                self.found.has_spoken |= is_text || matches!(kind, BlockKind::ToolCall { .. });
                 let emptied = self.found.emptied.take_if(|_| is_text);
                 self.end_emptied();
                 let own = emptied.unwrap_or_else(|| number(self.next_block));

@@ -57,6 +57,22 @@ impl Tools {
         self.tools.iter().any(|(tool, ..)| tool == name)
     }
 
+    /// The declared tool that a text names: in another case, or behind a namespace, it is still that tool.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        let declared =
+            |wanted: &str| self.tools.iter().map(|(tool, ..)| tool.as_str()).find(|tool| *tool == wanted);
+        let folded = |wanted: &str| {
+            self.tools.iter().map(|(tool, ..)| tool.as_str()).find(|tool| tool.eq_ignore_ascii_case(wanted))
+        };
+        let last = || name.rsplit_once('.').and_then(|(_, last)| declared(last).or_else(|| folded(last)));
+        declared(name).or_else(|| folded(name)).or_else(last)
+    }
+
+    /// Whether a declared tool's name begins with `text`.
+    pub(super) fn may_begin(&self, text: &str) -> bool {
+        self.tools.iter().any(|(tool, ..)| tool.starts_with(text))
+    }
+
     /// The schema of a tool's arguments.
     pub fn schema(&self, name: &str) -> Option<&Schema> {
         self.tools.iter().find(|(tool, ..)| tool == name).and_then(|(_, schema, _)| schema.as_ref())

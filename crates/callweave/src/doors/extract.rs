@@ -24,6 +24,9 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 //!
+//! It follows the document it comes from: where in the text something stands does not matter, so an example in a
+//! code block is a call, too. The [extractor](crate::dialect::Extractor) weighs that.
+//!
 //! What holds for all parsers:
 //!
 //! - A damaged call is an error of that call ([`ToolCall::invalid`], [`ToolCall::error_result`]); its text is
@@ -314,7 +317,8 @@ fn fence_body(block: &str) -> Option<(&str, usize)> {
 
 fn marked(text: &str, tools: &Tools) -> Vec<Extracted> {
     // Its markers are those of Hermes, and it reads both kinds of body.
-    let options = Options::new("qwen3_coder").expect("the table has this dialect").tools(tools.clone());
+    let options =
+        Options::new("qwen3_coder").expect("the table has this dialect").tools(tools.clone()).trusting();
     let calls = Extraction::of(text, &options).calls;
     calls.into_iter().map(|call| Extracted::new(Parser::Markup, call, CallKind::Function)).collect()
 }
@@ -332,7 +336,7 @@ fn bare(text: &str, tools: &Tools) -> Vec<Extracted> {
         .thoughts("<think>", "</think>")
         .quotes_calls_in_thoughts()
         .form(Form::new(Body::Json(body)));
-    let options = Options::with_dialects(vec![dialect]).tools(tools.clone());
+    let options = Options::with_dialects(vec![dialect]).tools(tools.clone()).trusting();
     // Something follows the text, so that its end does not complete an object that has none.
     let calls = Extraction::of_deltas([text, "\n."], &options).calls.into_iter();
     calls

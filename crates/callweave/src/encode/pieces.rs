@@ -1,8 +1,9 @@
-//! Arguments in pieces, for wires on which they amount to an object.
+//! Arguments for wires on which they amount to an object: in pieces, and as a value.
 
-use super::Mode;
+use super::{Mode, objects};
 use crate::event::CallKind;
-use crate::json::escape_into;
+use crate::json::{Kind, Tape, Writer, escape_into};
+use crate::message::ToolCall;
 
 /// The argument text of a call as it is streamed. Free text is told as an object of one string.
 #[derive(Clone, Copy, Debug)]
@@ -53,5 +54,16 @@ impl Pieces {
             (false, false) if self.held < NONE.len() => Some(&NONE[..self.held]),
             (false, false) => Some(""),
         }
+    }
+}
+
+/// Writes the arguments of a finished call as a value: for clients an object; as a text where they are none.
+pub(crate) fn write_arguments(call: &ToolCall, mode: Mode, writer: &mut Writer<'_>) {
+    let text = call.arguments();
+    let is_value = || Tape::new().parse(text).is_ok_and(|value| value.kind() != Kind::String);
+    match mode {
+        Mode::Mended => writer.raw(&objects::arguments(call)),
+        Mode::Faithful if is_value() => writer.raw(text),
+        Mode::Faithful => writer.string(text),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use callweave::encode::Options;
 use callweave::event::{FinishReason, NoticeCode};
 use callweave::framing::Framing;
+use callweave::message::Message;
 use serde_json::Value;
 
 use crate::laws::decode_cut;
@@ -164,4 +165,32 @@ fn the_same_chunks_are_the_elements_of_an_array() {
             [&array, &stream].map(|text| decode_cut(Some(WIRE.protocol()), text.as_bytes(), &[]));
         assert_eq!(one.message.choices, other.message.choices, "{}: {array}", path.display());
     }
+}
+
+/// Who gets an answer of Gemini's as Gemini's must send its signatures back, each with its own part.
+#[test]
+fn signatures_stay_on_their_parts() {
+    let signed = |message: &Message| -> Vec<String> {
+        let blocks = message.choices.iter().flat_map(|choice| &choice.blocks);
+        let signed = blocks.filter(|block| !block.attachments.is_empty());
+        signed.map(|block| format!("{:?} {:?}", block.content, block.attachments)).collect()
+    };
+    let mut count = 0;
+    for (protocol, path) in samples().into_iter().filter(|(protocol, _)| protocol.name == WIRE.protocol) {
+        let decoded = decode_cut(Some(protocol), &std::fs::read(&path).expect("readable"), &[]);
+        for ((stream, _), message) in WIRE.streams(&decoded.events).iter().zip(&decoded.messages) {
+            let mut whole = Vec::new();
+            assert!(protocol.encode_whole(message, &options(), &mut whole));
+            count += signed(message).len();
+            for bytes in [stream.as_bytes(), &whole] {
+                let read = decode_cut(Some(protocol), bytes, &[]).message;
+                // Made ids are given to clients.
+                let [one, other] = [message, &read].map(|message| signed(message).join("\n"));
+                let [one, other] =
+                    [one, other].map(|text| text.replace("has_made_id: true", "has_made_id: false"));
+                assert_eq!(one, other, "{}", path.display());
+            }
+        }
+    }
+    assert!(count > 10, "{count} signatures");
 }

@@ -31,7 +31,7 @@ fn walk(stream: &str, told: &Told) -> Result<(), String> {
             Some(done) => is_done = done,
             None => return fail("neither done nor not"),
         }
-        if is_done != line["done_reason"].is_string() {
+        if is_done != line["done_reason"].as_str().is_some_and(|word| !word.is_empty()) {
             return fail("a reason in the last line only");
         }
         let Some(message) = line.get("message") else {

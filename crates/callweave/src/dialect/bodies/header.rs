@@ -1,8 +1,8 @@
 //! Calls as a name, a separator and the arguments as JSON.
 
-use super::super::markers::{Found, Markers};
+use super::super::markers::Found;
 use super::super::spec::{Header, HeaderName};
-use super::super::tools::Tools;
+use super::super::table::kimi_k2;
 use super::value::{Progress, Value};
 use super::{Context, Token, fence_len, head, leading_space};
 use crate::event::Completion;
@@ -59,9 +59,9 @@ impl Reader {
         match self.at {
             At::Before => self.before(text, body, context),
             At::Name => self.name(text, body, context),
-            At::After => self.after(text, body, context),
-            At::Id => self.id(text, body, context),
-            At::Nameless => self.nameless(text, body, context),
+            At::After => self.after(text, context),
+            At::Id => self.id(text, context),
+            At::Nameless => self.nameless(text, context),
             At::Lead => self.lead(text, context),
             At::Argument => self.argument(text, context),
             At::Over(completion) => {
@@ -77,8 +77,7 @@ impl Reader {
         if space > 0 {
             return Token::Markup(space);
         }
-        let before = Markers::from_texts(body.before.iter().map(String::as_str), ());
-        match before.starting(text, context.is_last) {
+        match context.form.before.starting(text, context.is_last) {
             Found::Perhaps(_) if !text.is_empty() => Token::More,
             Found::Marker { len, .. } => {
                 self.at = At::Name;
@@ -93,19 +92,9 @@ impl Reader {
     }
 
     fn name(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
-        let mut ends = Markers::from_texts(body.after.iter().map(String::as_str), ());
-        if let Some(id) = &body.id {
-            ends.add(id, ());
-        }
-        if body.brace_ends_name {
-            ends.add("{", ());
-        }
-        for close in &context.form.form.close {
-            ends.add(close, ());
-        }
         let window = head(text, LONGEST_NAME);
         let is_last = context.is_last && window.len() == text.len();
-        let len = match ends.find(window, is_last) {
+        let len = match context.form.ends.find(window, is_last) {
             Found::Marker { at, .. } => at,
             _ if is_last => text.len(),
             Found::Perhaps(at) if at <= LONGEST_NAME => return Token::More,
@@ -126,7 +115,7 @@ impl Reader {
             HeaderName::Plain => context.name.push_str(written),
             HeaderName::Numbered => {
                 context.id.push_str(written);
-                let name = numbered(written, context.tools);
+                let name = kimi_k2::numbered(written, context.tools);
                 if name.bytes().all(|byte| byte.is_ascii_digit()) && !context.tools.is_empty() {
                     self.at = At::Nameless;
                     return Token::Id(len);
@@ -139,17 +128,10 @@ impl Reader {
         Token::Name(len)
     }
 
-    fn after(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
-        let mut ends = Markers::new();
-        if let Some(id) = &body.id {
-            ends.add(id, At::Id);
-        }
-        for after in &body.after {
-            ends.add(after, At::Lead);
-        }
-        match ends.starting(text, context.is_last) {
-            Found::Marker { len, meaning, .. } => {
-                self.at = meaning;
+    fn after(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        match context.form.follows.starting(text, context.is_last) {
+            Found::Marker { len, meaning: is_id, .. } => {
+                self.at = if is_id { At::Id } else { At::Lead };
                 self.is_bare_name = false;
                 Token::Markup(len)
             }
@@ -162,16 +144,15 @@ impl Reader {
     }
 
     /// Finds the only declared tool that takes these arguments.
-    fn nameless(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
-        let ends = Markers::from_texts(body.after.iter().map(String::as_str), ());
+    fn nameless(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         if self.seen == 0 {
-            match ends.starting(text, context.is_last) {
+            match context.form.follows.starting(text, context.is_last) {
                 Found::Marker { len, .. } => return Token::Markup(len),
                 Found::Perhaps(_) => return Token::More,
                 Found::Nothing => {}
             }
         }
-        let (taken, progress) = self.value.read(&text[self.seen..], &context.form.closers, context.is_last);
+        let (taken, progress) = self.value.read(&text[self.seen..], context.form, context.is_last);
         self.seen += taken;
         match progress {
             Progress::Open if !context.is_last => return Token::More,
@@ -189,10 +170,11 @@ impl Reader {
         Token::Name(0)
     }
 
-    fn id(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
-        let ends = Markers::from_texts(body.after.iter().map(String::as_str).chain(["{"]), ());
-        let len = match ends.find(text, context.is_last) {
-            Found::Marker { at, .. } => at,
+    fn id(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let brace = memchr::memchr(b'{', text.as_bytes());
+        let len = match (context.form.follows.find(text, context.is_last), brace) {
+            (Found::Marker { at, .. }, brace) => at.min(brace.unwrap_or(at)),
+            (Found::Nothing, Some(brace)) => brace,
             _ if context.is_last => text.len(),
             _ => return Token::More,
         };
@@ -214,13 +196,13 @@ impl Reader {
         }
         match context.form.closers.starting(text, context.is_last) {
             Found::Perhaps(_) => return Token::More,
-            Found::Marker { .. } => return self.empty(Completion::Whole, context),
+            Found::Marker { .. } => return self.empty(Completion::Whole),
             Found::Nothing if text.is_empty() && context.is_last => {
                 // Where no closer is to come, a tool's name alone is a call; else who knows what is missing.
                 let is_whole = self.is_bare_name
                     && context.form.form.close.is_empty()
                     && context.tools.contains(context.name);
-                return self.empty(if is_whole { Completion::Whole } else { Completion::Cut }, context);
+                return self.empty(if is_whole { Completion::Whole } else { Completion::Cut });
             }
             Found::Nothing if text.is_empty() => return Token::More,
             Found::Nothing => {}
@@ -233,21 +215,19 @@ impl Reader {
     }
 
     /// A call without arguments.
-    fn empty(&mut self, completion: Completion, context: &mut Context<'_>) -> Token {
+    fn empty(&mut self, completion: Completion) -> Token {
         self.at = At::Over(completion);
-        context.scratch.clear();
-        context.scratch.push_str("{}");
-        Token::Converted(0)
+        Token::NoArguments(0)
     }
 
     #[inline]
     fn argument(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
+        let (taken, progress) = self.value.read(text, context.form, context.is_last);
         match progress {
             Progress::Odd => return Token::Odd("the arguments are not JSON"),
             Progress::Open => {}
             Progress::Complete => self.at = At::Over(Completion::Whole),
-            Progress::Cut => self.at = At::Over(Completion::Cut),
+            Progress::Cut => self.at = At::Over(Completion::Whole),
         }
         if taken > 0 {
             return Token::Argument(taken);
@@ -265,14 +245,4 @@ impl Reader {
 
 fn more_or(context: &Context<'_>, token: Token) -> Token {
     if context.is_last { token } else { Token::More }
-}
-
-/// The name in `functions.NAME:COUNTER`.
-fn numbered<'t>(written: &'t str, tools: &Tools) -> &'t str {
-    let is_counter = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let name = match written.rsplit_once(':') {
-        Some((name, counter)) if is_counter(counter) => name,
-        _ => written,
-    };
-    if tools.contains(name) { name } else { name.strip_prefix("functions.").unwrap_or(name) }
 }

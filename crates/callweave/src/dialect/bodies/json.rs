@@ -1,5 +1,6 @@
 //! Calls as JSON objects: one, several in a list, or nested the way APIs write them.
 
+use super::super::markers::Found;
 use super::super::spec::Json;
 use super::super::tools::Tools;
 use super::literal::{Literal, Syntax};
@@ -10,7 +11,7 @@ use crate::json::{Str, Surrogate};
 
 /// Reads one JSON value that holds calls.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Reader {
+pub(in crate::dialect) struct Reader {
     at: At,
     stack: Vec<Level>,
     value: Value,
@@ -83,16 +84,16 @@ impl Level {
 
 impl Reader {
     /// See [`super::Reader::is_in_argument`].
-    pub(super) fn is_in_argument(&self) -> bool {
+    pub(in crate::dialect) fn is_in_argument(&self) -> bool {
         self.at == At::Argument
     }
 
     #[inline]
-    pub(super) fn is_in_string(&self) -> bool {
+    pub(in crate::dialect) fn is_in_string(&self) -> bool {
         self.at == At::Argument && self.value.is_in_string()
     }
 
-    pub(super) fn next(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
+    pub(in crate::dialect) fn next(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
         if self.is_over {
             self.is_over = false;
             return Token::End(if self.is_cut { Completion::Cut } else { Completion::Whole });
@@ -133,11 +134,21 @@ impl Reader {
             (At::Key, b',') => Token::Markup(1),
             (At::Key, b'}') => self.close(body, context),
             (At::Key, b'"' | b'\'') => self.key(text, body, context),
-            (At::Colon(role), b':') => {
+            (At::Key, b'a'..=b'z' | b'A'..=b'Z' | b'_') => self.key(text, body, context),
+            (At::Colon(role), b':' | b'=') => {
                 self.at = At::Value(role);
                 Token::Markup(1)
             }
             (At::Value(role), _) => self.begin_value(role, byte, text, context),
+            // The form's closer, before the last bracket.
+            (At::Key | At::Element, _) => match context.form.closers.starting(text, context.is_last) {
+                Found::Perhaps(_) => Token::More,
+                Found::Marker { .. } if self.has_name && self.has_arguments => {
+                    (self.at, self.is_over, self.has_name) = (At::Done, true, false);
+                    Token::Odd("a closing bracket is missing")
+                }
+                Found::Marker { .. } | Found::Nothing => Token::Fail,
+            },
             _ => Token::Fail,
         }
     }
@@ -160,15 +171,27 @@ impl Reader {
     }
 
     fn key(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
-        let Some(len) = quoted_len(text, &mut self.seen) else {
+        let is_bare = !text.starts_with(['"', '\'']);
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        let bare = text.bytes().take_while(|byte| is_name(byte)).count();
+        let len = if is_bare {
+            Some(bare).filter(|&len| len < text.len())
+        } else {
+            quoted_len(text, &mut self.seen)
+        };
+        let Some(len) = len else {
             return if context.is_last { self.cut() } else { Token::More };
         };
-        let key = Str::Escaped(&text[1..len - 1]).decode(context.scratch);
+        let key = match is_bare {
+            true => &text[..len],
+            false => Str::Escaped(&text[1..len - 1]).decode(context.scratch),
+        };
         if text.starts_with('\'') && self.literal.is_none() {
             self.literal = Some(Literal::value());
         }
         let is_call = self.stack.last().is_some_and(|level| level.is_call);
-        if body.name_is_key && is_call && !self.has_name {
+        let is_name = body.name_is_key || !self.has_arguments && context.tools.contains(key);
+        if is_name && is_call && !self.has_name {
             context.name.clear();
             context.name.push_str(key);
             self.has_name = true;
@@ -190,6 +213,9 @@ impl Reader {
             self.parameter.push_str(key);
         }
         self.has_others |= role == Role::Other && key != "type";
+        if self.has_others && context.form.is_bare() && !self.stack.iter().any(|level| level.held_calls) {
+            return Token::Fail;
+        }
         self.at = At::Colon(role);
         Token::Markup(len)
     }
@@ -263,14 +289,14 @@ impl Reader {
 
     #[inline]
     fn argument(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
+        let (taken, progress) = self.value.read(text, context.form, context.is_last);
         match progress {
             Progress::Odd => return Token::Odd("the arguments are not JSON"),
             Progress::Open => {}
             Progress::Complete => self.settle(),
             Progress::Cut if taken == 0 => {
                 self.at = At::Done;
-                return Token::End(Completion::Cut);
+                return Token::End(Completion::Whole);
             }
             Progress::Cut => {}
         }
@@ -342,7 +368,7 @@ impl Reader {
     }
 
     fn skip(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
+        let (taken, progress) = self.value.read(text, context.form, context.is_last);
         match progress {
             Progress::Odd => return Token::Fail,
             Progress::Complete => self.settle(),
@@ -386,8 +412,11 @@ impl Reader {
         if self.has_arguments && !self.is_flat {
             return Token::Markup(1);
         }
+        if !self.is_flat {
+            return Token::NoArguments(1);
+        }
         context.scratch.clear();
-        context.scratch.push_str(if self.is_flat { "}" } else { "{}" });
+        context.scratch.push('}');
         Token::Converted(1)
     }
 

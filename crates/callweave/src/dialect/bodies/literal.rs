@@ -3,14 +3,14 @@
 //! JSON is a subset and comes out as it went in. Beyond it: strings in other quotes, `True`, `None`,
 //! tuples, sets, bare keys and bare words, keyword arguments.
 
-use super::{Context, Token, leading_space};
+use super::{Compiled, Context, Token, leading_space};
 use crate::event::Completion;
 use crate::json::schema::Schema;
 use crate::json::{Scanner, Status, escape_into};
 
 /// The state of reading one literal.
 #[derive(Clone, Debug)]
-pub(super) struct Literal {
+pub(in crate::dialect) struct Literal {
     at: At,
     stack: Vec<Frame>,
     /// How far into a bare word it has looked already, and how deep in brackets it was there.
@@ -23,18 +23,20 @@ pub(super) struct Literal {
 
 /// What is peculiar to a dialect's literals.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Syntax<'s> {
+pub(in crate::dialect) struct Syntax<'s> {
     /// A token that stands on both sides of a string.
-    pub(super) quote: &'s str,
+    pub(in crate::dialect) quote: &'s str,
     /// What says which bare words are strings, where a dialect's values have no types of their own.
-    pub(super) schema: Option<&'s Schema>,
+    pub(in crate::dialect) schema: Option<&'s Schema>,
     /// Whether calls stand on lines of their own, and not in a list.
-    pub(super) line_ends_call: bool,
+    pub(in crate::dialect) line_ends_call: bool,
+    /// The form around it, where its closer may end a string of the dialect's own token.
+    pub(in crate::dialect) form: Option<&'s Compiled>,
 }
 
 /// What came of reading on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(in crate::dialect) enum Piece {
     /// Too little text.
     More,
     /// So many bytes were read.
@@ -88,27 +90,33 @@ impl Literal {
     }
 
     /// One value.
-    pub(super) fn value() -> Self {
+    pub(in crate::dialect) fn value() -> Self {
         Self::new(At::Value, Vec::new())
     }
 
     /// Keyword arguments after their `(`.
-    pub(super) fn arguments() -> Self {
+    pub(in crate::dialect) fn arguments() -> Self {
         Self::new(At::Key, vec![Frame::Arguments])
     }
 
     /// The members of an object after its `{`.
-    pub(super) fn members() -> Self {
+    pub(in crate::dialect) fn members() -> Self {
         Self::new(At::Key, vec![Frame::Object])
     }
 
     #[inline]
-    pub(super) fn is_in_string(&self) -> bool {
+    pub(in crate::dialect) fn is_in_string(&self) -> bool {
         matches!(self.at, At::String(_))
     }
 
     /// Reads on, and appends what it means as JSON to `out`.
-    pub(super) fn next(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
+    pub(in crate::dialect) fn next(
+        &mut self,
+        text: &str,
+        syntax: Syntax<'_>,
+        is_last: bool,
+        out: &mut String,
+    ) -> Piece {
         let mut at = 0;
         loop {
             if self.at == At::Done {
@@ -129,7 +137,7 @@ impl Literal {
     }
 
     /// Closes everything that is open, so that `out` is complete JSON. Whether nothing was missing.
-    pub(super) fn close(&mut self, out: &mut String) -> bool {
+    pub(in crate::dialect) fn close(&mut self, out: &mut String) -> bool {
         let is_whole = self.at == At::Done;
         match self.at {
             At::String(Quoted { is_key, .. }) => {
@@ -150,7 +158,7 @@ impl Literal {
     }
 
     /// Reads on as a body does: a token, and how the literal ended, if it did.
-    pub(super) fn token(
+    pub(in crate::dialect) fn token(
         &mut self,
         text: &str,
         syntax: Syntax<'_>,
@@ -195,7 +203,7 @@ impl Literal {
             };
         }
         match self.at {
-            At::Value => self.begin(text, byte, is_last, out),
+            At::Value => self.begin(text, byte, syntax, is_last, out),
             At::Key => self.key(text, byte, syntax, is_last, out),
             At::Separator => {
                 if byte != b':' && byte != b'=' {
@@ -255,13 +263,26 @@ impl Literal {
     ) -> Piece {
         let bytes = text.as_bytes();
         let first = if quote == 0 { syntax.quote.as_bytes()[0] } else { quote };
-        let run = memchr::memchr2(first, b'\\', bytes).unwrap_or(bytes.len());
+        // A brace in a string of the dialect's own token may be the call's, and the token forgotten.
+        let other = if quote == 0 { b'}' } else { b'\\' };
+        let run = memchr::memchr2(first, other, bytes).unwrap_or(bytes.len());
         if run > 0 {
             escape_into(&text[..run], out);
             return Piece::Took(run);
         }
         if bytes.is_empty() {
             return Piece::More;
+        }
+        if quote == 0 && bytes[0] == b'}' {
+            return match syntax.form.map_or(Some(false), |form| form.is_closed_by(text, is_last)) {
+                None => Piece::More,
+                Some(false) => keep(text, 1, out),
+                Some(true) => {
+                    out.push('"');
+                    self.at = At::Next;
+                    Piece::Took(0)
+                }
+            };
         }
         if bytes[0] == b'\\' && is_raw {
             // It keeps a quote from closing the string, and stays.
@@ -321,7 +342,7 @@ impl Literal {
         Piece::Took(len)
     }
 
-    fn begin(&mut self, text: &str, byte: u8, is_last: bool, out: &mut String) -> Piece {
+    fn begin(&mut self, text: &str, byte: u8, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
         match byte {
             b'[' | b'(' => {
                 self.pay_comma(out);
@@ -349,9 +370,18 @@ impl Literal {
                 self.at = At::Next;
                 self.next_element(byte, out)
             }
-            b',' | b'}' if self.wants_string && self.stack.len() == 1 => self.word(text, is_last, out),
+            // A bare string may be empty.
+            b',' | b'}' if self.wants_string && self.stack.len() == 1 => {
+                self.word(text, syntax, is_last, out)
+            }
+            b',' | b'}' if !syntax.quote.is_empty() && self.stack.last() == Some(&Frame::Object) => {
+                self.pay_comma(out);
+                out.push_str("\"\"");
+                self.at = At::Next;
+                Piece::Took(0)
+            }
             b',' | b']' | b')' | b'}' | b':' => Piece::Bad,
-            _ => self.word(text, is_last, out),
+            _ => self.word(text, syntax, is_last, out),
         }
     }
 
@@ -381,14 +411,24 @@ impl Literal {
     }
 
     /// A bare word: a number, a constant, or a string without quotes.
-    fn word(&mut self, text: &str, is_last: bool, out: &mut String) -> Piece {
+    fn word(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
         let bytes = text.as_bytes();
         let (mut at, mut depth) = self.seen;
         let is_string = self.wants_string && self.stack.len() == 1;
+        let may_hold_commas =
+            is_string || !syntax.quote.is_empty() && self.stack.last() == Some(&Frame::Object);
         while at < bytes.len() {
             match bytes[at] {
+                quote @ (b'"' | b'\'') if depth > 0 => match memchr::memchr(quote, ahead(&bytes[at + 1..])) {
+                    Some(len) => at += len + 1,
+                    None if is_last || bytes.len() - at > LOOK_AHEAD => {}
+                    None => {
+                        self.seen = (at, depth);
+                        return Piece::More;
+                    }
+                },
                 // A bare string may hold commas; the one that ends it stands before the next key.
-                b',' if is_string && depth == 0 => match begins_key(&text[at + 1..]) {
+                b',' if may_hold_commas && depth == 0 => match begins_key(&text[at + 1..]) {
                     Some(true) => break,
                     Some(false) => {}
                     None if is_last => {}
@@ -548,7 +588,7 @@ fn escape(text: &str, is_last: bool, out: &mut String) -> Piece {
 }
 
 /// A bare word as JSON.
-pub(super) fn word_into(word: &str, out: &mut String) {
+pub(in crate::dialect) fn word_into(word: &str, out: &mut String) {
     if is_json(word) {
         out.push_str(word);
         return;
@@ -569,7 +609,7 @@ pub(super) fn word_into(word: &str, out: &mut String) {
 }
 
 /// Whether `text` is one complete JSON value.
-pub(super) fn is_json(text: &str) -> bool {
+pub(in crate::dialect) fn is_json(text: &str) -> bool {
     let mut scanner = Scanner::new();
     scanner.push(text) == text.len() && scanner.finish() == Status::Complete && scanner.is_strict()
 }
@@ -601,10 +641,15 @@ fn keep(text: &str, len: usize, out: &mut String) -> Piece {
     Piece::Took(len)
 }
 
+/// What is looked at in front.
+fn ahead(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(LOOK_AHEAD)]
+}
+
 /// Whether `text` begins with a bare key and its colon. Nothing: more text is needed.
 fn begins_key(text: &str) -> Option<bool> {
     let bytes = text.as_bytes();
-    let rest = bytes[..bytes.len().min(LOOK_AHEAD)].trim_ascii_start();
+    let rest = ahead(bytes).trim_ascii_start();
     let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | 0x80..);
     let name = rest.iter().take_while(is_name).count();
     match rest[name..].trim_ascii_start().first() {

@@ -4,21 +4,19 @@
 //! looks back: all that it must remember is in its state, so that text may come in any cut. It does not
 //! know whether its tokens are shown at once or kept until the call is certain; that is the engine's.
 
-mod braces;
-mod elements;
-mod fields;
 mod header;
-mod json;
-mod literal;
+pub(super) mod json;
+pub(super) mod literal;
 mod matched;
 mod python;
 mod tagged;
-mod tags;
-mod typed;
-mod value;
+pub(super) mod tags;
+pub(super) mod typed;
+pub(super) mod value;
 
-use super::markers::Markers;
+use super::markers::{Found, Markers};
 use super::spec::{Body, Form};
+use super::table;
 use super::tools::Tools;
 use crate::event::Completion;
 use crate::json::escape_into;
@@ -38,6 +36,8 @@ pub(super) enum Token {
     Argument(usize),
     /// Argument text made from these bytes; it is in [`Context::scratch`].
     Converted(usize),
+    /// These bytes say that there are no arguments, or nothing does.
+    NoArguments(usize),
     /// The call is over.
     End(Completion),
     /// The body is over.
@@ -73,6 +73,10 @@ pub(super) struct Compiled {
     pub(super) dialect: usize,
     pub(super) closers: Markers<()>,
     pub(super) after: Markers<After>,
+    /// What may stand before a name, what ends it, and what may follow it (an id, if true).
+    pub(super) before: Markers<()>,
+    pub(super) ends: Markers<()>,
+    follows: Markers<bool>,
     /// The tags of a tagged body.
     frame: Option<tagged::Frame>,
     /// Bytes that are data inside a string of the body, and read the same in JSON.
@@ -99,18 +103,39 @@ impl Compiled {
         for separator in &form.separators {
             after.add(separator, After::Separator);
         }
+        let (mut before, mut ends, mut follows) = (Markers::new(), closers.clone(), Markers::new());
+        match &form.body {
+            Body::Header(body) => {
+                body.before.iter().for_each(|text| before.add(text, ()));
+                for text in body.id.iter().chain(&body.after) {
+                    ends.add(text, ());
+                    follows.add(text, body.id.as_ref() == Some(text));
+                }
+                if body.brace_ends_name {
+                    ends.add("{", ());
+                }
+            }
+            Body::Braces(body) => {
+                body.before.iter().for_each(|text| before.add(text, ()));
+                ["{", "("].iter().for_each(|text| ends.add(text, ()));
+            }
+            _ => {}
+        }
         let frame = match &form.body {
             Body::Tagged(body) => Some(tagged::Frame::new(&form, body)),
             _ => None,
         };
         let ends_string = |byte: u8| match &form.body {
-            Body::Json(_) | Body::Header(_) | Body::Matched(_) => false,
+            Body::Json(_) | Body::Header(_) => closers.is_first(byte),
+            Body::Matched(_) => false,
             Body::Tagged(body) => {
                 frame.as_ref().is_some_and(|frame| frame.inside.is_first(byte))
                     || body.entities && byte == b'&'
             }
             Body::Python(_) => byte == b'\'',
-            Body::Braces(body) => byte == b'\'' || body.quote.as_bytes().first() == Some(&byte),
+            Body::Braces(body) => {
+                matches!(byte, b'\'' | b'}') || body.quote.as_bytes().first() == Some(&byte)
+            }
             Body::Elements(body) => body.prefix.as_bytes().first() == Some(&byte),
             Body::Fields(_) => byte == b'<',
         };
@@ -118,7 +143,7 @@ impl Compiled {
         for byte in b' '..=u8::MAX {
             plain[usize::from(byte)] = !matches!(byte, b'"' | b'\\') && !ends_string(byte);
         }
-        Self { form, dialect, closers, after, frame, plain }
+        Self { form, dialect, closers, after, before, ends, follows, frame, plain }
     }
 
     /// Whether the body itself is the only sign of a call.
@@ -126,8 +151,30 @@ impl Compiled {
         self.form.open.is_empty() && matches!(self.form.body, Body::Json(_) | Body::Python(_))
     }
 
-    pub(super) fn is_json(&self) -> bool {
-        matches!(self.form.body, Body::Json(_))
+    /// Whether closing brackets at the start of `text`, and the form's closer after them, end the call: the text
+    /// ends there, or the next call begins. Nothing: more text is needed.
+    fn is_closed_by(&self, text: &str, is_last: bool) -> Option<bool> {
+        let rest = text.trim_start_matches(['}', ']', ')', '\n', ' ']);
+        let after = match self.closers.starting(rest, is_last) {
+            Found::Marker { len, .. } => rest[len..].trim_ascii_start(),
+            Found::Perhaps(_) => return None,
+            Found::Nothing if rest.is_empty() && !is_last => return None,
+            Found::Nothing => return Some(false),
+        };
+        let opens = |open: &String| after.starts_with(open.as_str());
+        let may_open = |open: &String| open.starts_with(after);
+        match after.is_empty() {
+            true if is_last => Some(true),
+            true => None,
+            false if self.form.open.iter().any(opens) => Some(true),
+            false if !is_last && self.form.open.iter().any(may_open) => None,
+            false => Some(false),
+        }
+    }
+
+    /// Whether a marker of its own stands before the body.
+    pub(super) fn opens_strongly(&self) -> bool {
+        !self.form.open.is_empty()
     }
 
     /// Whether the body's own tag, or a fence, may as well stand in prose: it is text like any other, and no
@@ -152,9 +199,9 @@ pub(super) enum Reader {
     Header(header::Reader),
     Tagged(tagged::Reader),
     Python(python::Reader),
-    Braces(braces::Reader),
-    Elements(elements::Reader),
-    Fields(fields::Reader),
+    Braces(table::gemma4::braces::Reader),
+    Elements(table::minimax_m3::elements::Reader),
+    Fields(table::use_tool::fields::Reader),
     Matched(matched::Reader),
 }
 
@@ -165,9 +212,9 @@ impl Reader {
             Body::Header(_) => Self::Header(header::Reader::default()),
             Body::Tagged(_) => Self::Tagged(tagged::Reader::default()),
             Body::Python(_) => Self::Python(python::Reader::default()),
-            Body::Braces(_) => Self::Braces(braces::Reader::default()),
-            Body::Elements(_) => Self::Elements(elements::Reader::default()),
-            Body::Fields(_) => Self::Fields(fields::Reader::default()),
+            Body::Braces(_) => Self::Braces(table::gemma4::braces::Reader::default()),
+            Body::Elements(_) => Self::Elements(table::minimax_m3::elements::Reader::default()),
+            Body::Fields(_) => Self::Fields(table::use_tool::fields::Reader::default()),
             Body::Matched(_) => Self::Matched(matched::Reader::default()),
         }
     }
@@ -175,6 +222,14 @@ impl Reader {
     /// A reader of the arguments of a call whose name is known.
     pub(super) fn of_arguments() -> Self {
         Self::Header(header::Reader::of_arguments())
+    }
+
+    /// A reader of a call that begins with its name.
+    pub(super) fn of_name(form: &Form) -> Self {
+        match &form.body {
+            Body::Tagged(_) => Self::Tagged(tagged::Reader::of_name()),
+            _ => Self::new(form),
+        }
     }
 
     /// Whether it stands inside argument text, so that it has nothing to say before more text comes.
@@ -230,7 +285,7 @@ impl Reader {
 }
 
 /// As much of `text` as can hold something that begins within `limit` bytes, and its end marker.
-fn head(text: &str, limit: usize) -> &str {
+pub(super) fn head(text: &str, limit: usize) -> &str {
     const LONGEST_MARKER: usize = 64;
     let mut end = text.len().min(limit + LONGEST_MARKER);
     while !text.is_char_boundary(end) {
@@ -240,14 +295,14 @@ fn head(text: &str, limit: usize) -> &str {
 }
 
 /// Begins a member of the arguments that are being written: its key, and what stands before and behind it.
-fn key_into(is_first: bool, key: &str, out: &mut String) {
+pub(super) fn key_into(is_first: bool, key: &str, out: &mut String) {
     out.push_str(if is_first { "{\"" } else { ", \"" });
     escape_into(key, out);
     out.push_str("\": ");
 }
 
 /// How many bytes of JSON white space `text` begins with.
-fn leading_space(text: &str) -> usize {
+pub(super) fn leading_space(text: &str) -> usize {
     text.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 

@@ -74,6 +74,14 @@ impl Reader {
                 self.at = At::Done;
                 Token::Markup(1)
             }
+            // What is called may be printed.
+            (At::Next, b')') if !self.is_list => Token::Markup(1),
+            (At::Start | At::Name, b'p') if !self.is_list && text.starts_with("print(") => Token::Markup(6),
+            (At::Start | At::Name, b'p')
+                if !self.is_list && !context.is_last && "print(".starts_with(text) =>
+            {
+                Token::More
+            }
             (At::Next, b',' | b';') => {
                 self.at = At::Name;
                 Token::Markup(1)
@@ -114,8 +122,11 @@ impl Reader {
         if !is_call {
             return Token::Fail;
         }
+        // Llama calls the method of a tool: `name.call(…)`.
+        let written = &text[..len];
+        let name = written.strip_suffix(".call").filter(|_| !context.tools.contains(written));
         context.name.clear();
-        context.name.push_str(&text[..len]);
+        context.name.push_str(name.unwrap_or(written));
         self.at = At::Open;
         Token::Name(len)
     }

@@ -7,7 +7,7 @@ use super::head;
 const LONGEST_HEADER: usize = 512;
 
 /// How long the header of a tag is.
-pub(super) enum TagLen {
+pub(in crate::dialect) enum TagLen {
     Known(usize),
     More,
     /// It has no end, or none near enough.
@@ -15,7 +15,12 @@ pub(super) enum TagLen {
 }
 
 /// The length of a tag's header: up to its end, which does not count inside quotes.
-pub(super) fn tag_len<M: Copy>(text: &str, ends: &Markers<M>, is_quoted: bool, is_last: bool) -> TagLen {
+pub(in crate::dialect) fn tag_len<M: Copy>(
+    text: &str,
+    ends: &Markers<M>,
+    is_quoted: bool,
+    is_last: bool,
+) -> TagLen {
     let window = head(text, LONGEST_HEADER);
     let is_last = is_last && window.len() == text.len();
     let mut from = 0;
@@ -38,7 +43,7 @@ pub(super) fn tag_len<M: Copy>(text: &str, ends: &Markers<M>, is_quoted: bool, i
 }
 
 /// The value of an attribute in the header of a tag, quoted or not.
-pub(super) fn attribute_of<'t>(header: &'t str, attribute: &str) -> Option<&'t str> {
+pub(in crate::dialect) fn attribute_of<'t>(header: &'t str, attribute: &str) -> Option<&'t str> {
     let mut rest = header;
     loop {
         let at = rest.find(attribute)?;
@@ -56,7 +61,7 @@ pub(super) fn attribute_of<'t>(header: &'t str, attribute: &str) -> Option<&'t s
 }
 
 /// Appends `text` with its character entities decoded.
-pub(super) fn unescape_into(mut text: &str, out: &mut String) {
+pub(in crate::dialect) fn unescape_into(mut text: &str, out: &mut String) {
     while let Some(at) = text.find('&') {
         out.push_str(&text[..at]);
         text = &text[at..];

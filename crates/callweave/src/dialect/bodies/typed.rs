@@ -6,7 +6,7 @@ use crate::json::{Scanner, Status, Str, escape_into};
 
 /// What the beginning of a value may still become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Prospect {
+pub(in crate::dialect) enum Prospect {
     /// Not certain yet.
     Open,
     /// Nothing but a string.
@@ -17,7 +17,7 @@ pub(super) enum Prospect {
 
 /// Finds out what a growing value may still become. Every byte is looked at once.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Prober {
+pub(in crate::dialect) struct Prober {
     /// Where the value begins, after white space.
     start: Option<usize>,
     seen: usize,
@@ -29,7 +29,7 @@ const LONGEST_WORD: usize = 4096;
 
 impl Prober {
     /// What a value that begins with `text` may still become. Later texts begin with earlier ones.
-    pub(super) fn probe(&mut self, text: &str, types: Types) -> Prospect {
+    pub(in crate::dialect) fn probe(&mut self, text: &str, types: Types) -> Prospect {
         let start = match self.start {
             Some(start) => start,
             None => {
@@ -104,7 +104,7 @@ fn is_number_byte(byte: u8) -> bool {
 }
 
 /// Appends a complete value as JSON.
-pub(super) fn convert(text: &str, types: Types, out: &mut String) {
+pub(in crate::dialect) fn convert(text: &str, types: Types, out: &mut String) {
     let word = text.trim();
     if word.is_empty() && !types.allows_string() {
         out.push_str(if types.allows_null() { "null" } else { "\"\"" });

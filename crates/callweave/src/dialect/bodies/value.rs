@@ -4,11 +4,12 @@
 //! still tell where it ends most of the time, and a closer outside quotes always does.
 
 use super::super::markers::{Found, Markers};
+use super::Compiled;
 use crate::json::{Scanner, Status};
 
 /// The state of reading one value.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Value {
+pub(in crate::dialect) struct Value {
     scanner: Scanner,
     loose: Option<Loose>,
     /// Whether it has just stopped being JSON and nobody was told yet.
@@ -26,7 +27,7 @@ struct Loose {
 
 /// How far the value has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(in crate::dialect) enum Progress {
     Open,
     /// It has just stopped being JSON; nothing was taken.
     Odd,
@@ -45,26 +46,50 @@ fn ends_line(rest: &str, is_last: bool) -> Option<bool> {
 
 impl Value {
     /// A value that should be an object, and begins with something else.
-    pub(super) fn damaged() -> Self {
+    pub(in crate::dialect) fn damaged() -> Self {
         let loose = Loose { depth: 0, quote: 0, is_escaped: false, last: b',' };
         Self { loose: Some(loose), is_untold: true, ..Self::default() }
     }
 
     /// Whether it is JSON so far.
-    pub(super) fn is_json(&self) -> bool {
+    pub(in crate::dialect) fn is_json(&self) -> bool {
         self.loose.is_none()
     }
 
     /// Reads on: how many bytes of `text` belong to the value, and how far it has come.
     #[inline]
-    pub(super) fn read(&mut self, text: &str, closers: &Markers<()>, is_last: bool) -> (usize, Progress) {
+    pub(in crate::dialect) fn read(
+        &mut self,
+        text: &str,
+        form: &Compiled,
+        is_last: bool,
+    ) -> (usize, Progress) {
         if self.is_untold {
             self.is_untold = false;
             return (0, Progress::Odd);
         }
         if self.loose.is_some() {
-            return self.read_loosely(text, closers, is_last);
+            return self.read_loosely(text, &form.closers, is_last);
         }
+        let text = match form.closers.find(text, is_last) {
+            Found::Nothing => text,
+            // A closer that the text or the next call follows ends a string that was not closed.
+            Found::Marker { at: 0, len, .. } if self.scanner.is_in_string() => {
+                match form.is_closed_by(text, is_last) {
+                    Some(true) => {
+                        self.loose = Some(Loose { depth: 0, quote: b'"', is_escaped: false, last: b',' });
+                        self.is_untold = true;
+                        return self.read(text, form, is_last);
+                    }
+                    Some(false) => &text[..len],
+                    None => return (0, Progress::Open),
+                }
+            }
+            Found::Marker { at: 0, len, .. } => &text[..len],
+            Found::Perhaps(0) if self.scanner.is_in_string() => return (0, Progress::Open),
+            Found::Perhaps(0) => text,
+            Found::Marker { at, .. } | Found::Perhaps(at) => &text[..at],
+        };
         let before = self.scanner;
         let taken = self.scanner.push(text);
         match self.scanner.status() {
@@ -86,12 +111,12 @@ impl Value {
 
     /// Whether it is JSON so far and stands inside a string, at none of its escapes.
     #[inline]
-    pub(super) fn is_in_string(&self) -> bool {
+    pub(in crate::dialect) fn is_in_string(&self) -> bool {
         self.loose.is_none() && !self.is_untold && self.scanner.is_in_string() && !self.scanner.is_in_escape()
     }
 
     /// Says that no more text will come: whether the value is complete.
-    pub(super) fn finish(&mut self) -> bool {
+    pub(in crate::dialect) fn finish(&mut self) -> bool {
         self.loose.is_none() && self.scanner.finish() == Status::Complete
     }
 

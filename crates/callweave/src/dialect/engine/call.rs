@@ -21,9 +21,13 @@ impl Run {
                 self.emitter.argument(&self.shared.scratch, len, sink);
                 return Step::Took(len);
             }
+            Token::NoArguments(len) => {
+                self.emitter.argument("{}", len, sink);
+                return Step::Took(len);
+            }
             Token::More => return Step::Wait,
             Token::Markup(len) | Token::Empty(len) => {
-                self.has_fence |= text[..len].starts_with("```");
+                self.fences += usize::from(text[..len].starts_with("```"));
                 self.emitter.markup(&text[..len], sink);
                 return Step::Took(len);
             }
@@ -82,18 +86,23 @@ impl Run {
             self.gap_seen = space;
             return Step::Wait;
         }
-        if self.has_fence && rest.len() < 3 && "```".starts_with(rest) && !is_last {
+        if self.fences > 0 && rest.len() < 3 && "```".starts_with(rest) && !is_last {
             return Step::Wait;
         }
-        if self.has_fence && rest.starts_with("```") {
-            self.has_fence = false;
+        if self.fences > 0 && rest.starts_with("```") {
+            self.fences -= 1;
             self.emitter.markup(&text[..space + 3], sink);
             self.gap_seen = 0;
             return Step::Took(space + 3);
         }
-        let live = plan.live(self.dialect);
+        let live = &plan.live;
+        let turn_of = |opener: &Opener| opener.forms.iter().position(|other| other.form == form);
+        let begins_body =
+            |opener: &Opener| turn_of(opener).is_some_and(|turn| opener.forms[turn].is_part_of_body);
         let opens = match live.text.starting(rest, is_last) {
             Found::Perhaps(_) => return Step::Wait,
+            // The beginning of a body is no other opener.
+            Found::Marker { meaning: Meaning::Open(at), .. } if begins_body(&live.openers[at]) => 0,
             Found::Marker { len, meaning: Meaning::Open(_), .. } => len,
             _ => 0,
         };
@@ -103,6 +112,15 @@ impl Run {
                 self.emitter.markup(&text[..space + len], sink);
                 self.gap_seen = 0;
                 self.state = State::After { form, is_closed: is_closed || meaning == After::Close };
+                return Step::Took(space + len);
+            }
+            _ => {}
+        }
+        match live.closers.starting(rest, is_last) {
+            Found::Perhaps(_) => return Step::Wait,
+            Found::Marker { len, .. } if len >= opens => {
+                self.emitter.markup(&text[..space + len], sink);
+                self.gap_seen = 0;
                 return Step::Took(space + len);
             }
             _ => {}
@@ -118,16 +136,29 @@ impl Run {
             None => return Step::Wait,
         }
         let goes_on = match compiled.form.body {
-            Body::Json(_) => rest.starts_with('{') || rest.starts_with('['),
+            Body::Json(_) => match rest.strip_prefix([';', ',']).map(str::trim_ascii_start) {
+                None => rest.starts_with(['{', '[']),
+                Some("") if !is_last => return Step::Wait,
+                Some(next) if next.starts_with('{') => {
+                    let len = text.len() - next.len();
+                    self.emitter.markup(&text[..len], sink);
+                    self.gap_seen = 0;
+                    return Step::Took(len);
+                }
+                Some(_) => false,
+            },
+            Body::Braces(ref body) => body.before.iter().any(|word| word.len() > 1 && rest.starts_with(word)),
             _ => false,
         };
-        let is_own = |opener: &Opener| opener.forms.iter().position(|other| other.form == form);
-        let own = live.openers.iter().enumerate().find_map(|(at, opener)| Some((at, is_own(opener)?)));
-        if goes_on && let Some((opener, turn)) = own {
+        let own = live.openers.iter().enumerate().find_map(|(at, opener)| Some((at, turn_of(opener)?)));
+        if goes_on
+            && opens <= 1
+            && let Some((opener, turn)) = own
+        {
             self.open((space, 0), Some((opener, turn)), form, Reader::new(&compiled.form), Place::Text);
             return Step::Took(0);
         }
-        self.has_fence = false;
+        self.fences = if self.is_doubted { self.fences } else { 0 };
         self.state = State::Prose(Place::Text);
         self.open_gap(false);
         Step::Took(0)
@@ -156,7 +187,8 @@ fn surplus(text: &str, compiled: &Compiled, is_last: bool) -> Option<usize> {
     match compiled.closers.starting(rest, is_last) {
         Found::Marker { .. } => Some(len),
         Found::Perhaps(_) => None,
-        Found::Nothing if rest.is_empty() && !is_last && !compiled.form.close.is_empty() => None,
+        Found::Nothing if rest.is_empty() && !is_last => None,
+        Found::Nothing if rest.is_empty() => Some(len),
         Found::Nothing => Some(0),
     }
 }

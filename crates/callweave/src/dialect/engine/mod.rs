@@ -6,17 +6,20 @@
 //! turns out to be none, the text comes back as text.
 
 mod call;
+mod doubt;
 mod opening;
 mod prose;
 
 use std::sync::Arc;
 
-use self::opening::{Entry, Opening, Vain};
+use self::doubt::Doubt;
+use self::opening::{Entry, Opening};
 use self::prose::Place;
 use super::bodies::{Compiled, Context, Reader, Token};
 use super::emit::Emitter;
 use super::matcher::{Matched, Matcher};
 use super::plan::Plan;
+use super::position::Position;
 use super::spec::{Body, Start};
 use super::tools::Tools;
 use crate::event::{CallKind, Completion, EventSink, NoticeCode};
@@ -42,16 +45,35 @@ struct Run {
     /// How much of the gap was seen to be white space.
     gap_seen: usize,
     has_text: bool,
-    /// Whether what comes next begins a line, or follows markup.
-    begins_line: bool,
+    /// Where the visible text has come to.
+    position: Position,
     /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
     lead: Option<String>,
     /// What the visible text is shown behind.
     continues: String,
-    has_fence: bool,
+    /// How many fences a body, or what is doubted, has opened.
+    fences: usize,
     was_odd: bool,
-    vain: Vain,
     log: Vec<Entry>,
+    /// Whether the caller said which dialect it is.
+    is_named: bool,
+    /// Whether where something stands does not matter, and how many bytes were read in vain there.
+    is_trusting: bool,
+    vain: u64,
+    /// Whether this reads what is doubted, and whether that is no thought.
+    is_doubted: bool,
+    is_in_block: bool,
+    /// Whether the thought around what is doubted is still open.
+    is_in_thought: bool,
+    /// Nothing before this offset is doubted again, and nothing before that opens a call.
+    settled: u64,
+    shown: u64,
+    /// Whether the answer was cut, and did not end by itself.
+    is_cut: bool,
+    /// How many calls were told.
+    calls: usize,
+    /// The last run of calls that were taken for a thought: names and arguments.
+    thought_of: Vec<(String, String)>,
 }
 
 /// What readers share and fill; see [`Context`].
@@ -66,6 +88,11 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(tools: Arc<Tools>) -> Self {
+        let (name, id, scratch) = (String::new(), String::new(), String::new());
+        Self { tools, name, id, scratch, complaint: None, looks: 0 }
+    }
+
     #[inline]
     fn context<'c>(&'c mut self, form: &'c Compiled, is_last: bool) -> Context<'c> {
         Context {
@@ -90,6 +117,8 @@ enum State {
     },
     /// A call that is not certain yet.
     Opening(Opening),
+    /// Something that is a call only if nothing else follows.
+    Doubt(Box<Doubt>),
     /// A certain call.
     Call {
         form: usize,
@@ -113,8 +142,13 @@ enum Step {
 }
 
 impl Engine {
-    pub(super) fn new(plan: Arc<Plan>, tools: Arc<Tools>, start: Option<Start>, choice: u32) -> Self {
-        let live = plan.live(None);
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        tools: Arc<Tools>,
+        start: Option<Start>,
+        (choice, is_trusting): (u32, bool),
+    ) -> Self {
+        let live = &plan.live;
         let only = match &*plan.dialects {
             [only] => Some(only),
             _ => None,
@@ -135,26 +169,29 @@ impl Engine {
         let run = Run {
             state,
             emitter: Emitter::new(choice),
-            shared: Shared {
-                tools,
-                name: String::new(),
-                id: String::new(),
-                scratch: String::new(),
-                complaint: None,
-                looks: 0,
-            },
+            shared: Shared::new(tools),
             dialect: None,
             is_gap: true,
             is_frame: false,
             gap_seen: 0,
             has_text: false,
-            begins_line: true,
-            vain: Vain::default(),
+            position: Position::START,
             lead: may_be_thought.then(String::new),
             continues: only.map_or_else(String::new, |only| only.continues.clone()),
-            has_fence: false,
+            fences: 0,
             was_odd: false,
             log: Vec::new(),
+            is_named: !plan.is_auto(),
+            is_trusting,
+            vain: 0,
+            is_doubted: false,
+            is_in_block: false,
+            is_in_thought: false,
+            settled: 0,
+            shown: 0,
+            is_cut: false,
+            calls: 0,
+            thought_of: Vec::new(),
         };
         Self { plan, run }
     }
@@ -168,6 +205,9 @@ impl Engine {
             && reader.takes_as_is(text, &self.plan.forms[*form])
         {
             self.run.emitter.argument(text, text.len(), sink);
+            return text.len();
+        }
+        if !is_last && self.run.takes_as_is(&self.plan.live, text, sink) {
             return text.len();
         }
         self.read_on(text, is_last, sink)
@@ -198,6 +238,7 @@ impl Engine {
             run.emitter.argument(arguments, call.end - call.start, sink);
             run.emitter.end(Completion::Whole, sink);
             run.state = State::Prose(Place::Text);
+            run.calls += 1;
             run.open_gap(false);
             at = call.end;
         }
@@ -217,9 +258,15 @@ impl Engine {
         })
     }
 
+    /// Says how the answer ends, before its last text is read.
+    pub(super) fn ends(&mut self, answer: Completion) {
+        self.run.is_cut = answer == Completion::Cut;
+    }
+
     /// Ends what is open. All text must have been read as the last.
     pub(super) fn finish(&mut self, sink: &mut EventSink<'_>) {
         self.run.emitter.end(Completion::Whole, sink);
+        self.run.tell_thought_of(sink);
     }
 
     /// The dialect that the text has settled on.
@@ -263,6 +310,7 @@ impl Run {
                 self.header(plan, is_given, text, is_last, sink)
             }
             State::Opening(_) => self.opening(plan, text, is_last, sink),
+            State::Doubt(_) => self.doubted(plan, text, is_last, sink),
             State::After { form, is_closed } => {
                 let (form, is_closed) = (*form, *is_closed);
                 self.after(plan, form, is_closed, text, is_last, sink)

@@ -1,10 +1,14 @@
 //! A call that is not certain yet: its tokens are kept, and shown once its name is known.
 
 use super::super::bodies::{Compiled, Reader, Token};
-use super::super::plan::Plan;
+use super::super::evidence::{Arguments, Evidence, Strength, Verdict, may_be_name};
+use super::super::markers::Found;
+use super::super::plan::{Meaning, Plan};
+use super::super::position::Standing;
+use super::super::tools::Tools;
 use super::prose::Place;
-use super::{Run, State, Step};
-use crate::event::{CallKind, EventSink, NoticeCode, Span};
+use super::{Run, Shared, State, Step};
+use crate::event::{CallKind, Completion, EventSink, NoticeCode, Span};
 
 #[derive(Debug)]
 pub(super) struct Opening {
@@ -20,10 +24,20 @@ pub(super) struct Opening {
     reader: Reader,
     /// Where it stands.
     place: Place,
+    pub(super) standing: Standing,
     has_name: bool,
-    /// How many bytes of arguments are in the log.
-    arguments: usize,
-    has_fence: bool,
+    /// What the arguments begin with.
+    head: String,
+    /// Whether the reader said that there are none.
+    has_none: bool,
+    /// What the reader found odd in them.
+    damage: Option<&'static str>,
+    /// Which form read a name and then damage, and whether it is tried again because no other form fits.
+    damaged: Option<usize>,
+    is_last_try: bool,
+    fences: usize,
+    /// Why it was taken for text, where its name was known.
+    reason: Option<&'static str>,
 }
 
 /// A token that is kept until the call is certain.
@@ -34,32 +48,6 @@ pub(super) enum Entry {
     Id(usize),
     Argument(usize),
     Converted(usize, String),
-}
-
-/// Bare bodies that were read in vain. Inside one, the next is tried; how often must be bounded, or deep
-/// nesting would be read over and over.
-#[derive(Debug, Default)]
-pub(super) struct Vain {
-    from: u64,
-    until: u64,
-    bytes: u64,
-}
-
-impl Vain {
-    /// How many times over a text may be read.
-    const TIMES: u64 = 64;
-
-    fn add(&mut self, from: u64, until: u64) {
-        if from >= self.until {
-            *self = Self { from, until, bytes: 0 };
-        }
-        self.until = self.until.max(until);
-        self.bytes += until - from;
-    }
-
-    pub(super) fn is_enough_at(&self, offset: u64) -> bool {
-        offset < self.until && self.bytes > Self::TIMES * (self.until - self.from)
-    }
 }
 
 impl Run {
@@ -81,9 +69,15 @@ impl Run {
             form,
             reader,
             place,
+            standing: Standing::LineStart,
             has_name: false,
-            arguments: 0,
-            has_fence: false,
+            head: String::new(),
+            has_none: false,
+            damage: None,
+            damaged: None,
+            is_last_try: false,
+            fences: 0,
+            reason: None,
         });
     }
 
@@ -103,7 +97,7 @@ impl Run {
             let len = match token {
                 Token::More => return Step::Wait,
                 Token::Markup(len) => {
-                    opening.has_fence |= text[from..from + len].starts_with("```");
+                    opening.fences += usize::from(text[from..from + len].starts_with("```"));
                     self.log.push(Entry::Markup(len));
                     len
                 }
@@ -117,13 +111,18 @@ impl Run {
                     len
                 }
                 Token::Argument(len) => {
-                    opening.arguments += text[from..from + len].trim().len();
+                    opening.follow(&text[from..from + len]);
                     self.log.push(Entry::Argument(len));
                     len
                 }
                 Token::Converted(len) => {
-                    opening.arguments += self.shared.scratch.len();
+                    opening.follow(&self.shared.scratch);
                     self.log.push(Entry::Converted(len, self.shared.scratch.clone()));
+                    len
+                }
+                Token::NoArguments(len) => {
+                    opening.has_none = true;
+                    self.log.push(Entry::Converted(len, "{}".to_owned()));
                     len
                 }
                 Token::Done if opening.opener.is_none() => {
@@ -137,7 +136,7 @@ impl Run {
                 // Between markers, an empty list of calls is syntax; alone it may be anything.
                 Token::Empty(len) if opening.opener.is_some() && !compiled.is_bare() => {
                     let (form, len) = (opening.form, from + len);
-                    self.has_fence |= opening.has_fence;
+                    self.fences += opening.fences;
                     self.log.clear();
                     self.emitter.end_reasoning(sink);
                     self.emitter.markup(&text[..len], sink);
@@ -149,82 +148,136 @@ impl Run {
                     self.log.push(Entry::Markup(len));
                     len
                 }
+                // What is cut after its name is a call that was cut.
+                Token::End(Completion::Cut) if opening.has_name && is_last && compiled.opens_strongly() => {
+                    let is_vouched = self.is_named || self.shared.tools.find(&self.shared.name).is_some();
+                    if is_vouched && may_be_name(&self.shared.name) {
+                        return self.commit(compiled, text, sink);
+                    }
+                    return self.give_up(plan, text, is_last, sink);
+                }
+                Token::Odd(detail) if opening.is_damage(plan) => {
+                    // What is odd only because the input ends is not damaged but cut.
+                    opening.damage = Some(detail).filter(|_| !is_last);
+                    0
+                }
                 Token::End(_) | Token::Done | Token::Fail | Token::Odd(_) | Token::Empty(_) => {
-                    return self.give_up(plan, text, sink);
+                    return self.give_up(plan, text, is_last, sink);
                 }
             };
             opening.at += len;
-            // How much of the arguments has to be seen before it is certain that this is a call.
-            let candidate = opening.opener.map(|(opener, turn)| {
-                let forms = &plan.live(self.dialect).openers[opener].forms;
-                (forms[turn], opening.before.1 > 0 && forms.len() > turn + 1)
-            });
-            let is_tag = candidate.is_some_and(|(candidate, _)| candidate.is_part_of_body);
-            let needed = match candidate {
-                None => 0,
-                Some(_) if compiled.is_bare() => 2,
-                Some(_) if compiled.may_be_quoted() && (is_tag || compiled.is_json()) => 1,
-                // What else the same opener may open is tried before it is too late.
-                Some((_, has_rivals)) => usize::from(has_rivals),
+            if !opening.has_name {
+                continue;
+            }
+            let Some((opener, _)) = opening.opener else { return self.commit(compiled, text, sink) };
+            let strength = plan.live.openers[opener].strength;
+            let Some(arguments) = opening.arguments(strength, &self.shared.name, &self.shared.tools) else {
+                continue;
             };
-            if opening.has_name && opening.arguments >= needed {
-                let is_known = self.shared.tools.contains(&self.shared.name);
-                let is_free = self.shared.tools.is_empty() && !plan.is_auto();
-                let may_be_prose =
-                    opening.opener.is_some() && compiled.is_bare() && !is_free && self.has_text;
-                let is_inner = is_tag && compiled.may_be_quoted() && !compiled.form.open.is_empty();
-                // A tag that stands in the middle of a line, without the marker around it, is quoted.
-                let begins_line = self.begins_line || text[..opening.before.0].contains('\n');
-                if (may_be_prose || is_inner && !begins_line) && !is_known {
-                    return self.give_up(plan, text, sink);
+            let (standing, place, space) = (opening.standing, opening.place, opening.before.0);
+            let evidence = Evidence {
+                standing,
+                name: &self.shared.name,
+                arguments,
+                ..self.evidence(strength, &self.position, place)
+            };
+            let (verdict, reason) = evidence.verdict();
+            let offset = self.emitter.offset() + space as u64;
+            match verdict {
+                Verdict::Call => return self.commit(compiled, text, sink),
+                Verdict::Doubt if self.is_trusting => return self.commit(compiled, text, sink),
+                Verdict::Doubt if offset >= self.settled => return self.doubt(place, space, true),
+                Verdict::Doubt | Verdict::Text => {
+                    let State::Opening(opening) = &mut self.state else { return Step::Wait };
+                    opening.reason = opening.reason.or(Some(reason));
+                    return self.give_up(plan, text, is_last, sink);
                 }
-                return self.commit(compiled, text, sink);
             }
         }
     }
 
     /// What looked like a call is none: the next form is tried, or the opener becomes text.
-    fn give_up(&mut self, plan: &Plan, text: &str, sink: &mut EventSink<'_>) -> Step {
+    fn give_up(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
         let State::Opening(opening) = &mut self.state else { return Step::Wait };
         self.log.clear();
         if let Some(complaint) = self.shared.complaint.take() {
             self.emitter.notice(NoticeCode::Matcher, complaint, sink);
         }
         let place = opening.place;
-        let Some((opener, turn)) = opening.opener else {
+        let Some((which, turn)) = opening.opener else {
             self.emitter.notice(
                 NoticeCode::MalformedCall,
                 "a list of calls goes on with something else",
                 sink,
             );
-            self.state = State::Prose(Place::Text);
+            self.state = State::After { form: opening.form, is_closed: false };
             self.open_gap(false);
             return Step::Took(0);
         };
-        let opener = &plan.live(self.dialect).openers[opener];
+        let opener = &plan.live.openers[which];
         let (space, len) = opening.before;
         // Under an opener that stays open, only its own form goes on.
         let is_first = len > 0;
-        if let Some(&candidate) = opener.forms.get(turn + 1).filter(|_| is_first) {
+        let next = match opening.damaged {
+            Some(damaged) if turn + 1 == opener.forms.len() && !opening.is_last_try => {
+                opening.is_last_try = true;
+                damaged
+            }
+            _ if opening.is_last_try => opener.forms.len(),
+            _ => turn + 1,
+        };
+        if let Some(&candidate) = opener.forms.get(next).filter(|_| is_first) {
             let form = candidate.form;
-            opening.opener = opening.opener.map(|(opener, turn)| (opener, turn + 1));
+            opening.opener = Some((which, next));
             opening.start = if candidate.is_part_of_body { space } else { space + len };
             opening.form = form;
             opening.reader = Reader::new(&plan.forms[form].form);
             opening.at = 0;
             opening.has_name = false;
-            opening.arguments = 0;
-            opening.has_fence = false;
+            opening.head.clear();
+            opening.has_none = false;
+            opening.damage = None;
+            opening.fences = 0;
             return Step::Took(0);
         }
-        if plan.forms[opening.form].is_bare() {
-            let start = self.emitter.offset();
-            let read = (opening.start + opening.at) as u64;
-            self.vain.add(start + space as u64, start + read);
+        // An opener that nothing follows, beside a call.
+        if is_last && self.calls > 0 && self.is_gap && len > 1 && text[space + len..].trim_ascii().is_empty()
+        {
+            self.emitter.markup(text, sink);
+            self.state = State::Prose(place);
+            return Step::Took(text.len());
+        }
+        // The same special token twice: the second is the opener.
+        if let Some(rest) = text.get(space + len..).filter(|_| len > 1) {
+            let rest = rest.trim_ascii_start();
+            match plan.live.text.starting(rest, is_last) {
+                Found::Perhaps(_) if opener.text.starts_with(rest) => return Step::Wait,
+                Found::Marker { meaning: Meaning::Open(same), .. } if same == which => {
+                    self.emitter.markup(&text[..space + len], sink);
+                    self.state = State::Prose(place);
+                    self.open_gap(false);
+                    return Step::Took(space + len);
+                }
+                _ => {}
+            }
+        }
+        if len == 1 && self.is_trusting {
+            self.vain += (opening.start + opening.at) as u64;
+        } else if len == 1 {
+            // What it holds is no call either.
+            self.position.begin_json();
+        }
+        if let Some(reason) = opening.reason {
+            let detail = format!("what looks like a call of {:?} is text: {reason}", self.shared.name);
+            self.emitter.notice(NoticeCode::Other, detail, sink);
+        }
+        self.state = State::Prose(place);
+        if len == 0 {
+            self.settled = self.settled.max(self.emitter.offset() + space as u64 + 1);
+            return Step::Took(0);
         }
         let len = space + len;
         let space = if self.is_gap { space } else { 0 };
-        self.state = State::Prose(place);
         self.words(&text[..len], space, place, sink);
         Step::Took(len)
     }
@@ -234,8 +287,9 @@ impl Run {
         let State::Opening(opening) = std::mem::replace(&mut self.state, State::Prose(Place::Text)) else {
             return Step::Wait;
         };
-        self.dialect = Some(compiled.dialect);
-        self.has_fence |= opening.has_fence;
+        self.dialect.get_or_insert(compiled.dialect);
+        self.fences += opening.fences;
+        self.calls += 1;
         self.lead = None;
         self.settle_name();
         self.emitter.end_reasoning(sink);
@@ -247,10 +301,6 @@ impl Run {
         let mut at = 0;
         for entry in &log {
             let len = match entry {
-                Entry::Markup(len) => {
-                    self.emitter.markup(&body[at..at + len], sink);
-                    *len
-                }
                 Entry::Name(len) => {
                     self.emitter.call(&self.shared.name, &self.shared.id, CallKind::Function, *len, sink);
                     has_begun = true;
@@ -266,12 +316,8 @@ impl Run {
                     }
                     *len
                 }
-                Entry::Id(len) if has_begun => {
-                    self.emitter.identity(&self.shared.id, *len, sink);
-                    *len
-                }
-                // The id is told with the name that follows.
-                Entry::Id(len) => {
+                // The id is told with the name.
+                Entry::Markup(len) | Entry::Id(len) => {
                     self.emitter.markup(&body[at..at + len], sink);
                     *len
                 }
@@ -294,21 +340,74 @@ impl Run {
         self.log = log;
         self.log.clear();
         self.shared.id.clear();
-        self.was_odd = false;
+        self.was_odd = opening.damage.is_some();
+        if let Some(detail) = opening.damage {
+            self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
+        }
         self.state = State::Call { form: opening.form, reader: opening.reader };
         self.close_gap();
         Step::Took(opening.start + opening.at)
     }
 
-    /// Some models put a namespace before the name of a declared tool.
+    /// A declared tool is called by the name under which it was declared.
     fn settle_name(&mut self) {
-        if !self.shared.tools.is_empty()
-            && !self.shared.tools.contains(&self.shared.name)
-            && let Some((space, last)) = self.shared.name.rsplit_once('.')
-            && self.shared.tools.contains(last)
-        {
-            let len = space.len() + 1;
-            self.shared.name.drain(..len);
+        let Shared { tools, name, .. } = &mut self.shared;
+        if let Some(declared) = tools.find(name).filter(|declared| declared != name) {
+            *name = declared.to_owned();
         }
+    }
+}
+
+impl Opening {
+    /// Whether what is odd is damage: the name is known, and no other form fits better.
+    fn is_damage(&mut self, plan: &Plan) -> bool {
+        let is_only = |(opener, turn): (usize, usize)| plan.live.openers[opener].forms.len() == turn + 1;
+        let is_known = self.has_name && !matches!(self.reader, Reader::Tagged(_));
+        if is_known && !self.is_last_try && !self.opener.is_none_or(is_only) {
+            self.damaged = self.damaged.or(self.opener.map(|(_, turn)| turn));
+            return false;
+        }
+        is_known
+    }
+
+    /// Keeps the beginning of the arguments.
+    fn follow(&mut self, text: &str) {
+        const ENOUGH: usize = 256;
+        if self.head.len() < ENOUGH {
+            self.head.push_str(if self.head.is_empty() { text.trim_start() } else { text });
+        }
+    }
+
+    /// What the arguments say so far. Nothing: they have not begun.
+    fn arguments(&self, strength: Strength, name: &str, tools: &Tools) -> Option<Arguments> {
+        if self.has_none {
+            // A call in a tag of its own, under an opener, says that it has none.
+            let is_framed = self.start > self.before.0 && matches!(self.reader, Reader::Tagged(_));
+            return Some(if is_framed { Arguments::Begun } else { Arguments::Absent });
+        }
+        if self.damage.is_some() {
+            return Some(Arguments::Damaged);
+        }
+        if self.head.is_empty() {
+            return None;
+        }
+        let tool = tools.find(name).unwrap_or(name);
+        if matches!(strength, Strength::Strong | Strength::Inner) {
+            return Some(Arguments::Begun);
+        }
+        if "null".starts_with(self.head.as_str()) {
+            return (self.head == "null").then_some(Arguments::Begun);
+        }
+        let Some(rest) = self.head.strip_prefix('{') else { return Some(Arguments::Foreign) };
+        let rest = rest.trim_start();
+        if tools.declares(tool, "").is_none() {
+            return (!rest.is_empty()).then_some(Arguments::Begun);
+        }
+        let Some(key) = rest.strip_prefix('"') else {
+            return (!rest.is_empty()).then_some(Arguments::Begun);
+        };
+        let (key, _) = key.split_once('"')?;
+        let is_own = tools.declares(tool, key) != Some(false);
+        Some(if is_own { Arguments::Begun } else { Arguments::Foreign })
     }
 }

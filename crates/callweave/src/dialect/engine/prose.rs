@@ -2,10 +2,18 @@
 
 use super::super::bodies::Reader;
 use super::super::channel::{LONGEST_HEADER, Route};
+use super::super::evidence::{Arguments, Evidence, Strength, Verdict, is_filler, may_be_name};
 use super::super::markers::{Found, Markers};
 use super::super::plan::{Live, Meaning, Plan};
+use super::super::position::{Position, Standing};
 use super::{Run, State, Step};
 use crate::event::{CallKind, EventSink, NoticeCode};
+
+/// Deltas up to this length are looked at byte by byte.
+const SHORT: usize = 32;
+
+/// How many times over a text may be read where what holds no call may hold one.
+const MOST_VAIN: u64 = 64;
 
 /// What prose is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +32,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    fn is_thought(self) -> bool {
+    pub(super) fn is_thought(self) -> bool {
         matches!(self, Self::Thought(_) | Self::MessageThought)
     }
 
@@ -39,6 +47,26 @@ impl Place {
 }
 
 impl Run {
+    /// Takes a short `text` in which no marker, line or code begins: the common case of prose.
+    #[inline]
+    pub(super) fn takes_as_is(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> bool {
+        let State::Prose(place) = self.state else { return false };
+        let markers = place.markers(live);
+        if self.is_gap
+            || text.len() > SHORT
+            || text.bytes().any(|byte| markers.is_first(byte) || matches!(byte, b'\n' | b'`'))
+        {
+            return false;
+        }
+        match place {
+            Place::Text | Place::Thought(_) if !self.position.passes(text) => return false,
+            Place::Text => self.visible(text, sink),
+            Place::Thought(_) => self.emitter.reasoning(text, sink),
+            _ => return false,
+        }
+        true
+    }
+
     pub(super) fn prose(
         &mut self,
         plan: &Plan,
@@ -50,7 +78,7 @@ impl Run {
         if text.is_empty() {
             return Step::Wait;
         }
-        let live = plan.live(self.dialect);
+        let live = &plan.live;
         let space = if self.is_gap { self.gap(text) } else { 0 };
         if space == text.len() {
             if !is_last {
@@ -65,20 +93,82 @@ impl Run {
             }
             return Step::Took(space);
         }
+        let is_first = place == Place::Text && (self.position.begins_line() || text[..space].contains('\n'));
+        if is_first && self.emitter.offset() + space as u64 >= self.settled {
+            match self.nameless(live, &text[space..], is_last) {
+                Some(None) => {}
+                Some(Some(opener)) => {
+                    let form = live.openers[opener].forms[0].form;
+                    self.open(
+                        (space, 0),
+                        Some((opener, 0)),
+                        form,
+                        Reader::of_name(&plan.forms[form].form),
+                        place,
+                    );
+                    return Step::Took(0);
+                }
+                None => {
+                    self.gap_seen = space;
+                    return Step::Wait;
+                }
+            }
+        }
         let words = match place.markers(live).find(&text[space..], is_last) {
             Found::Nothing => text.len() - space,
             Found::Perhaps(at) => at,
             Found::Marker { at: 0, len, meaning } => {
-                return self.marker(plan, live, meaning, place, (space, len), text, sink);
+                return self.marker(plan, live, meaning, place, (space, len), (text, is_last), sink);
             }
             Found::Marker { at, .. } => at,
         };
+        // A declared name may begin the next line.
+        let may_be_nameless =
+            place == Place::Text && !live.nameless.is_empty() && !self.shared.tools.is_empty();
+        let line = if may_be_nameless {
+            memchr::memchr(b'\n', &text.as_bytes()[space..space + words])
+        } else {
+            None
+        };
+        let words = line.map_or(words, |line| line + 1);
         if words == 0 {
             self.gap_seen = space;
             return Step::Wait;
         }
         self.words(&text[..space + words], space, place, sink);
         Step::Took(space + words)
+    }
+
+    /// Which opener is missing before a declared name that `text` begins with. The outer nothing: more text is
+    /// needed.
+    #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
+    fn nameless(&self, live: &Live, text: &str, is_last: bool) -> Option<Option<usize>> {
+        let tools = &self.shared.tools;
+        if tools.is_empty() || live.nameless.is_empty() {
+            return Some(None);
+        }
+        let len =
+            text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)).count();
+        let (name, rest) = text.split_at(len);
+        if rest.is_empty() && !is_last {
+            return if tools.may_begin(name) { None } else { Some(None) };
+        }
+        if !tools.contains(name) {
+            return Some(None);
+        }
+        let rest = rest.trim_start_matches('\n');
+        // Code in a block calls functions, too.
+        if self.fences > 0 && rest.starts_with('(') {
+            return Some(None);
+        }
+        for (opener, follows) in &live.nameless {
+            match follows.starting(rest, is_last) {
+                Found::Marker { .. } => return Some(Some(*opener)),
+                Found::Perhaps(_) => return None,
+                Found::Nothing => {}
+            }
+        }
+        Some(None)
     }
 
     /// How many bytes of white space the gap goes on for.
@@ -98,10 +188,7 @@ impl Run {
         } else {
             self.visible(words, sink);
         }
-        let line = words.trim_end_matches([' ', '\t']);
-        if !line.is_empty() {
-            self.begins_line = line.ends_with('\n');
-        }
+        self.position.follow(words);
         self.close_gap();
     }
 
@@ -118,7 +205,7 @@ impl Run {
 
     pub(super) fn open_gap(&mut self, is_frame: bool) {
         self.is_gap = true;
-        self.begins_line = true;
+        self.position = Position::START;
         self.is_frame = is_frame;
         self.gap_seen = 0;
     }
@@ -137,24 +224,73 @@ impl Run {
         meaning: Meaning,
         place: Place,
         (space, len): (usize, usize),
-        text: &str,
+        (text, is_last): (&str, bool),
         sink: &mut EventSink<'_>,
     ) -> Step {
         let whole = space + len;
+        let mut position = self.position;
+        position.follow(&text[..space]);
+        let offset = self.emitter.offset() + space as u64;
+        let is_text = match meaning {
+            Meaning::Open(_) if self.is_trusting => self.vain > MOST_VAIN * (offset + 1),
+            Meaning::Fence if self.is_trusting => true,
+            Meaning::Open(opener) => {
+                let evidence = self.evidence(live.openers[opener].strength, &position, place);
+                match evidence.at_opener().0 {
+                    Verdict::Call => offset < self.shown,
+                    Verdict::Text => true,
+                    Verdict::Doubt if offset < self.settled => true,
+                    Verdict::Doubt => return self.doubt(place, space, false),
+                }
+            }
+            Meaning::Fence if self.is_doubted => {
+                return self.doubted_fence(text, (space, len), is_last, sink);
+            }
+            Meaning::Fence => {
+                let is_first = place == Place::Text && position.may_open_fence() && offset >= self.settled;
+                if is_first && (self.is_named || !self.shared.tools.is_empty()) {
+                    return self.doubt(place, space, false);
+                }
+                true
+            }
+            Meaning::Drop { is_tag: true } if !self.is_gap => true,
+            Meaning::Drop { .. } if place.is_thought() => {
+                matches!(position.standing(), Standing::Quoted | Standing::Code)
+            }
+            _ if place.is_thought() => false,
+            Meaning::Drop { .. } | Meaning::Think(_)
+                if !self.is_named && position.standing() == Standing::Plain =>
+            {
+                // `The marker <|token|> begins it.`
+                match text[whole..].bytes().next() {
+                    None if !is_last => return Step::Wait,
+                    next => next == Some(b' '),
+                }
+            }
+            _ if self.is_trusting => false,
+            _ => match position.standing() {
+                Standing::Quoted | Standing::Code => true,
+                Standing::Indented if self.is_doubted => false,
+                Standing::Indented if offset < self.settled => true,
+                Standing::Indented => return self.doubt(place, space, false),
+                Standing::Plain | Standing::LineStart | Standing::Json => false,
+            },
+        };
+        if is_text {
+            self.position.begin_quotation();
+            self.words(&text[..whole], if self.is_gap { space } else { 0 }, place, sink);
+            return Step::Took(whole);
+        }
         match meaning {
             Meaning::Open(opener) => {
                 let form = live.openers[opener].forms[0].form;
-                let offset = self.emitter.offset() + space as u64;
-                if plan.forms[form].is_bare() && self.vain.is_enough_at(offset) {
-                    self.words(&text[..whole], if self.is_gap { space } else { 0 }, place, sink);
-                    return Step::Took(whole);
-                }
                 let reader = Reader::new(&plan.forms[form].form);
                 self.open((space, len), Some((opener, 0)), form, reader, place);
-                if live.openers[opener].forms[0].is_part_of_body
-                    && let State::Opening(opening) = &mut self.state
-                {
-                    opening.start = space;
+                if let State::Opening(opening) = &mut self.state {
+                    opening.standing = position.standing();
+                    if live.openers[opener].forms[0].is_part_of_body {
+                        opening.start = space;
+                    }
                 }
                 return Step::Took(0);
             }
@@ -192,7 +328,7 @@ impl Run {
                 self.state = State::Prose(Place::Text);
                 self.open_gap(!self.has_text);
             }
-            Meaning::Drop => {
+            Meaning::Drop { .. } | Meaning::Fence => {
                 self.emitter.markup(&text[..whole], sink);
                 self.open_gap(self.is_frame);
             }
@@ -200,8 +336,28 @@ impl Run {
         Step::Took(whole)
     }
 
+    /// What is known of a candidate at its opener.
+    pub(super) fn evidence(&self, strength: Strength, position: &Position, place: Place) -> Evidence<'_> {
+        Evidence {
+            strength,
+            standing: position.standing(),
+            // Nobody begins a thought with what he only shows.
+            is_in_thought: place.is_thought() && self.emitter.is_thinking(),
+            is_doubted: self.is_doubted,
+            is_in_block: self.is_in_block,
+            name: "",
+            arguments: Arguments::Unseen,
+            tools: &self.shared.tools,
+            is_named: self.is_named,
+            has_text: self.has_text,
+        }
+    }
+
     /// A thought ends that did not begin here: the prompt began it, if nothing else has come yet.
     fn unthink(&mut self, sink: &mut EventSink<'_>) {
+        if std::mem::take(&mut self.is_in_thought) {
+            return;
+        }
         match self.lead.take() {
             Some(lead) if lead.is_empty() => {}
             Some(lead) => {
@@ -221,7 +377,7 @@ impl Run {
         is_last: bool,
         sink: &mut EventSink<'_>,
     ) -> Step {
-        let live = plan.live(self.dialect);
+        let live = &plan.live;
         let Some(messages) = &live.messages else { return Step::Wait };
         let grammar = messages.grammar;
         if is_given {
@@ -236,31 +392,69 @@ impl Run {
         }
         let limit = LONGEST_HEADER + grammar.header_end.len();
         let begin = &text.as_bytes()[..limit.min(text.len())];
-        let Some(len) = memchr::memmem::find(begin, grammar.header_end.as_bytes()) else {
-            let cut = if text.len() >= limit {
-                // Too long for a header: what began it is syntax, what follows is text.
-                let start = grammar.starts.iter().find(|start| text.starts_with(**start));
-                start.map_or(0, |start| start.len())
-            } else if is_last {
-                text.len()
-            } else {
-                return Step::Wait;
-            };
-            self.emitter.markup(&text[..cut], sink);
-            self.emitter.notice(NoticeCode::StrayMarkup, "the header of a message has no end", sink);
-            self.state = State::Prose(Place::Text);
-            return Step::Took(cut);
+        let first =
+            grammar.starts.iter().find(|start| text.starts_with(**start)).map_or(0, |start| start.len());
+        let find = |token: &str| memchr::memmem::find(&begin[first..], token.as_bytes()).map(|at| first + at);
+        let end = find(grammar.header_end);
+        // The message may have lost what ends its header.
+        let breaks = grammar.ends.iter().chain(grammar.starts.first()).filter_map(|token| find(token)).min();
+        let is_lost = match (end, breaks) {
+            (Some(end), Some(breaks)) => breaks < end,
+            (Some(_), None) => false,
+            (None, Some(_)) => true,
+            (None, None) if text.len() >= limit || is_last => true,
+            (None, None) => return Step::Wait,
         };
-        self.dialect = Some(messages.dialect);
-        let whole = len + grammar.header_end.len();
+        let (len, after) = match end.filter(|_| !is_lost) {
+            Some(len) => (len, len + grammar.header_end.len()),
+            None => {
+                self.emitter.notice(NoticeCode::StrayMarkup, "the header of a message has no end", sink);
+                let upto = breaks.unwrap_or(begin.len());
+                let brace = begin[..upto].iter().position(|&byte| byte == b'{');
+                let is_call = |len: &usize| {
+                    text.is_char_boundary(*len)
+                        && matches!((grammar.route)(&text[..*len], &self.shared.tools), Route::Call { .. })
+                };
+                let Some(len) = brace.filter(is_call) else {
+                    // What began it is syntax, and so is a header that begins anew; what follows is text.
+                    let is_header = breaks.is_some_and(|at| text[at..].starts_with(grammar.starts[0]));
+                    let cut = if is_header { upto } else { first };
+                    self.emitter.markup(&text[..cut], sink);
+                    self.state = State::Prose(Place::Text);
+                    return Step::Took(cut);
+                };
+                (len, len)
+            }
+        };
+        self.dialect.get_or_insert(messages.dialect);
+        let whole = after;
         let route = (grammar.route)(&text[..len], &self.shared.tools);
+        // Another dialect may have such headers before calls of its own.
+        let opens = match (route, live.text.starting(&text[whole..], is_last)) {
+            (Route::Call { .. }, Found::Perhaps(_)) if !self.is_named => return Step::Wait,
+            (Route::Call { .. }, Found::Nothing) if !self.is_named && text.len() == whole && !is_last => {
+                return Step::Wait;
+            }
+            (Route::Call { .. }, Found::Marker { meaning: Meaning::Open(at), .. }) => {
+                live.openers[at].strength == Strength::Strong
+            }
+            _ => false,
+        };
         let place = match route {
+            Route::Call { .. } if opens => Place::Text,
             Route::Text => Place::Message,
             Route::Thought => Place::MessageThought,
             Route::Calls => Place::MessageCalls,
             Route::Nothing => {
                 self.emitter.notice(NoticeCode::MalformedCall, "arguments are meant for no tool", sink);
                 Place::MessageNothing
+            }
+            Route::Call { start, end, .. }
+                if !may_be_name(&text[start..end]) || is_filler(&text[start..end]) =>
+            {
+                self.state = State::Prose(Place::Text);
+                self.words(&text[..whole], 0, Place::Text, sink);
+                return Step::Took(whole);
             }
             Route::Call { start, end, kind } => {
                 self.emitter.markup(&text[..start], sink);
@@ -272,6 +466,7 @@ impl Run {
                 }
                 self.emitter.markup(&text[end..whole], sink);
                 self.was_odd = false;
+                self.calls += 1;
                 self.state = State::Call { form: messages.form, reader: Reader::of_arguments() };
                 self.close_gap();
                 return Step::Took(whole);

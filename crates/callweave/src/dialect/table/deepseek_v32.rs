@@ -12,18 +12,18 @@ pub(super) fn deepseek_v4() -> Dialect {
 
 /// The two differ in the word for a section of calls.
 fn dsml(name: &str, section: &str) -> Dialect {
-    let body = Tagged {
-        types: ValueTypes::IsString("string".to_owned()),
-        closer: Closer::default(),
-        ..Tagged::invoke("｜DSML｜")
+    let form = |word: &str, closer: Closer| {
+        let types = ValueTypes::IsString("string".to_owned());
+        let body = Tagged { types, closer, ..Tagged::invoke(word) };
+        Form::new(Body::Tagged(body))
+            .shared()
+            .between(&format!("<{word}{section}>"), &format!("</{word}{section}>"))
     };
     Dialect::new(name)
         .thoughts("<think>", "</think>")
-        .form(
-            Form::new(Body::Tagged(body))
-                .shared()
-                .between(&format!("<｜DSML｜{section}>"), &format!("</｜DSML｜{section}>")),
-        )
+        .form(form("｜DSML｜", Closer::Always))
+        // Where the special tokens are lost.
+        .form(form("", Closer::Confirmed))
         .markup(["<｜end▁of▁sentence｜>"])
         .example(&format!(
             "<｜DSML｜{section}>\n<｜DSML｜invoke name=\"get_weather\">\n\

@@ -3,6 +3,6 @@ use super::super::spec::{Dialect, Form};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("granite_20b_fc")
         .models(["granite-20b-functioncalling"])
-        .form(Form::json().open("<function_call>"))
+        .form(Form::json().between("<function_call>", "</function_call>"))
         .example("<function_call> {\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}")
 }

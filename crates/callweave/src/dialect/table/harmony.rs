@@ -1,5 +1,7 @@
-use super::super::channel::Channels;
+use super::super::channel::{Channels, Grammar, Route, recipient};
 use super::super::spec::{Body, Dialect, Form, Header};
+use super::super::tools::Tools;
+use crate::event::CallKind;
 
 pub(super) fn dialect() -> Dialect {
     let arguments = Form::new(Body::Header(Header::default()))
@@ -15,4 +17,37 @@ pub(super) fn dialect() -> Dialect {
             "<|channel|>analysis<|message|>A city.<|end|><|start|>assistant<|channel|>commentary \
              to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"Oslo\"}<|call|>",
         )
+}
+
+pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
+                starts: &["<|start|>", "<|channel|>"],
+                header_end: "<|message|>",
+                ends: &["<|end|>", "<|return|>", "<|call|>", "<|eom|>", "<|eot|>"],
+                begins_with: Some("to="),
+                is_quoting: false,
+                is_distinct: true,
+                route,
+            };
+
+fn route(header: &str, tools: &Tools) -> Route {
+    let channel = header.rsplit("<|channel|>").next().unwrap_or_default().trim_start();
+    let is_analysis = channel.starts_with("analysis");
+    if let Some((start, end)) = recipient(header) {
+        let name = &header[start..end];
+        if let Some(function) = name.strip_prefix("functions.") {
+            return Route::Call { start: end - function.len(), end, kind: CallKind::Function };
+        }
+        if name == "self" {
+            return Route::Thought;
+        }
+        if !matches!(name, "assistant" | "all" | "user") {
+            let kind = if tools.contains(name) { CallKind::Function } else { CallKind::Builtin };
+            return Route::Call { start, end, kind };
+        }
+    }
+    match is_analysis {
+        true => Route::Thought,
+        false if channel.starts_with("commentary") && header.contains("<|constrain|>") => Route::Nothing,
+        false => Route::Text,
+    }
 }

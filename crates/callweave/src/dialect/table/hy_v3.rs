@@ -3,7 +3,7 @@ use super::super::spec::{Body, Closer, Dialect, Form, Tag, Tagged};
 pub(super) fn dialect() -> Dialect {
     let body = Tagged {
         call: Tag::direct("<tool_call{suffix}>", "<tool_sep{suffix}>"),
-        call_close: vec!["</tool_call{suffix}>".to_owned()],
+        call_close: ["</tool_call{suffix}>", "<end_of_tool_call{suffix}>"].map(str::to_owned).to_vec(),
         parameter: Tag::direct("<arg_key{suffix}>", "</arg_key{suffix}>"),
         value_open: "<arg_value{suffix}>".to_owned(),
         value_close: "</arg_value{suffix}>".to_owned(),

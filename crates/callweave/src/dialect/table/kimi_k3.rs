@@ -1,8 +1,8 @@
 use super::super::spec::{Body, Dialect, Form, Tag, Tagged, ValueTypes};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Tagged {
-        call: Tag::with_attribute("<|open|>call", "tool", "<|sep|>"),
+    let body = |open: &str| Tagged {
+        call: Tag::with_attribute(open, "tool", "<|sep|>"),
         counter: Some("index".to_owned()),
         call_close: vec!["<|close|>call<|sep|>".to_owned()],
         parameter: Tag::with_attribute("<|open|>argument", "key", "<|sep|>"),
@@ -13,13 +13,16 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("kimi_k3")
         .models(["kimi-k3", "kimi_k3"])
         .thoughts("<|open|>think<|sep|>", "<|close|>think<|sep|>")
-        .form(Form::new(Body::Tagged(body)))
+        .form(Form::new(Body::Tagged(body("<|open|>call"))))
+        // Where a proxy takes tokens out.
+        .form(Form::new(Body::Tagged(body("<|open|>toolscall"))))
         .markup([
             "<|open|>response<|sep|>",
             "<|close|>response<|sep|>",
             "<|open|>tools<|sep|>",
             "<|close|>tools<|sep|>",
             "<|close|>message<|sep|>",
+            "<|close|>toolsmessage<|sep|>",
         ])
         .example(
             "<|open|>tools<|sep|><|open|>call tool=\"get_weather\" index=\"1\"<|sep|>\

@@ -8,6 +8,7 @@ pub(super) fn dialect() -> Dialect {
         .quotes_calls_in_thoughts()
         .form(Form::new(Body::Python(body)).between("<|tool_call_start|>", "<|tool_call_end|>"))
         .form(Form::json().between("<|tool_call_start|>", "<|tool_call_end|>"))
+        .form(Form::new(Body::Python(Python::default())))
         .markup(["<|im_end|>"])
         .example("<|tool_call_start|>[get_weather(city=\"Oslo\")]<|tool_call_end|>")
 }

@@ -1,4 +1,4 @@
-use super::super::spec::{Body, Dialect, Form, Json};
+use super::super::spec::{Body, Dialect, Form, Header, Json, Python};
 
 pub(super) fn dialect() -> Dialect {
     let bare = Json { arguments_optional: false, ..Json::default() };
@@ -6,6 +6,8 @@ pub(super) fn dialect() -> Dialect {
         .aliases(["llama4_json"])
         .models(["llama-3.1", "llama-3.2", "llama-3.3", "llama3"])
         .form(Form::json().open("<|python_tag|>").separators([";", ",", "<|python_tag|>"]))
+        .form(Form::new(Body::Python(Python { bare: true })).open("<|python_tag|>"))
+        .form(Form::new(Body::Header(Header::until([">"]))).between("<function=", "</function>"))
         .form(Form::new(Body::Json(bare)).separators([";", ","]))
         .markup(["<|eom_id|>", "<|eot_id|>", "<|eom|>", "<|eot|>"])
         .example("{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Oslo\"}}")

@@ -8,9 +8,40 @@
 
 use super::spec::Dialect;
 
+/// What opens and closes code blocks.
+pub(super) const FENCES: [&str; 2] = ["```", "~~~"];
+
+/// What closes a thought that the prompt opened, in whatever dialect.
+pub(super) const UNTHINK: &str = "</think>";
+
+/// Parameters under which models put all arguments of a tool that has no such parameter.
+pub(super) const WRAPPERS: [&str; 3] = ["arguments", "input", "properties"];
+
+/// Tokens that end an answer or a turn, in whatever dialect: right after a call they are never text.
+pub(super) const ENDS: [&str; 18] = [
+    "<tool_response>",
+    "<|/tool_call|>",
+    "<|im_end|>",
+    "<|im_start|>",
+    "</s>",
+    "<s>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|end_of_text|>",
+    "<|endoftext|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|tool_response>",
+    "<|return|>",
+    "<|user|>",
+    "<|observation|>",
+    "<｜end▁of▁sentence｜>",
+];
+
 macro_rules! table {
     ($($name:ident),* $(,)?) => {
-        $(mod $name;)*
+        $(pub(super) mod $name;)*
 
         /// All of them, in the order in which an undecided text tries them.
         pub(super) fn all() -> Vec<Dialect> {
@@ -33,10 +64,11 @@ table! {
     dots,
     ernie45,
     fence,
+    functionary_v2,
     functionary_v31,
     functionary_v32,
-    functiongemma,
     gemma4,
+    functiongemma,
     gigachat3,
     glm47,
     glm4_moe,

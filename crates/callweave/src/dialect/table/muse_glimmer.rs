@@ -1,5 +1,6 @@
-use super::super::channel::Channels;
+use super::super::channel::{Channels, Grammar, Route, recipient};
 use super::super::spec::{Body, Dialect, Form, Tagged};
+use super::super::tools::Tools;
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("muse_glimmer")
@@ -17,4 +18,22 @@ pub(super) fn dialect() -> Dialect {
              <atem:invoke name=\"get_weather\">\n<atem:parameter name=\"city\">Oslo</atem:parameter>\n\
              </atem:invoke>\n</atem:function_calls><|eom|>",
         )
+}
+
+pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
+                starts: &["<|start|>"],
+                header_end: "<|message|>",
+                ends: &["<|eom|>", "<|eot|>"],
+                begins_with: Some("to="),
+                is_quoting: true,
+                is_distinct: false,
+                route,
+            };
+
+fn route(header: &str, _tools: &Tools) -> Route {
+    match recipient(header).map(|(start, end)| &header[start..end]) {
+        Some("self") => Route::Thought,
+        Some("user") | None => Route::Text,
+        Some(_) => Route::Calls,
+    }
 }

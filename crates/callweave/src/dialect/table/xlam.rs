@@ -4,8 +4,6 @@ pub(super) fn dialect() -> Dialect {
     Dialect::new("xlam")
         .models(["xlam"])
         .thoughts("<think>", "</think>")
-        .form(Form::json().between("```json", "```"))
-        .form(Form::json().between("```", "```"))
         .form(Form::json().between("[TOOL_CALLS]", "[/TOOL_CALLS]"))
         .form(Form::json().between("<tool_call>", "</tool_call>"))
         .form(Form::json())

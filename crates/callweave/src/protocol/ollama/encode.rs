@@ -299,7 +299,8 @@ fn written(call: &ToolCall, mode: Mode, ids: &mut Ids) -> ToolCall {
 /// The word for a reason to finish, for clients. Ollama stops after calls as after text.
 fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
     let reason = if reason == FinishReason::ToolCalls { FinishReason::Stop } else { reason };
-    finish_word(reason, said, FINISH).unwrap_or("unknown")
+    // An empty word is read, but says nothing.
+    finish_word(reason, said.filter(|said| !said.is_empty()), FINISH).unwrap_or("unknown")
 }
 
 fn write_names(model: Option<&str>, options: &Options, writer: &mut Writer<'_>) {

@@ -148,8 +148,10 @@ impl Reader {
                 return answer.map_or(IsEnd::More, |is_end| if is_end { IsEnd::Yes } else { is_data });
             }
             // Where tags stand on lines of their own, one in the middle of a line is data.
-            Inside::Parameter if !is_placed => return is_data,
-            _ if !is_placed && scene.body.trim != Trim::None => return is_data,
+            Inside::Parameter if !is_placed && scene.body.value_open.is_empty() => return is_data,
+            Inside::CallOpen | Inside::Outside if !is_placed && scene.body.trim != Trim::None => {
+                return is_data;
+            }
             Inside::CallClose => match scene.is_confirmed(what, rest) {
                 None => return IsEnd::More,
                 Some(false) => return is_data,

@@ -10,6 +10,7 @@ mod value;
 use self::frame::Inside;
 use super::super::markers::Found;
 use super::super::spec::{Tagged, ValueTypes};
+use super::super::table;
 use super::literal::Literal;
 use super::tags::{TagLen, attribute_of, tag_len, unescape_into};
 use super::value::{Progress, Value};
@@ -21,9 +22,6 @@ pub(in super::super) use self::frame::Frame;
 
 /// A line break that a model spelled out; between tags it is one.
 const WRITTEN_BREAK: &str = "\\n";
-
-/// Parameters under which models put all arguments of a tool that has no such parameter.
-const WRAPPERS: [&str; 3] = ["arguments", "input", "properties"];
 
 /// Reads one call.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +89,10 @@ enum Kind {
 }
 
 impl Reader {
+    pub(super) fn of_name() -> Self {
+        Self { at: At::Header, ..Self::default() }
+    }
+
     #[inline]
     pub(super) fn is_in_string(&self) -> bool {
         self.at == At::Value && self.kind == Kind::Text
@@ -163,7 +165,7 @@ impl Reader {
         match &body.call.attribute {
             Some(attribute) => {
                 let Some(name) = attribute_of(header, attribute) else { return Token::Fail };
-                unescape_into(name, context.name);
+                unescape_into(name.trim(), context.name);
             }
             None => context.name.push_str(header.trim().trim_matches(['"', '\''])),
         }
@@ -190,9 +192,7 @@ impl Reader {
         match frame.call_end.starting(text, true) {
             Found::Marker { len, meaning: true, .. } if closes_itself => {
                 self.at = At::Over(Completion::Whole);
-                context.scratch.clear();
-                context.scratch.push_str("{}");
-                Token::Converted(len)
+                Token::NoArguments(len)
             }
             Found::Marker { len, meaning: true, .. } => Token::Markup(len),
             _ => self.inside(text, frame, context),
@@ -260,7 +260,7 @@ impl Reader {
         match &body.parameter.attribute {
             Some(attribute) => {
                 let name = attribute_of(header, attribute).unwrap_or(header.trim());
-                unescape_into(name, &mut self.key);
+                unescape_into(name.trim(), &mut self.key);
             }
             None => self.key.push_str(header.trim().trim_matches(['"', '\''])),
         }
@@ -274,7 +274,7 @@ impl Reader {
         };
         self.at = At::KeyEnd;
         self.wraps = self.count == 0
-            && WRAPPERS.contains(&self.key.as_str())
+            && table::WRAPPERS.contains(&self.key.as_str())
             && context.tools.declares(context.name, &self.key) == Some(false);
         if body.value_open.is_empty() && !self.wraps {
             self.name_key(len, context)
@@ -311,19 +311,27 @@ impl Reader {
                 if self.wraps { Token::Markup(len) } else { self.name_key(len, context) }
             }
             Found::Perhaps(_) => Token::More,
-            // A name without a value is no parameter.
-            Found::Nothing => self.inside(text, frame, context),
+            Found::Nothing if text.is_empty() && !context.is_last => Token::More,
+            // A value whose opener was forgotten; but a name without a value is no parameter.
+            Found::Nothing => match frame.inside.starting(text, context.is_last) {
+                Found::Perhaps(_) => Token::More,
+                Found::Nothing if !text.is_empty() => {
+                    self.at = At::ValueStart;
+                    if self.wraps { Token::Markup(0) } else { self.name_key(0, context) }
+                }
+                _ => self.inside(text, frame, context),
+            },
         }
     }
 
     /// Arguments as one JSON object in place of parameters.
     fn json(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let (taken, progress) = self.value.read(text, &context.form.closers, context.is_last);
+        let (taken, progress) = self.value.read(text, context.form, context.is_last);
         match progress {
             Progress::Odd => return Token::Odd("the arguments are not JSON"),
             Progress::Open => {}
             Progress::Complete => self.at = At::Close,
-            Progress::Cut => self.at = At::Over(Completion::Cut),
+            Progress::Cut => self.at = At::Over(Completion::Whole),
         }
         if taken > 0 {
             return Token::Argument(taken);
@@ -396,9 +404,12 @@ impl Reader {
 
     /// Ends the arguments with a closer of `len` bytes.
     fn finish(&mut self, context: &mut Context<'_>, len: usize, completion: Completion) -> Token {
-        context.scratch.clear();
-        context.scratch.push_str(if self.count == 0 { "{}" } else { "}" });
         self.at = At::Over(completion);
+        if self.count == 0 {
+            return Token::NoArguments(len);
+        }
+        context.scratch.clear();
+        context.scratch.push('}');
         Token::Converted(len)
     }
 }

@@ -1,0 +1,255 @@
+//! What is a call only if nothing but calls follows to the end of the answer: a call in a code block, in a
+//! thought, or without its opener. It is read aside, by a reader of its own, while its text is held.
+
+use super::super::plan::Plan;
+use super::super::position::Position;
+use super::prose::Place;
+use super::{Run, Shared, State, Step};
+use crate::event::{BlockKind, Body, CallKind, Completion, Event, EventSink, NoticeCode, Sink};
+
+/// What is held is not longer than this.
+const LONGEST: usize = 1 << 18;
+/// Words that may follow the calls of a thought that is not closed: a remark. More goes on thinking.
+const LONGEST_REMARK: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Doubt {
+    run: Run,
+    kept: Kept,
+    /// How much of the text was read.
+    read: usize,
+    /// Where it stands, and how much white space is before it.
+    place: Place,
+    space: usize,
+    /// Whether its opener is missing, so that markers in it are its own.
+    is_openerless: bool,
+}
+
+/// The events that are told once there is no doubt left.
+#[derive(Debug, Default)]
+struct Kept {
+    events: Vec<Event<'static>>,
+    /// Where visible text came, and how much of it may.
+    words: Option<u64>,
+    remark: usize,
+    /// Whether a call was cut.
+    has_cut: bool,
+}
+
+impl<'e> Sink<Event<'e>> for Kept {
+    fn put(&mut self, event: Event<'e>) {
+        let is_text = self.is_text(&event.body);
+        match &event.body {
+            Body::Delta { text, .. } if is_text && (self.remark > 0 || !text.trim_ascii().is_empty()) => {
+                match self.remark.checked_sub(text.len()) {
+                    Some(left) => self.remark = left,
+                    None => {
+                        self.words.get_or_insert(event.source.start + self.remark as u64);
+                        self.remark = 0;
+                    }
+                }
+            }
+            Body::BlockEnd { completion: Completion::Cut, .. } => self.has_cut = true,
+            _ => {}
+        }
+        if let (
+            Some(Event { source, body: Body::Delta { block, text, .. }, .. }),
+            Body::Delta { block: next, text: more, .. },
+        ) = (self.events.last_mut(), &event.body)
+            && block == next
+            && (source.end == event.source.start || event.source.is_empty())
+        {
+            text.to_mut().push_str(more);
+            source.end = source.end.max(event.source.end);
+            return;
+        }
+        self.events.push(event.into_owned());
+    }
+}
+
+impl Kept {
+    fn is_text(&self, body: &Body<'_>) -> bool {
+        matches!(body, Body::Delta { kind: crate::event::DeltaKind::Text, .. })
+    }
+
+    /// The whole calls: names and arguments.
+    fn calls(&self) -> Vec<(String, String)> {
+        let mut calls: Vec<(String, String)> = Vec::new();
+        let mut is_call = false;
+        for event in &self.events {
+            match &event.body {
+                Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => {
+                    calls.push((name.to_string(), String::new()));
+                    is_call = true;
+                }
+                Body::BlockEnd { completion: Completion::Cut, .. } if is_call => {
+                    calls.pop();
+                    is_call = false;
+                }
+                Body::BlockEnd { .. } | Body::BlockStart { .. } => is_call = false,
+                Body::Delta { text, .. } if is_call => {
+                    if let Some((_, arguments)) = calls.last_mut() {
+                        arguments.push_str(text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        calls
+    }
+}
+
+impl Run {
+    /// Begins to read aside what comes next.
+    pub(super) fn doubt(&mut self, place: Place, space: usize, is_openerless: bool) -> Step {
+        let run = Self {
+            state: State::Prose(Place::Text),
+            emitter: self.emitter.clone(),
+            shared: Shared::new(std::sync::Arc::clone(&self.shared.tools)),
+            position: Position::START,
+            lead: None,
+            continues: String::new(),
+            fences: 0,
+            log: Vec::new(),
+            is_doubted: true,
+            is_in_block: !place.is_thought(),
+            is_in_thought: place.is_thought(),
+            has_text: self.has_text && !place.is_thought(),
+            thought_of: Vec::new(),
+            calls: 0,
+            ..*self
+        };
+        let remark = if place.is_thought() { LONGEST_REMARK } else { 0 };
+        let kept = Kept { remark, ..Kept::default() };
+        self.state = State::Doubt(Box::new(Doubt { run, kept, read: 0, place, space, is_openerless }));
+        Step::Took(0)
+    }
+
+    /// Reads on aside, and decides if it can.
+    pub(super) fn doubted(
+        &mut self,
+        plan: &Plan,
+        text: &str,
+        is_last: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Step {
+        let State::Doubt(doubt) = &mut self.state else { return Step::Wait };
+        let mut end = text.len().min(LONGEST);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let is_too_long = end < text.len();
+        let is_end = is_last && !is_too_long;
+        doubt.run.is_cut = self.is_cut;
+        let was_in_thought = doubt.place.is_thought();
+        loop {
+            let is_closed = was_in_thought && !doubt.run.is_in_thought;
+            doubt.kept.remark = if is_closed { 0 } else { doubt.kept.remark };
+            let calls = doubt.run.calls;
+            let step = doubt.run.step(plan, &text[doubt.read..end], is_end, &mut doubt.kept);
+            if is_closed && doubt.run.calls > calls {
+                // The call that follows a thought is the one that is meant.
+                doubt.kept.words.get_or_insert(doubt.run.emitter.offset());
+            }
+            if let Some(words) = doubt.kept.words {
+                return self.dismiss(words, "more follows it", sink);
+            }
+            match step {
+                Step::Took(taken) => doubt.read += taken,
+                Step::Rest(taken) => {
+                    doubt.read += taken;
+                    break;
+                }
+                Step::Wait => break,
+            }
+        }
+        if is_too_long {
+            let end = self.emitter.offset() + end as u64;
+            return self.dismiss(end, "it is too long to be held until the answer ends", sink);
+        }
+        if !is_last {
+            return Step::Wait;
+        }
+        // What was said of a call in a thought that is closed is a part of that thought.
+        let is_remarked = was_in_thought && !doubt.run.is_in_thought && doubt.run.has_text;
+        let is_call =
+            doubt.run.calls > 0 && (was_in_thought || !doubt.kept.has_cut) && !is_remarked && !self.is_cut;
+        if !is_call {
+            let end = self.emitter.offset() + end as u64;
+            return self.dismiss(end, "the answer does not end with it", sink);
+        }
+        let State::Doubt(doubt) = std::mem::replace(&mut self.state, State::Prose(Place::Text)) else {
+            return Step::Wait;
+        };
+        let detail = match was_in_thought {
+            true => "a call stands in a thought, which it ends",
+            false => "a call stands in a code block, or without its opener, and the answer ends with it",
+        };
+        self.emitter.notice(NoticeCode::Other, detail, sink);
+        doubt.kept.events.into_iter().for_each(|event| sink.put(event));
+        *self = Self { is_doubted: false, is_in_block: false, thought_of: Vec::new(), ..doubt.run };
+        Step::Took(doubt.read)
+    }
+
+    /// What was doubted is text, up to `until`.
+    fn dismiss(&mut self, until: u64, reason: &str, sink: &mut EventSink<'_>) -> Step {
+        let offset = self.emitter.offset();
+        let State::Doubt(doubt) = std::mem::replace(&mut self.state, State::Prose(Place::Text)) else {
+            return Step::Wait;
+        };
+        self.state = State::Prose(doubt.place);
+        self.settled = until.max(offset + doubt.space as u64 + 1);
+        if doubt.is_openerless {
+            self.shown = self.settled;
+        }
+        let calls = doubt.kept.calls();
+        if let Some((name, _)) = calls.first() {
+            let detail = format!("what looks like a call of {name:?} is text: {reason}");
+            self.emitter.notice(NoticeCode::Other, detail, sink);
+        }
+        if doubt.place.is_thought() && !calls.is_empty() {
+            self.thought_of = calls;
+        }
+        Step::Took(0)
+    }
+
+    /// A fence around, or between, what is doubted.
+    pub(super) fn doubted_fence(
+        &mut self,
+        text: &str,
+        (space, len): (usize, usize),
+        is_last: bool,
+        sink: &mut EventSink<'_>,
+    ) -> Step {
+        let mut whole = space + len;
+        if self.fences > 0 {
+            self.fences -= 1;
+        } else {
+            whole += text[whole..]
+                .bytes()
+                .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+                .count();
+            if whole == text.len() && !is_last {
+                return Step::Wait;
+            }
+            self.fences += 1;
+        }
+        self.emitter.markup(&text[..whole], sink);
+        self.open_gap(false);
+        Step::Took(whole)
+    }
+
+    /// Where an answer ends in a thought, with nothing told: the last calls of that thought are meant.
+    pub(super) fn tell_thought_of(&mut self, sink: &mut EventSink<'_>) {
+        if self.has_text || self.calls > 0 || self.is_cut {
+            return;
+        }
+        for (name, arguments) in std::mem::take(&mut self.thought_of) {
+            let detail = format!("the answer ends in a thought; the call of {name:?} in it is meant");
+            self.emitter.notice(NoticeCode::Other, detail, sink);
+            self.emitter.call(&name, "", CallKind::Function, 0, sink);
+            self.emitter.argument(&arguments, 0, sink);
+            self.emitter.end(Completion::Whole, sink);
+        }
+    }
+}

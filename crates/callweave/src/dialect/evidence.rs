@@ -1,0 +1,235 @@
+//! What is a call: the evidence is weighed here, once, for all dialects.
+//!
+//! A candidate is described by [`Evidence`]; the first of [`RULES`] that applies decides, and its reason is what
+//! a notice tells. Where a candidate stands is asked twice: when its opener is seen, so that what is certainly
+//! shown is never held ([`Evidence::at_opener`]), and when its name is known and its arguments have begun.
+
+use super::position::Standing;
+use super::tools::Tools;
+
+/// How much a marker says by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strength {
+    /// A special token, a tag or a fence of the dialect's own: nobody writes it by chance.
+    Strong,
+    /// The tag of a call without the marker that stands around it as a rule.
+    Inner,
+    /// A word that prose has too.
+    Word,
+    /// A word that begins a body whose opener is missing.
+    Start,
+    /// A body whose opener is missing.
+    Missing,
+    /// A form that begins without any marker: JSON, a Python call.
+    Bare,
+}
+
+/// What is known of the arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arguments {
+    /// Nothing was looked at yet.
+    Unseen,
+    /// There are none, and nothing that says so.
+    Absent,
+    /// They have begun as the grammar demands.
+    Begun,
+    /// They begin with a parameter that the tool does not have.
+    Foreign,
+    /// They begin as the grammar does not allow.
+    Damaged,
+}
+
+/// What speaks for a call, and against it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence<'e> {
+    pub(super) strength: Strength,
+    pub(super) standing: Standing,
+    /// Whether it stands in a thought.
+    pub(super) is_in_thought: bool,
+    /// Whether it is read as what all the rest of the answer may be; see [`Verdict::Doubt`].
+    pub(super) is_doubted: bool,
+    /// Whether it stands in a block.
+    pub(super) is_in_block: bool,
+    pub(super) name: &'e str,
+    pub(super) arguments: Arguments,
+    pub(super) tools: &'e Tools,
+    /// Whether the caller said which dialect it is.
+    pub(super) is_named: bool,
+    /// Whether visible text came before it.
+    pub(super) has_text: bool,
+}
+
+/// What a candidate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Call,
+    /// A call if nothing but closers, blanks and further calls follow to a natural end of the answer: models
+    /// stop after calling, authors go on writing.
+    Doubt,
+    Text,
+}
+
+/// The first rule that applies decides.
+struct Rule {
+    applies: fn(&Evidence<'_>) -> bool,
+    verdict: Verdict,
+    reason: &'static str,
+}
+
+const fn rule(verdict: Verdict, reason: &'static str, applies: fn(&Evidence<'_>) -> bool) -> Rule {
+    Rule { applies, verdict, reason }
+}
+
+use Verdict::{Call, Doubt, Text};
+
+/// What the place of an opener says, before anything of the body is read.
+const AT_OPENER: [Rule; 7] = [
+    // Whoever quotes does not call: `write <tool_call>`, {"answer": "<tool_call>…"}, > <tool_call>.
+    rule(Text, "it is quoted", |it| it.standing == Standing::Quoted),
+    // A fence that holds something else first is a listing.
+    rule(Text, "it stands in a code block", |it| it.standing == Standing::Code),
+    // A part of a JSON value that was no call itself.
+    rule(Text, "it is part of a JSON value", |it| {
+        it.standing == Standing::Json && it.strength == Strength::Bare
+    }),
+    rule(Text, "it stands in a code block of a thought", |it| {
+        it.standing == Standing::Indented && it.is_in_thought && !it.is_doubted
+    }),
+    // An example, unless the answer ends with it.
+    rule(Doubt, "it stands in an indented block", |it| it.standing == Standing::Indented && !it.is_doubted),
+    // A thought may quote, or may have been forgotten to close.
+    rule(Doubt, "it stands in a thought", |it| it.is_in_thought && !it.is_doubted),
+    rule(Call, "nothing speaks against it", |_| true),
+];
+
+/// What name and arguments say.
+const RULES: [Rule; 14] = [
+    // `<tool_call>...</tool_call>`, `<function=[`.
+    rule(Text, "no tool can have that name", |it| !may_be_name(it.name) && !it.is_declared()),
+    // An example in a block, or a name without its opener, has to name a tool that there is.
+    rule(Text, "it stands in a block and names no declared tool", |it| {
+        it.is_in_block && !it.is_declared() && !(it.is_named && it.tools.is_empty())
+    }),
+    // `<tool_call>name</tool_call>` is a call where somebody knows the name.
+    rule(Text, "it has no arguments, and its name is not declared", |it| {
+        it.arguments == Arguments::Absent && !it.is_vouched()
+    }),
+    // A list of people has names as well, where the tools are known.
+    rule(Text, "it has neither arguments nor a marker, and its name is not declared", |it| {
+        it.arguments == Arguments::Absent && it.is_bare() && !it.is_declared() && !it.tools.is_empty()
+    }),
+    // `name<|sep|>free text`: a damaged call where somebody knows the name, else a sentence.
+    rule(Text, "its arguments are not what they should be, and its name is not declared", |it| {
+        let is_sentence = it.standing == Standing::Plain && !it.is_named;
+        it.arguments == Arguments::Damaged && (it.is_bare() || is_sentence || !it.is_vouched())
+    }),
+    // `<tool_call> and </tool_call>`.
+    rule(Text, "its name is a word of the sentence around it", |it| {
+        it.arguments == Arguments::Absent && is_filler(it.name) && !it.is_declared()
+    }),
+    // The description of a tool has the keys of one: {"name": …, "parameters": {"type": "object"}}.
+    rule(Text, "its arguments are not those of the tool", |it| {
+        it.arguments == Arguments::Foreign && it.is_weak()
+    }),
+    // JSON and Python are common in answers; a name that was declared is not.
+    rule(Text, "it has no marker, and its name is not declared", |it| it.is_weak() && !it.is_vouched()),
+    // A body that lost its opener has to name a tool that there is.
+    rule(Text, "it has no opener, and its name is not declared", |it| {
+        it.strength == Strength::Missing && !it.is_declared()
+    }),
+    // Among words, JSON of a tool that nobody declared is data, whatever the dialect.
+    rule(Text, "it stands among words, and its name is not declared", |it| {
+        it.strength == Strength::Bare && it.has_text && !it.is_declared() && !it.tools.is_empty()
+    }),
+    // `write <function=f> to …`: the tag alone, in the middle of a line, is shown.
+    rule(Text, "it is a tag among words", |it| {
+        it.strength == Strength::Inner && it.standing == Standing::Plain && !it.is_declared()
+    }),
+    // `call:f{…} is how it is written.`
+    rule(Doubt, "it has no opener", |it| it.is_openerless() && !it.is_doubted),
+    // `Send {"name": "f", …} to it.`
+    rule(Doubt, "it stands among words", |it| {
+        it.strength == Strength::Bare && it.standing == Standing::Plain && !it.is_named && !it.is_doubted
+    }),
+    rule(Call, "its marker and its name are those of a call", |_| true),
+];
+
+/// Words that stand between or behind tags in sentences about them, and placeholders for names.
+const NO_NAMES: [&str; 22] = [
+    "and",
+    "are",
+    "as",
+    "block",
+    "blocks",
+    "content",
+    "for",
+    "function_name",
+    "in",
+    "is",
+    "json",
+    "name",
+    "of",
+    "or",
+    "tag",
+    "tags",
+    "the",
+    "then",
+    "to",
+    "tokens",
+    "tool_name",
+    "with",
+];
+
+/// Names are not longer than this.
+const LONGEST_NAME: usize = 256;
+
+/// Whether a tool could have that name at all.
+pub(super) fn may_be_name(name: &str) -> bool {
+    let is_never = |letter: char| letter.is_control() || "<>{}[]()`|*$\\".contains(letter);
+    name.starts_with(|first: char| first.is_alphanumeric() || first == '_')
+        && name.len() <= LONGEST_NAME
+        && !name.contains(is_never)
+}
+
+/// Whether it is a word that stands among tags, and names nothing.
+pub(super) fn is_filler(name: &str) -> bool {
+    NO_NAMES.iter().any(|word| word.eq_ignore_ascii_case(name))
+}
+
+impl Evidence<'_> {
+    /// What the place of the opener says.
+    pub(super) fn at_opener(&self) -> (Verdict, &'static str) {
+        self.weigh(&AT_OPENER)
+    }
+
+    /// What everything says together.
+    pub(super) fn verdict(&self) -> (Verdict, &'static str) {
+        self.weigh(&RULES)
+    }
+
+    fn weigh(&self, rules: &[Rule]) -> (Verdict, &'static str) {
+        let decides = rules.iter().find(|rule| (rule.applies)(self));
+        decides.map_or((Call, ""), |rule| (rule.verdict, rule.reason))
+    }
+
+    fn is_declared(&self) -> bool {
+        self.tools.find(self.name).is_some()
+    }
+
+    /// Whether somebody besides the text says that there may be such a call.
+    fn is_vouched(&self) -> bool {
+        self.is_declared() || self.is_named
+    }
+
+    fn is_weak(&self) -> bool {
+        matches!(self.strength, Strength::Word | Strength::Bare) || self.is_openerless()
+    }
+
+    fn is_bare(&self) -> bool {
+        self.strength == Strength::Bare || self.is_openerless()
+    }
+
+    fn is_openerless(&self) -> bool {
+        matches!(self.strength, Strength::Start | Strength::Missing)
+    }
+}

@@ -1,0 +1,216 @@
+//! Where in an answer its visible text has come to, as Markdown and JSON have it: what stands in a fence, in
+//! inline code, in a quotation or in a JSON string is shown and not meant.
+
+use crate::json::{Scanner, Status};
+
+/// Follows the visible text of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    /// The byte that the open fence is made of, and how many of them.
+    fence: Option<(u8, usize)>,
+    line: Line,
+    /// How far the line is indented.
+    indent: usize,
+    /// How many backticks opened inline code on this line, and how many stand last.
+    ticks: (usize, usize),
+    /// What ends the quotation that markup was found in.
+    quote: u8,
+    /// Whether the line before was blank, or indented code, and words stand before it.
+    follows_blank: bool,
+    has_words: bool,
+    /// The last two bytes.
+    last: [u8; 2],
+    /// The JSON value that the text is in.
+    json: Option<Scanner>,
+}
+
+/// What a line has begun with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Blank,
+    /// A run of these bytes, which may become a fence.
+    Fence(u8, usize),
+    /// What follows such a run.
+    Info(u8, usize, bool),
+    Quotation,
+    Words,
+}
+
+/// Where something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Plain,
+    /// First on its line.
+    LineStart,
+    /// In a quotation, inline code or a JSON string.
+    Quoted,
+    /// In a JSON value that is no call.
+    Json,
+    /// In a code block that began earlier.
+    Code,
+    /// First on a line of an indented block.
+    Indented,
+}
+
+/// A line indented so far is code, where a blank line stands before it.
+const CODE_INDENT: usize = 4;
+
+impl Position {
+    /// At the start of a line, nothing open.
+    pub(super) const START: Self = Self {
+        fence: None,
+        line: Line::Blank,
+        indent: 0,
+        ticks: (0, 0),
+        quote: 0,
+        follows_blank: false,
+        has_words: false,
+        last: [b'\n'; 2],
+        json: None,
+    };
+
+    /// Goes on with `text`, in which no line or code begins, if nothing but its last bytes can matter.
+    #[inline]
+    pub(super) fn passes(&mut self, text: &str) -> bool {
+        let is_quiet =
+            self.line == Line::Words && self.json.is_none() && self.ticks.1 == 0 && self.quote == 0;
+        match text.as_bytes() {
+            [only] if is_quiet => self.last = [self.last[1], *only],
+            [.., one, two] if is_quiet => self.last = [*one, *two],
+            rest => return rest.is_empty(),
+        }
+        true
+    }
+
+    /// The text goes on with `text`.
+    pub(super) fn follow(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        if bytes.iter().all(|&byte| byte != b'\n' && byte != b'`') && self.passes(text) {
+            return;
+        }
+        let mut json_from = 0;
+        for (at, &byte) in bytes.iter().enumerate() {
+            if self.line == Line::Blank && matches!(byte, b'{' | b'[') && self.fence.is_none() {
+                self.follow_json(&text[json_from..at]);
+                json_from = at;
+                self.begin_json();
+            }
+            self.byte(byte);
+        }
+        self.follow_json(&text[json_from..]);
+    }
+
+    fn follow_json(&mut self, text: &str) {
+        if let Some(scanner) = &mut self.json {
+            scanner.push(text);
+            if matches!(scanner.status(), Status::Complete | Status::Broken) {
+                self.json = None;
+            }
+        }
+    }
+
+    /// A JSON value begins here, which is no call.
+    pub(super) fn begin_json(&mut self) {
+        self.json.get_or_insert_with(Scanner::new);
+    }
+
+    /// What stands here is quoted, and so is what follows up to the closing quote.
+    pub(super) fn begin_quotation(&mut self) {
+        if self.opens_quote() {
+            self.quote = self.last[1];
+        }
+    }
+
+    fn byte(&mut self, byte: u8) {
+        // A backslash keeps a quotation open, at the end of a line, too.
+        if (byte == self.quote || byte == b'\n') && self.last[1] != b'\\' {
+            self.quote = 0;
+        }
+        self.last = [self.last[1], byte];
+        if byte == b'\n' {
+            return self.end_line();
+        }
+        let is_space = matches!(byte, b' ' | b'\t' | b'\r');
+        self.line = match self.line {
+            Line::Blank if is_space => {
+                self.indent += if byte == b'\t' { CODE_INDENT } else { 1 };
+                Line::Blank
+            }
+            Line::Blank if matches!(byte, b'`' | b'~') && self.indent < CODE_INDENT => Line::Fence(byte, 1),
+            Line::Blank if byte == b'>' && self.indent < CODE_INDENT => Line::Quotation,
+            Line::Fence(run, len) if byte == run => Line::Fence(run, len + 1),
+            Line::Fence(run, len @ 3..) => Line::Info(run, len, is_space),
+            Line::Info(run, len, is_blank) => Line::Info(run, len, is_blank && is_space),
+            Line::Fence(..) | Line::Blank => Line::Words,
+            line => line,
+        };
+        match (byte, self.ticks) {
+            (b'`', (open, run)) => self.ticks = (open, run + 1),
+            (_, (_, 0)) => {}
+            (_, (0, run)) => self.ticks = (run, 0),
+            (_, (open, run)) => self.ticks = (if open == run { 0 } else { open }, 0),
+        }
+    }
+
+    fn end_line(&mut self) {
+        let run = match self.line {
+            Line::Fence(run, len @ 3..) => Some((run, len, true)),
+            Line::Info(run, len, is_blank) => Some((run, len, is_blank)),
+            _ => None,
+        };
+        self.fence = match (self.fence, run) {
+            (None, Some((run, len, _))) => Some((run, len)),
+            (Some((open, least)), Some((run, len, true))) if open == run && len >= least => None,
+            (fence, _) => fence,
+        };
+        let is_code = self.indent >= CODE_INDENT && self.follows_blank;
+        self.has_words |= self.line != Line::Blank;
+        self.follows_blank = self.has_words && (self.line == Line::Blank || is_code);
+        (self.line, self.indent, self.ticks) = (Line::Blank, 0, (0, 0));
+    }
+
+    /// Whether what comes next is first on its line.
+    pub(super) fn begins_line(&self) -> bool {
+        self.line == Line::Blank && self.indent == 0
+    }
+
+    /// Whether a fence may open here: first on a line, in no other.
+    pub(super) fn may_open_fence(&self) -> bool {
+        self.line == Line::Blank && self.indent < CODE_INDENT && self.fence.is_none() && self.json.is_none()
+    }
+
+    /// Whether a quote stands last that nothing before it lets it close.
+    fn opens_quote(&self) -> bool {
+        matches!(self.last[1], b'"' | b'\'')
+            && !self.last[0].is_ascii_alphanumeric()
+            && !matches!(self.last[0], b'.' | b'!' | b'?' | b',' | b')' | b'>' | b'}' | b']' | 0x80..)
+    }
+
+    /// Where something stands that comes next.
+    pub(super) fn standing(&self) -> Standing {
+        let is_inline = match self.ticks {
+            (open, 0) => open > 0,
+            (open, run) => open != run,
+        };
+        let is_code = self.indent >= CODE_INDENT && self.follows_blank;
+        match (self.line, &self.json) {
+            _ if self.quote != 0 => Standing::Quoted,
+            (_, Some(scanner)) if scanner.is_in_string() => Standing::Quoted,
+            // A closing fence is over where something else follows it on its line.
+            (Line::Fence(run, len), _)
+                if self.fence.is_some_and(|(open, least)| open == run && len >= least) =>
+            {
+                Standing::Plain
+            }
+            _ if self.fence.is_some() => Standing::Code,
+            (Line::Quotation, _) => Standing::Quoted,
+            (Line::Blank, None) if is_code => Standing::Indented,
+            (Line::Blank, None) => Standing::LineStart,
+            _ if is_code => Standing::Code,
+            (Line::Fence(..) | Line::Info(..), _) => Standing::Code,
+            _ if is_inline || self.opens_quote() => Standing::Quoted,
+            (_, Some(_)) => Standing::Json,
+            _ => Standing::Plain,
+        }
+    }
+}

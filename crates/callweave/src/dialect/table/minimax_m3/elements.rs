@@ -1,0 +1,349 @@
+//! Calls with their arguments as nested elements: objects by name, lists by items.
+//!
+//! Every tag of the frame begins with the same token, so that raw markup in values is never mistaken
+//! for it.
+
+use crate::dialect::spec::Elements;
+use crate::dialect::bodies::tags::attribute_of;
+use crate::dialect::bodies::typed::{self, Prober, Prospect};
+use crate::dialect::bodies::{Context, Token, head, key_into, leading_space};
+use crate::event::Completion;
+use crate::json::escape_into;
+use crate::json::schema::Types;
+
+const LONGEST_TAG: usize = 512;
+/// Elements lie in each other only so deep, since the way down to one is gone again for its type and its end.
+/// An opener further down is data; few readers of JSON would follow it.
+const DEEPEST: usize = 128;
+
+/// Reads one call.
+#[derive(Clone, Debug, Default)]
+pub(in crate::dialect) struct Reader {
+    at: At,
+    stack: Vec<Level>,
+    /// What the value that is open may still become.
+    prober: Prober,
+    /// How much of a held value is white space at its start, and how much holds no tag.
+    seen: (usize, usize),
+    was_odd: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Start,
+    Header,
+    /// At a tag, or at white space between tags.
+    Tags,
+    /// Right after the opening tag of an element.
+    Value,
+    /// Inside a string.
+    Text,
+    Over(Completion),
+    Done,
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    name: String,
+    kind: Kind,
+    count: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Object,
+    List,
+    Leaf,
+}
+
+/// A tag of the frame at the start of a text.
+enum Tag<'t> {
+    Open { name: &'t str, len: usize },
+    Close { name: &'t str, len: usize },
+    None,
+    More,
+}
+
+impl Reader {
+    #[inline]
+    pub(in crate::dialect) fn is_in_string(&self) -> bool {
+        self.at == At::Text
+    }
+
+    #[inline]
+    pub(in crate::dialect) fn next(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+        match self.at {
+            At::Text => self.text(text, body, context),
+            At::Start => self.start(text, body, context),
+            At::Header => self.header(text, body, context),
+            At::Tags => self.tags(text, body, context),
+            At::Value => self.value(text, body, context),
+            At::Over(completion) => {
+                self.at = At::Done;
+                Token::End(completion)
+            }
+            At::Done => Token::Done,
+        }
+    }
+
+    fn start(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+        let space = leading_space(text);
+        if space > 0 {
+            return Token::Markup(space);
+        }
+        let opener = format!("{}{}", body.prefix, body.call.open);
+        if text.starts_with(&opener) {
+            self.at = At::Header;
+            return Token::Markup(opener.len());
+        }
+        if !context.is_last && opener.starts_with(text) { Token::More } else { Token::Fail }
+    }
+
+    fn header(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+        let Some(end) =
+            head(text, LONGEST_TAG).find(body.call.end.as_str()).filter(|&end| end <= LONGEST_TAG)
+        else {
+            return if context.is_last || text.len() > LONGEST_TAG { Token::Fail } else { Token::More };
+        };
+        let attribute = body.call.attribute.as_deref().unwrap_or("name");
+        let Some(name) = attribute_of(&text[..end], attribute) else { return Token::Fail };
+        if name.is_empty() {
+            return Token::Fail;
+        }
+        context.name.clear();
+        context.name.push_str(name);
+        self.stack.clear();
+        self.stack.push(Level { name: String::new(), kind: Kind::Object, count: 0 });
+        self.at = At::Tags;
+        Token::Name(end + body.call.end.len())
+    }
+
+    /// Between elements.
+    fn tags(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+        let space = leading_space(text);
+        if space > 0 {
+            return Token::Markup(space);
+        }
+        if text.is_empty() {
+            return if context.is_last { self.finish(0, Completion::Cut, context) } else { Token::More };
+        }
+        match tag_at(text, &body.prefix, context.is_last) {
+            Tag::More => Token::More,
+            Tag::Open { name, .. } if name.starts_with(body.call.open.trim_start_matches('<')) => {
+                // The next call, and this one was not closed.
+                self.finish(0, Completion::Whole, context)
+            }
+            Tag::Open { name, len } => self.open(name, len, context),
+            Tag::Close { name, len } => self.close(name, len, body, context),
+            Tag::None if !self.was_odd => {
+                self.was_odd = true;
+                Token::Odd("text stands between the elements of a call")
+            }
+            Tag::None => {
+                let first = text.chars().next().map_or(0, char::len_utf8);
+                Token::Markup(first + run_len(&text[first..], &body.prefix, context.is_last))
+            }
+        }
+    }
+
+    fn open(&mut self, name: &str, len: usize, context: &mut Context<'_>) -> Token {
+        let Some(parent) = self.stack.last_mut() else { return Token::Fail };
+        context.scratch.clear();
+        match parent.kind {
+            Kind::List => context.scratch.push_str(if parent.count == 0 { "[" } else { ", " }),
+            Kind::Object | Kind::Leaf => {
+                key_into(parent.count == 0, name, context.scratch);
+            }
+        }
+        parent.count += 1;
+        self.stack.push(Level { name: name.to_owned(), kind: Kind::Leaf, count: 0 });
+        self.at = At::Value;
+        self.prober = Prober::default();
+        self.seen = (0, 0);
+        Token::Converted(len)
+    }
+
+    fn close(&mut self, name: &str, len: usize, body: &Elements, context: &mut Context<'_>) -> Token {
+        let is_call = body.call_close.trim_start_matches("</").trim_end_matches('>') == name;
+        let depth = self.stack.iter().rposition(|level| level.name == name && !level.name.is_empty());
+        match depth {
+            Some(depth) => {
+                context.scratch.clear();
+                while self.stack.len() > depth {
+                    self.close_level(context.scratch);
+                }
+                if context.scratch.is_empty() { Token::Markup(len) } else { Token::Converted(len) }
+            }
+            None if is_call => self.finish(len, Completion::Whole, context),
+            // The closer of something around the call.
+            None if context.form.form.close.iter().any(|close| close.contains(name)) => {
+                self.finish(0, Completion::Whole, context)
+            }
+            None if !self.was_odd => {
+                self.was_odd = true;
+                Token::Odd("an element is closed that is not open")
+            }
+            None => Token::Markup(len),
+        }
+    }
+
+    fn close_level(&mut self, out: &mut String) {
+        let Some(level) = self.stack.pop() else { return };
+        match (level.kind, level.count) {
+            (Kind::Object, 0) => out.push_str("{}"),
+            (Kind::Object, _) => out.push('}'),
+            (Kind::List, 0) => out.push_str("[]"),
+            (Kind::List, _) => out.push(']'),
+            (Kind::Leaf, _) => {}
+        }
+    }
+
+    fn finish(&mut self, len: usize, completion: Completion, context: &mut Context<'_>) -> Token {
+        context.scratch.clear();
+        while !self.stack.is_empty() {
+            self.close_level(context.scratch);
+        }
+        self.at = At::Over(completion);
+        Token::Converted(len)
+    }
+
+    /// The types that the schema allows for the element that is open.
+    fn types(&self, context: &Context<'_>) -> Types {
+        let Some(schema) = context.tools.schema(context.name) else { return Types::ANY };
+        let mut place = Some(schema.root());
+        for (at, level) in self.stack.iter().enumerate().skip(1) {
+            let is_item = self.stack[at - 1].kind == Kind::List;
+            place = place.and_then(|place| if is_item { place.items() } else { place.property(&level.name) });
+        }
+        place.map_or(Types::ANY, |place| place.types())
+    }
+
+    /// After an opening tag: elements, or a value.
+    fn value(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+        let types = self.types(context);
+        let may_nest =
+            (types.overlaps(Types::OBJECT) || types.overlaps(Types::ARRAY)) && self.stack.len() < DEEPEST;
+        let space = self.seen.0 + leading_space(&text[self.seen.0..]);
+        let rest = &text[space..];
+        if rest.is_empty() && !context.is_last {
+            self.seen.0 = space;
+            return Token::More;
+        }
+        match tag_at(rest, &body.prefix, context.is_last) {
+            Tag::More => return Token::More,
+            Tag::Open { name, .. } if may_nest => {
+                let is_list =
+                    name == body.item && types.overlaps(Types::ARRAY) || !types.overlaps(Types::OBJECT);
+                if let Some(level) = self.stack.last_mut() {
+                    level.kind = if is_list { Kind::List } else { Kind::Object };
+                }
+                self.at = At::Tags;
+                return Token::Markup(space);
+            }
+            Tag::Close { .. } if !types.allows_string() && may_nest => {
+                if let Some(level) = self.stack.last_mut() {
+                    level.kind = if types.overlaps(Types::OBJECT) { Kind::Object } else { Kind::List };
+                }
+                self.at = At::Tags;
+                return Token::Markup(space);
+            }
+            _ => {}
+        }
+        let (len, is_ended) = self.leaf_len(text, self.seen.1, body, context.is_last);
+        self.seen.1 = len;
+        let is_string = types.is_only_string() || types.is_none();
+        let prospect = if is_string { Prospect::String } else { self.prober.probe(&text[..len], types) };
+        match prospect {
+            Prospect::String => {
+                context.scratch.clear();
+                context.scratch.push('"');
+                self.at = At::Text;
+                Token::Converted(0)
+            }
+            Prospect::Open | Prospect::Literal if is_ended || context.is_last => {
+                context.scratch.clear();
+                typed::convert(&text[..len], types, context.scratch);
+                self.at = At::Tags;
+                Token::Converted(len)
+            }
+            Prospect::Open | Prospect::Literal => Token::More,
+        }
+    }
+
+    /// A piece of a string.
+    #[inline]
+    fn text(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+        let (len, is_ended) = self.leaf_len(text, 0, body, context.is_last);
+        if len == 0 {
+            if !is_ended && !context.is_last {
+                return Token::More;
+            }
+            context.scratch.clear();
+            context.scratch.push('"');
+            self.at = At::Tags;
+            return Token::Converted(0);
+        }
+        let data = &text[..len];
+        if data.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+            return Token::Argument(len);
+        }
+        context.scratch.clear();
+        escape_into(data, context.scratch);
+        Token::Converted(len)
+    }
+
+    /// How much of `text` is the value of the open element, and whether its end was seen; the first `from`
+    /// bytes are known to be.
+    #[inline]
+    fn leaf_len(&self, text: &str, from: usize, body: &Elements, is_last: bool) -> (usize, bool) {
+        let mut from = from.min(text.len());
+        loop {
+            let at = from + run_len(&text[from..], &body.prefix, is_last);
+            if at == text.len() {
+                return (at, false);
+            }
+            match tag_at(&text[at..], &body.prefix, is_last) {
+                Tag::More => return (at, false),
+                // A closer ends the value whatever it names; an opener inside a string is data.
+                Tag::Close { .. } => return (at, true),
+                Tag::Open { .. } | Tag::None => from = at + 1,
+            }
+        }
+    }
+}
+
+/// How many bytes come before the next prefix, or before what may become one.
+#[inline]
+fn run_len(text: &str, prefix: &str, is_last: bool) -> usize {
+    let bytes = text.as_bytes();
+    let first = prefix.as_bytes()[0];
+    let mut from = 0;
+    while let Some(at) = memchr::memchr(first, &bytes[from..]) {
+        let at = from + at;
+        let rest = &bytes[at..];
+        if rest.starts_with(prefix.as_bytes()) || (!is_last && prefix.as_bytes().starts_with(rest)) {
+            return at;
+        }
+        from = at + 1;
+    }
+    text.len()
+}
+
+fn tag_at<'t>(text: &'t str, prefix: &str, is_last: bool) -> Tag<'t> {
+    let Some(tag) = text.strip_prefix(prefix) else {
+        return if !is_last && prefix.starts_with(text) { Tag::More } else { Tag::None };
+    };
+    if tag.is_empty() {
+        return if is_last { Tag::None } else { Tag::More };
+    }
+    let Some(inner) = tag.strip_prefix('<') else { return Tag::None };
+    let Some(end) = head(inner, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
+        return if is_last || inner.len() > LONGEST_TAG { Tag::None } else { Tag::More };
+    };
+    let len = prefix.len() + 1 + end + 1;
+    match inner[..end].strip_prefix('/') {
+        Some(name) => Tag::Close { name: name.trim(), len },
+        None => Tag::Open { name: inner[..end].trim(), len },
+    }
+}

@@ -1,0 +1,670 @@
+//! The events of a stream.
+//!
+//! Clients get one block at a time ([`Turns`]), numbered from 0; the same protocol gets its own numbers back. What
+//! is told of the answer beside its content waits for the `message_delta` that ends it, or comes in one of its own
+//! if more content follows.
+
+use super::super::{
+    CITATIONS_DELTA, COMPACTION, COMPACTION_DELTA, DATA, FALLBACK, INPUT_DELTA, MESSAGE, PING,
+    REDACTED_THINKING, SIGNATURE, SIGNATURE_DELTA, TEXT, TEXT_DELTA, THINKING, THINKING_DELTA, TOOL_USE,
+    USAGE,
+};
+use super::{NO_USAGE, READ, answers, calls_itself, stop_reason, write_block, write_error, write_usage};
+use crate::encode::{Encode, Ids, Options, Pieces, Turns};
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
+    NoticeCode, ReasoningForm, Scope,
+};
+use crate::json::{Paths, Writer, each_member};
+use crate::message::Usage;
+use crate::upstream::UpstreamError;
+
+/// Members of the answer that stand beside the `delta` of a `message_delta`, not in it.
+const BESIDE: &[&str] = &["context_management"];
+
+pub(super) fn encoder(options: &Options) -> Box<dyn Encode> {
+    let turns = options.is_mended().then(Turns::default);
+    Box::new(Stream { turns, wire: Wire { options: options.clone(), ..Wire::default() } })
+}
+
+struct Stream {
+    /// Clients cannot read two blocks at once.
+    turns: Option<Turns>,
+    wire: Wire,
+}
+
+impl Encode for Stream {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let Self { turns, wire } = self;
+        match turns {
+            Some(turns) => turns.push(event, &mut |event| wire.tell(&event.body, out)),
+            None => wire.tell(&event.body, out),
+        }
+    }
+}
+
+/// What is kept of the answer.
+#[derive(Default)]
+struct Wire {
+    options: Options,
+    /// The answer came in this protocol: its clients know all that it says.
+    is_own: bool,
+    id: String,
+    model: String,
+    /// A `message_start` that waits for its usage.
+    start: Option<Start>,
+    /// Token counts that wait for a `message_delta`, and those that were told last.
+    usage: Option<String>,
+    told_usage: String,
+    /// All token counts so far.
+    counts: Option<Usage>,
+    /// What else waits for it.
+    answer: Paths,
+    blocks: Vec<Open>,
+    /// Numbers of cut calls that may have been cut by the end of the input, and so without a word of the wire's.
+    cut: Vec<i64>,
+    next_index: i64,
+    ids: Ids,
+    has_failed: bool,
+    is_truncated: bool,
+    frame: String,
+    text: String,
+}
+
+struct Start {
+    members: Paths,
+    /// The answer was started before, and goes on under another name.
+    is_again: bool,
+    is_named: bool,
+}
+
+/// A block that is open.
+struct Open {
+    block: BlockId,
+    index: i64,
+    form: Form,
+    /// What came with its start, and then what waits for its next delta.
+    members: Paths,
+    is_told: bool,
+}
+
+enum Form {
+    Text,
+    Thinking,
+    Redacted,
+    Call {
+        word: String,
+        id: Option<String>,
+        name: String,
+        arguments: Pieces,
+    },
+    /// Whole, as the wire says it.
+    Fixed(String),
+}
+
+impl Form {
+    /// The delta in which such a block grows, and the member that holds the text.
+    fn delta(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Text | Self::Fixed(_) => TEXT_DELTA,
+            Self::Thinking | Self::Redacted => THINKING_DELTA,
+            Self::Call { .. } => INPUT_DELTA,
+        }
+    }
+}
+
+impl Wire {
+    /// Whether what only this protocol knows is written.
+    fn keeps(&self) -> bool {
+        !self.options.is_mended() || self.is_own
+    }
+
+    fn tell(&mut self, body: &Body<'_>, out: &mut Vec<u8>) {
+        if self.has_failed && self.options.is_mended() && !matches!(body, Body::Start { .. }) {
+            // Clients stop reading at an error.
+            return;
+        }
+        self.settle(body, out);
+        match body {
+            Body::Start { id, model, word, members } => {
+                let (options, frame, text) = (
+                    std::mem::take(&mut self.options),
+                    std::mem::take(&mut self.frame),
+                    std::mem::take(&mut self.text),
+                );
+                // What is noticed before the start is noticed of this answer.
+                *self = Self { options, frame, text, is_truncated: self.is_truncated, ..Self::default() };
+                self.start(id.as_deref(), model.as_deref(), word, members.as_ref());
+            }
+            Body::Usage { word, counters, raw } => self.usage(word, counters, raw, out),
+            Body::Identity { scope: Scope::Answer, id, model } if !self.options.is_mended() => {
+                self.rename(id.as_deref(), model.as_deref());
+            }
+            Body::Foreign { scope, path, value } if self.writes(path) => self.foreign(*scope, path, value, out),
+            Body::BlockStart { block, kind, word, index, members, .. } => {
+                self.start_block(*block, kind, word, *index, members.as_ref(), out);
+            }
+            Body::Delta { block, text, .. } => self.grow(*block, text, out),
+            Body::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
+            Body::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
+            Body::Progress { scope: Scope::Answer, word, .. } if word == PING => {
+                self.put(PING, out, |_| {});
+            }
+            Body::Error(error) => self.fail(error, out),
+            Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
+            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::End => {
+                self.flush_news(out);
+                if !std::mem::take(&mut self.is_truncated) && !self.has_failed {
+                    self.put("message_stop", out, |_| {});
+                }
+            }
+            Body::ChoiceStart
+            | Body::Foreign { .. }
+            | Body::ItemStart { .. }
+            | Body::ItemEnd { .. }
+            | Body::Identity { .. }
+            | Body::Progress { .. }
+            | Body::Markup { .. }
+            // The wire has no word for it.
+            | Body::Correction { .. } => {}
+        }
+    }
+
+    /// Writes what has waited for this event.
+    fn settle(&mut self, body: &Body<'_>, out: &mut Vec<u8>) {
+        if !self.cut.is_empty() && !matches!(body, Body::Notice(_)) {
+            let cut = std::mem::take(&mut self.cut);
+            if !matches!(body, Body::Finish { raw: None, .. }) {
+                cut.into_iter().for_each(|index| self.stop(index, out));
+            }
+        }
+        let Some(start) = &self.start else { return };
+        match body {
+            Body::Usage { .. } | Body::Notice(_) => {}
+            Body::Foreign { scope: Scope::Answer, .. } | Body::Identity { scope: Scope::Answer, .. } => {}
+            // The block itself tells which model goes on.
+            Body::BlockStart { kind: BlockKind::Opaque { .. }, word, .. }
+                if start.is_again && word == FALLBACK =>
+            {
+                self.start = None;
+            }
+            _ => self.write_start(None, out),
+        }
+    }
+
+    fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&Json<'_>>) {
+        self.is_own = word == MESSAGE;
+        self.id = id.or(self.options.id.as_deref()).unwrap_or_default().to_owned();
+        self.model = model.or(self.options.model.as_deref()).unwrap_or_default().to_owned();
+        let paths = self.members(members);
+        let is_named = !word.is_empty() || self.options.is_mended();
+        self.start = Some(Start { members: paths, is_again: false, is_named });
+    }
+
+    /// The members of a start that are written.
+    fn members(&self, members: Option<&Json<'_>>) -> Paths {
+        let mut paths = Paths::default();
+        each_member(members.filter(|_| self.keeps()), |path, value| {
+            if self.writes(path) {
+                paths.set(path, value);
+            }
+        });
+        paths
+    }
+
+    /// Whether a member that only this protocol knows is written. What is read has another type there than clients
+    /// expect.
+    fn writes(&self, path: &str) -> bool {
+        self.keeps() && path != "type" && !(self.options.is_mended() && READ.contains(&path))
+    }
+
+    fn rename(&mut self, id: Option<&str>, model: Option<&str>) {
+        for (own, given) in [(&mut self.id, id), (&mut self.model, model)] {
+            if let Some(given) = given {
+                given.clone_into(own);
+            }
+        }
+        if self.start.is_none() {
+            self.start =
+                Some(Start { members: std::mem::take(&mut self.answer), is_again: true, is_named: true });
+        }
+    }
+
+    fn write_start(&mut self, usage: Option<&str>, out: &mut Vec<u8>) {
+        let Some(Start { members, is_named, .. }) = self.start.take() else { return };
+        let is_mended = self.options.is_mended();
+        if !is_named && usage.is_none() {
+            // Nobody said that a message begins: an error, or the middle of a stream.
+            let later = std::mem::replace(&mut self.answer, members);
+            later.iter().for_each(|(path, value)| self.answer.set(path, value));
+            return;
+        }
+        let usage = usage.or(is_mended.then_some(NO_USAGE));
+        let (id, model) = (std::mem::take(&mut self.id), std::mem::take(&mut self.model));
+        self.put("message_start", out, |writer| {
+            writer.key("message");
+            writer.object();
+            if !id.is_empty() || is_mended {
+                writer.text_member("id", &id);
+            }
+            writer.text_member("type", MESSAGE);
+            if !model.is_empty() || is_mended {
+                writer.text_member("model", &model);
+            }
+            let usual = [("role", "\"assistant\""), ("content", "[]"), ("stop_reason", "null")];
+            for (key, value) in usual.into_iter().chain([("stop_sequence", "null")]) {
+                if members.get(key).is_none() {
+                    writer.raw_member(key, value);
+                }
+            }
+            if let Some(usage) = usage {
+                writer.raw_member(USAGE, usage);
+            }
+            members.write(writer);
+            writer.end_object();
+        });
+        (self.id, self.model) = (id, model);
+    }
+
+    fn usage(&mut self, word: &str, counters: &Counters, raw: &Json<'_>, out: &mut Vec<u8>) {
+        match &mut self.counts {
+            Some(counts) => counts.merge(counters, raw),
+            None => self.counts = Some(Usage { counters: *counters, raw: raw.clone().into_owned() }),
+        }
+        let mut usage = String::new();
+        let keeps = self.keeps() && word == USAGE;
+        match &self.counts {
+            Some(counts) if self.options.is_mended() => {
+                write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut Writer(&mut usage));
+            }
+            _ => Writer(&mut usage).raw(raw.as_str()),
+        }
+        if self.start.is_some() {
+            self.told_usage.clone_from(&usage);
+            return self.write_start(Some(&usage), out);
+        }
+        if self.usage.is_some() && keeps {
+            self.flush_news(out);
+        }
+        self.usage = Some(usage);
+    }
+
+    fn foreign(&mut self, scope: Scope, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
+        let is_mended = self.options.is_mended();
+        match scope {
+            Scope::Answer if calls_itself(path, value) => {
+                self.flush_news(out);
+                self.put_raw(path, value, out);
+            }
+            Scope::Answer => {
+                if self.answer.get(path).is_some() {
+                    self.flush_news(out);
+                }
+                self.answer.set(path, value.as_str());
+            }
+            Scope::Block(block) => {
+                self.tell_block(block, None, out);
+                let Some(open) = self.open(block) else { return };
+                if calls_itself(path, value) {
+                    // Clients would not know what grows by it.
+                    let index = Some(open.index).filter(|_| !is_mended);
+                    return index.into_iter().for_each(|index| self.put_whole_delta(index, value, out));
+                }
+                if open.members.get(path).is_some() {
+                    self.write_members(block, out);
+                }
+                if let Some(open) = self.open(block) {
+                    open.members.set(path, value.as_str());
+                }
+            }
+            // Of a block that is over, or of none: clients would look for an open one.
+            Scope::Choice | Scope::Item(_) if is_mended => {}
+            Scope::Choice | Scope::Item(_) => {
+                let index = self.next_index - 1;
+                if calls_itself(path, value) {
+                    return self.put_whole_delta(index, value, out);
+                }
+                put_delta(&mut self.frame, index, "", out, |writer| {
+                    crate::json::write_members(&[(path, value.as_str())], writer);
+                });
+            }
+        }
+    }
+
+    fn open(&mut self, block: BlockId) -> Option<&mut Open> {
+        self.blocks.iter_mut().rev().find(|open| open.block == block)
+    }
+
+    fn start_block(
+        &mut self,
+        block: BlockId,
+        kind: &BlockKind<'_>,
+        word: &str,
+        index: Option<i64>,
+        members: Option<&Json<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let (is_mended, keeps) = (self.options.is_mended(), self.keeps());
+        let form = match kind {
+            BlockKind::Text | BlockKind::Refusal => Form::Text,
+            BlockKind::Reasoning(ReasoningForm::Redacted) => Form::Redacted,
+            BlockKind::Reasoning(ReasoningForm::Raw | ReasoningForm::Summary) => Form::Thinking,
+            // A client would take for its own what another provider has run.
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
+            BlockKind::ToolCall { id, is_made, name, call } => Form::Call {
+                word: if keeps && !word.is_empty() { word } else { TOOL_USE }.to_owned(),
+                id: match is_mended {
+                    true => Some(self.ids.claim(id.as_deref().unwrap_or_default())),
+                    false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
+                },
+                name: name.to_string(),
+                arguments: Pieces::new(*call, self.options.mode),
+            },
+            // Nor what nobody has a word for.
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
+                if !keeps || is_mended && word.is_empty() =>
+            {
+                return;
+            }
+            BlockKind::ToolResult { value, .. } if is_mended && !answers(value) => return,
+            BlockKind::ToolResult { value, .. } | BlockKind::Opaque { value } => {
+                Form::Fixed(value.as_str().to_owned())
+            }
+        };
+        if keeps {
+            self.flush_news(out);
+        }
+        let index = index.filter(|_| !is_mended).unwrap_or(self.next_index);
+        // Nobody needs to hear of a text or a thought without any.
+        let waits = match form {
+            Form::Text | Form::Thinking => is_mended,
+            Form::Redacted => true,
+            Form::Call { .. } | Form::Fixed(_) => false,
+        };
+        let members = self.members(members);
+        self.blocks.push(Open { block, index, form, members, is_told: false });
+        if !waits {
+            self.tell_block(block, None, out);
+        }
+    }
+
+    /// Writes the start of a block, if it has not been written; `data` are the encrypted thoughts.
+    fn tell_block(&mut self, block: BlockId, data: Option<&str>, out: &mut Vec<u8>) {
+        let is_mended = self.options.is_mended();
+        let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
+        let Open { index, form, members, is_told, .. } = &mut self.blocks[at];
+        if std::mem::replace(is_told, true) {
+            return;
+        }
+        if let (Form::Redacted, None, true) = (&form, data, is_mended) {
+            // What is shown of it is a thought.
+            *form = Form::Thinking;
+        }
+        let (index, form, members) = (*index, &*form, std::mem::take(members));
+        self.next_index = index.saturating_add(1);
+        let mut grown = None;
+        put(&mut self.frame, "content_block_start", out, |writer| {
+            writer.key("index");
+            writer.number(index);
+            writer.key("content_block");
+            match form {
+                Form::Fixed(value) if calls_itself(COMPACTION, &Json::trusted(value.as_str())) => {
+                    writer.raw("{\"type\":\"compaction\",\"content\":null}");
+                    grown = Some(value.clone());
+                }
+                Form::Fixed(value) => writer.raw(value),
+                Form::Text => {
+                    let usual = if members.get(TEXT).is_some() { &[][..] } else { &[(TEXT, "\"\"")] };
+                    write_block(TEXT, usual, &members, writer);
+                }
+                Form::Thinking => {
+                    write_block(THINKING, &[(THINKING, "\"\""), (SIGNATURE, "\"\"")], &members, writer);
+                }
+                Form::Redacted => {
+                    let usual: Vec<_> = data.map(|data| (DATA, data)).into_iter().collect();
+                    write_block(REDACTED_THINKING, &usual, &members, writer);
+                }
+                Form::Call { word, id, name, .. } => {
+                    writer.object();
+                    writer.text_member("type", word);
+                    if let Some(id) = id {
+                        writer.text_member("id", id);
+                    }
+                    writer.text_member("name", name);
+                    writer.raw_member("input", "{}");
+                    members.write(writer);
+                    writer.end_object();
+                }
+            }
+        });
+        if let Some(value) = grown {
+            put(&mut self.frame, "content_block_delta", out, |writer| {
+                writer.key("index");
+                writer.number(index);
+                writer.key("delta");
+                writer.object();
+                writer.text_member("type", COMPACTION_DELTA);
+                each_member(Some(&Json::trusted(value.as_str())), |key, value| {
+                    if key != "type" {
+                        writer.raw_member(key, value);
+                    }
+                });
+                writer.end_object();
+            });
+        }
+    }
+
+    fn grow(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
+        self.tell_block(block, None, out);
+        let Self { blocks, frame, text: scratch, .. } = self;
+        let Some(open) = blocks.iter_mut().rev().find(|open| open.block == block) else { return };
+        let text = match &mut open.form {
+            Form::Call { arguments, .. } => arguments.next(text, scratch),
+            _ => Some(text),
+        };
+        let Some(text) = text else { return };
+        let (index, (kind, key)) = (open.index, open.form.delta());
+        put_delta(frame, index, kind, out, |writer| {
+            if open.members.get(key).is_none() {
+                writer.text_member(key, text);
+            }
+            open.members.write(writer);
+        });
+        open.members.clear();
+    }
+
+    /// Writes what waits for a block, in a delta that adds nothing else.
+    fn write_members(&mut self, block: BlockId, out: &mut Vec<u8>) {
+        if self.open(block).is_some_and(|open| open.is_told && !open.members.is_empty()) {
+            self.grow(block, "", out);
+        }
+    }
+
+    fn attach(
+        &mut self,
+        scope: Scope,
+        kind: AttachmentKind,
+        word: &str,
+        value: &Json<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let keeps = self.keeps();
+        let mut index = self.next_index - 1;
+        if let Scope::Block(block) = scope {
+            let Some(open) = self.open(block) else { return };
+            let is_text = value.as_str().trim_ascii_start().starts_with('"');
+            let is_apt = match (&open.form, kind) {
+                (Form::Thinking | Form::Redacted, AttachmentKind::Signature) => is_text,
+                (Form::Redacted, AttachmentKind::Encrypted) => is_text && !open.is_told,
+                _ => false,
+            };
+            if !keeps && !is_apt {
+                return;
+            }
+            if let (AttachmentKind::Encrypted, true) = (kind, is_apt) {
+                return self.tell_block(block, Some(value.as_str()), out);
+            }
+            self.tell_block(block, None, out);
+            index = self.open(block).map_or(index, |open| open.index);
+        } else if !keeps {
+            return;
+        }
+        let (name, key) = match kind {
+            AttachmentKind::Signature => (SIGNATURE_DELTA, SIGNATURE),
+            AttachmentKind::Annotation => (CITATIONS_DELTA, "citation"),
+            AttachmentKind::Encrypted | AttachmentKind::Logprobs => ("", word),
+        };
+        put_delta(&mut self.frame, index, name, out, |writer| writer.raw_member(key, value.as_str()));
+    }
+
+    fn end_block(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+        let is_mended = self.options.is_mended();
+        if !is_mended {
+            self.tell_block(block, None, out);
+        }
+        self.write_members(block, out);
+        let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
+        let Open { index, form, is_told, .. } = self.blocks.remove(at);
+        let is_cut = completion == Completion::Cut && !is_mended;
+        let rest = match &form {
+            Form::Call { arguments, .. } if !is_cut => arguments.rest(),
+            _ => None,
+        };
+        if let Some(rest) = rest {
+            let (kind, key) = form.delta();
+            put_delta(&mut self.frame, index, kind, out, |writer| writer.text_member(key, rest));
+        }
+        if !is_told {
+            return;
+        }
+        match is_cut {
+            true => self.cut.push(index),
+            false => self.stop(index, out),
+        }
+    }
+
+    fn stop(&mut self, index: i64, out: &mut Vec<u8>) {
+        self.put("content_block_stop", out, |writer| {
+            writer.key("index");
+            writer.number(index);
+        });
+    }
+
+    fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
+        self.has_failed = true;
+        if self.usage.is_some() && !self.options.is_mended() {
+            self.flush_news(out);
+        }
+        let (is_mended, answer) = (self.options.is_mended(), std::mem::take(&mut self.answer));
+        self.put("error", out, |writer| {
+            write_error(error, is_mended, writer);
+            answer.write(writer);
+        });
+    }
+
+    fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
+        if self.options.is_mended() {
+            self.write_end(Some(stop_reason(reason, raw)), out);
+        } else if raw.is_some() {
+            self.write_end(raw, out);
+        }
+    }
+
+    /// Writes what waits for a `message_delta`, if anything does.
+    fn flush_news(&mut self, out: &mut Vec<u8>) {
+        if self.usage.is_some() || !self.answer.is_empty() {
+            self.write_end(None, out);
+        }
+    }
+
+    fn write_end(&mut self, stop_reason: Option<&str>, out: &mut Vec<u8>) {
+        let answer = std::mem::take(&mut self.answer);
+        // Clients look for counts in every one; equal ones say nothing new.
+        let usage = self.usage.take().unwrap_or_else(|| std::mem::take(&mut self.told_usage));
+        let is_mended = self.options.is_mended();
+        self.put("message_delta", out, |writer| {
+            writer.key("delta");
+            writer.object();
+            if answer.get("stop_reason").is_none() {
+                match stop_reason {
+                    Some(word) => writer.text_member("stop_reason", word),
+                    None => writer.raw_member("stop_reason", "null"),
+                }
+            }
+            if answer.get("stop_sequence").is_none() {
+                writer.raw_member("stop_sequence", "null");
+            }
+            let (beside, inside): (Vec<_>, Vec<_>) =
+                answer.iter().partition(|(path, _)| BESIDE.contains(path));
+            crate::json::write_members(&inside, writer);
+            writer.end_object();
+            crate::json::write_members(&beside, writer);
+            if !usage.is_empty() {
+                writer.raw_member(USAGE, &usage);
+            } else if is_mended {
+                writer.raw_member(USAGE, NO_USAGE);
+            }
+        });
+        self.told_usage = usage;
+    }
+
+    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+        put(&mut self.frame, name, out, members);
+    }
+
+    /// Writes a delta that is whole.
+    fn put_whole_delta(&mut self, index: i64, value: &Json<'_>, out: &mut Vec<u8>) {
+        self.put("content_block_delta", out, |writer| {
+            writer.key("index");
+            writer.number(index);
+            writer.raw_member("delta", value.as_str());
+        });
+    }
+
+    /// Writes an event that is whole.
+    fn put_raw(&mut self, name: &str, value: &Json<'_>, out: &mut Vec<u8>) {
+        self.frame.clear();
+        let mut writer = Writer(&mut self.frame);
+        writer.raw(value.as_str());
+        for piece in ["event: ", name, "\ndata: ", &self.frame, "\n\n"] {
+            out.extend_from_slice(piece.as_bytes());
+        }
+    }
+}
+
+/// Writes one event; `members` adds to its object.
+fn put(frame: &mut String, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+    frame.clear();
+    frame.push_str("event: ");
+    frame.push_str(name);
+    frame.push_str("\ndata: ");
+    let mut writer = Writer(frame);
+    writer.object();
+    writer.text_member("type", name);
+    members(&mut writer);
+    writer.end_object();
+    frame.push_str("\n\n");
+    out.extend_from_slice(frame.as_bytes());
+}
+
+/// Writes a delta of the block of that number.
+fn put_delta(
+    frame: &mut String,
+    index: i64,
+    kind: &str,
+    out: &mut Vec<u8>,
+    members: impl FnOnce(&mut Writer<'_>),
+) {
+    put(frame, "content_block_delta", out, |writer| {
+        writer.key("index");
+        writer.number(index);
+        writer.key("delta");
+        writer.object();
+        if !kind.is_empty() {
+            writer.text_member("type", kind);
+        }
+        members(writer);
+        writer.end_object();
+    });
+}

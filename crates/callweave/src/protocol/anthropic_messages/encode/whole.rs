@@ -1,0 +1,165 @@
+//! The whole message, or the body of an error.
+
+use super::super::{CITATIONS, DATA, MESSAGE, REDACTED_THINKING, SIGNATURE, TEXT, THINKING, TOOL_USE, USAGE};
+use super::{INCOMPLETE, NO_USAGE, READ, answers, stop_reason, write_block, write_error, write_usage};
+use crate::encode::{Ids, Mode, Options, write_arguments};
+use crate::event::{AttachmentKind, CallKind, Json, ReasoningForm};
+use crate::json::{Paths, Writer};
+use crate::message::{Attachment, Block, Content, Message};
+
+/// Writes the whole message, or the body of an error.
+pub(super) fn write(message: &Message, options: &Options, out: &mut Vec<u8>) {
+    let is_mended = options.is_mended();
+    let keeps = !is_mended || message.word == MESSAGE;
+    let choice = message.choices.first();
+    let mut foreign = Paths::default();
+    if keeps {
+        let of_choice = choice.into_iter().flat_map(|choice| choice.foreign.iter());
+        let of_all = message.foreign.iter().chain(of_choice);
+        let written = of_all.filter(|(path, _)| *path != "type" && !(is_mended && READ.contains(path)));
+        written.for_each(|(path, value)| foreign.set(path, value.as_str()));
+    }
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    writer.object();
+    let is_empty = choice.is_none_or(|choice| choice.blocks.is_empty());
+    let error = message.errors.first();
+    if let Some(error) = error.filter(|_| is_empty && (is_mended || message.word.is_empty())) {
+        writer.text_member("type", "error");
+        write_error(error, is_mended, &mut writer);
+    } else {
+        for (key, given, fallback) in
+            [("id", &message.id, &options.id), ("model", &message.model, &options.model)]
+        {
+            match given.as_ref().or(fallback.as_ref()) {
+                Some(name) => writer.text_member(key, name),
+                None if is_mended => writer.text_member(key, ""),
+                None => {}
+            }
+            if key == "id" {
+                writer.text_member("type", MESSAGE);
+            }
+        }
+        if foreign.get("role").is_none() {
+            writer.text_member("role", "assistant");
+        }
+        if foreign.get("content").is_none() || !is_empty {
+            foreign.remove("content");
+            writer.key("content");
+            writer.list();
+            let mut ids = Ids::default();
+            for block in choice.into_iter().flat_map(|choice| &choice.blocks) {
+                whole_block(block, options.mode, keeps, &mut ids, &mut writer);
+            }
+            writer.end_list();
+        }
+        write_stop(message, is_mended, &mut foreign, &mut writer);
+        match &message.usage {
+            Some(usage) => {
+                foreign.remove(USAGE);
+                writer.key(USAGE);
+                write_usage(&usage.counters, Some(&usage.raw).filter(|_| keeps), &mut writer);
+            }
+            None if is_mended => writer.raw_member(USAGE, NO_USAGE),
+            None => {}
+        }
+        if let Some(error) = error {
+            write_error(error, is_mended, &mut writer);
+        }
+    }
+    foreign.write(&mut writer);
+    writer.end_object();
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn write_stop(message: &Message, is_mended: bool, foreign: &mut Paths, writer: &mut Writer<'_>) {
+    let finish = message.choices.first().and_then(|choice| choice.finish.as_ref());
+    let word = match finish {
+        _ if is_mended && !message.errors.is_empty() => None,
+        Some(finish) if is_mended => Some(stop_reason(finish.reason, finish.raw.as_deref())),
+        Some(finish) => finish.raw.as_deref(),
+        None => is_mended.then_some(INCOMPLETE),
+    };
+    match word {
+        Some(word) => {
+            foreign.remove("stop_reason");
+            writer.text_member("stop_reason", word);
+        }
+        None if foreign.get("stop_reason").is_none() => writer.raw_member("stop_reason", "null"),
+        None => {}
+    }
+    if foreign.get("stop_sequence").is_none() {
+        writer.raw_member("stop_sequence", "null");
+    }
+}
+
+fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, writer: &mut Writer<'_>) {
+    let is_mended = mode == Mode::Mended;
+    let mut members = Paths::default();
+    if keeps {
+        let written = block.foreign.iter().filter(|(path, _)| !is_mended || !READ.contains(path));
+        written.for_each(|(path, value)| members.set(path, value.as_str()));
+    }
+    let hung = |kind| block.attachments.iter().rfind(move |own| own.kind == kind);
+    let signature = hung(AttachmentKind::Signature).map(|own| own.value.as_str());
+    let signature = signature.filter(|value| keeps || value.starts_with('"'));
+    let is_known = keeps && !(is_mended && block.word.is_empty());
+    match &block.content {
+        Content::Text(text) | Content::Refusal(text) => {
+            if is_mended && text.is_empty() {
+                return;
+            }
+            if keeps {
+                for own in block.attachments.iter().filter(|own| own.kind == AttachmentKind::Annotation) {
+                    members.extend(CITATIONS, own.value.as_str());
+                }
+                signature.into_iter().for_each(|value| members.set(SIGNATURE, value));
+            }
+            if !text.is_empty() {
+                members.remove(TEXT);
+            }
+            write_block(TEXT, &[(TEXT, Json::from_text(text).as_str())], &members, writer);
+        }
+        Content::Reasoning { form, text } => {
+            let data = hung(AttachmentKind::Encrypted).and_then(data_of);
+            let text_json = Json::from_text(text);
+            match (form, data) {
+                (ReasoningForm::Redacted, Some(data)) if text.is_empty() => {
+                    write_block(REDACTED_THINKING, &[(DATA, data)], &members, writer);
+                }
+                (ReasoningForm::Redacted, None) if !is_mended => {
+                    write_block(REDACTED_THINKING, &[], &members, writer);
+                }
+                _ if is_mended && text.is_empty() && signature.is_none() => {}
+                _ => {
+                    let usual = [(THINKING, text_json.as_str()), (SIGNATURE, signature.unwrap_or("\"\""))];
+                    write_block(THINKING, &usual, &members, writer);
+                }
+            }
+        }
+        Content::ToolCall(call) if call.kind == CallKind::Builtin && !keeps => {}
+        Content::ToolCall(call) => {
+            let word = if keeps && !block.word.is_empty() { &block.word } else { TOOL_USE };
+            writer.object();
+            writer.text_member("type", word);
+            if is_mended {
+                writer.text_member("id", &ids.claim(&call.id));
+            } else if !call.has_made_id {
+                writer.text_member("id", &call.id);
+            }
+            writer.text_member("name", &call.name);
+            writer.key("input");
+            write_arguments(call, mode, writer);
+            members.write(writer);
+            writer.end_object();
+        }
+        Content::ToolResult(result) if is_mended && !answers(&result.value) => {}
+        Content::ToolResult(result) if is_known => writer.raw(result.value.as_str()),
+        Content::Opaque(value) if is_known => writer.raw(value.as_str()),
+        Content::ToolResult(_) | Content::Opaque(_) => {}
+    }
+}
+
+fn data_of(attachment: &Attachment) -> Option<&str> {
+    Some(attachment.value.as_str()).filter(|value| value.starts_with('"'))
+}

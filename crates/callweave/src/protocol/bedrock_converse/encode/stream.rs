@@ -1,0 +1,469 @@
+//! The messages of an AWS event stream.
+//!
+//! Clients get one block at a time ([`Turns`]), numbered from 0; the same protocol gets its own numbers back. What is
+//! told of the answer beside its content waits for the end: `messageStop` tells why the model stopped, and `metadata`
+//! after it all the rest.
+
+use super::super::{EVENTS, OUTPUT, REASONING, REDACTED, SIGNATURE, TEXT, TOOL_RESULT, TOOL_USE, USAGE};
+use super::{
+    NO_METRICS, NO_USAGE, exception_name, is_apt, is_read, set_call, stop_reason, write_error, write_usage,
+};
+use crate::encode::{Encode, Ids, Options, Pieces, Turns};
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
+    NoticeCode, ReasoningForm, Scope,
+};
+use crate::framing::{write_event, write_exception};
+use crate::json::{Paths, Writer, each_member, write_members};
+use crate::message::Usage;
+use crate::protocol::error::IN_AMAZON_STREAMS;
+use crate::upstream::UpstreamError;
+
+/// Members of the answer that come with the reason to stop, and those that come after it.
+const WITH_STOP: &[&str] = &["additionalModelResponseFields"];
+const WITH_METADATA: &[&str] = &["metrics", "trace", "performanceConfig", "serviceTier"];
+
+pub(super) fn encoder(options: &Options) -> Box<dyn Encode> {
+    let turns = options.is_mended().then(Turns::default);
+    Box::new(Stream { turns, wire: Wire { options: options.clone(), ..Wire::default() } })
+}
+
+struct Stream {
+    /// Clients cannot read two blocks at once.
+    turns: Option<Turns>,
+    wire: Wire,
+}
+
+impl Encode for Stream {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let Self { turns, wire } = self;
+        match turns {
+            Some(turns) => turns.push(event, &mut |event| wire.tell(&event.body, out)),
+            None => wire.tell(&event.body, out),
+        }
+    }
+}
+
+/// What is kept of the answer.
+#[derive(Default)]
+struct Wire {
+    options: Options,
+    /// The answer came in this protocol: its clients know all that it says.
+    is_own: bool,
+    /// What waits for `messageStop`, and what for `metadata`.
+    stop: Paths,
+    metadata: Paths,
+    counts: Option<Usage>,
+    blocks: Vec<Open>,
+    /// Numbers of cut calls that may have been cut by the end of the input, and so without a word of the wire's.
+    cut: Vec<i64>,
+    next_index: i64,
+    ids: Ids,
+    has_failed: bool,
+    is_truncated: bool,
+    payload: String,
+    text: String,
+}
+
+/// A block that is open.
+struct Open {
+    block: BlockId,
+    index: i64,
+    form: Form,
+    /// Whether the wire has heard of it.
+    is_told: bool,
+}
+
+enum Form {
+    Text,
+    Reasoning(ReasoningForm),
+    Call(Pieces),
+    /// Told whole.
+    Fixed,
+}
+
+impl Wire {
+    /// Whether what only this protocol knows is written.
+    fn keeps(&self) -> bool {
+        !self.options.is_mended() || self.is_own
+    }
+
+    fn tell(&mut self, body: &Body<'_>, out: &mut Vec<u8>) {
+        if self.has_failed && self.options.is_mended() && !matches!(body, Body::Start { .. }) {
+            // Clients stop reading at an exception.
+            return;
+        }
+        if !self.cut.is_empty() && !matches!(body, Body::Notice(_)) {
+            let cut = std::mem::take(&mut self.cut);
+            if !matches!(body, Body::Finish { raw: None, .. }) {
+                cut.into_iter().for_each(|index| self.put_stop(index, out));
+            }
+        }
+        match body {
+            Body::Start { word, members, .. } => {
+                let (options, payload, text) = (
+                    std::mem::take(&mut self.options),
+                    std::mem::take(&mut self.payload),
+                    std::mem::take(&mut self.text),
+                );
+                // What is noticed before the start is noticed of this answer.
+                *self = Self { options, payload, text, is_truncated: self.is_truncated, ..Self::default() };
+                self.start(word, members.as_ref(), out);
+            }
+            Body::BlockStart { block, kind, word, index, members, .. } => {
+                self.start_block(*block, kind, word, *index, members.as_ref(), out);
+            }
+            Body::Delta { block, text, .. } => self.grow(*block, text, out),
+            Body::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
+            Body::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
+            Body::Usage { word, counters, raw } => self.usage(word, counters, raw),
+            Body::Foreign { scope, path, value } if self.keeps() && !(self.options.is_mended() && is_read(path)) => self.foreign(*scope, path, value, out),
+            Body::Error(error) => self.fail(error, out),
+            Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
+            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::End => self.end(out),
+            Body::ChoiceStart
+            | Body::Foreign { .. }
+            | Body::ItemStart { .. }
+            | Body::ItemEnd { .. }
+            // The wire has no word for these.
+            | Body::Identity { .. }
+            | Body::Progress { .. }
+            | Body::Markup { .. }
+            | Body::Correction { .. } => {}
+        }
+    }
+
+    fn start(&mut self, word: &str, members: Option<&Json<'_>>, out: &mut Vec<u8>) {
+        self.is_own = word == OUTPUT;
+        let mut beside = Paths::default();
+        each_member(members.filter(|_| self.keeps()), |path, value| {
+            // A whole answer tells all of it at once.
+            match path {
+                _ if WITH_STOP.contains(&path) => self.stop.set(path, value),
+                _ if WITH_METADATA.contains(&path) => self.metadata.set(path, value),
+                "role" if self.options.is_mended() => {}
+                _ => beside.set(path, value),
+            }
+        });
+        if self.is_own || self.options.is_mended() {
+            self.put("messageStart", out, |writer| {
+                if beside.get("role").is_none() {
+                    writer.text_member("role", "assistant");
+                }
+                beside.write(writer);
+            });
+        } else {
+            beside.iter().for_each(|(path, value)| self.metadata.set(path, value));
+        }
+    }
+
+    fn start_block(
+        &mut self,
+        block: BlockId,
+        kind: &BlockKind<'_>,
+        word: &str,
+        index: Option<i64>,
+        members: Option<&Json<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        let (is_mended, keeps) = (self.options.is_mended(), self.keeps());
+        let index = index.filter(|_| !is_mended).unwrap_or(self.next_index);
+        let mut start = Paths::default();
+        each_member(members.filter(|_| keeps), |path, value| start.set(path, value));
+        let mut delta = None;
+        let form = match kind {
+            BlockKind::Text | BlockKind::Refusal => Form::Text,
+            BlockKind::Reasoning(form) => Form::Reasoning(*form),
+            // A client would take for its own what another provider has run.
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
+            BlockKind::ToolCall { id, is_made, name, call } => {
+                let id = match is_mended {
+                    true => Some(self.ids.claim(id.as_deref().unwrap_or_default())),
+                    false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
+                };
+                set_call(id.as_deref(), name, *call, &mut start);
+                Form::Call(Pieces::new(*call, self.options.mode))
+            }
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
+                if !keeps || is_mended && word.is_empty() =>
+            {
+                return;
+            }
+            // One that was cut may not say what it answers.
+            BlockKind::ToolResult { call: None, .. } if is_mended => return,
+            BlockKind::ToolResult { call, value } => {
+                if let Some(call) = call {
+                    start.set("toolResult.toolUseId", Json::from_text(call).as_str());
+                }
+                match value.as_str().trim_ascii_start().starts_with('[') {
+                    true => delta = Some((TOOL_RESULT, value.as_str())),
+                    false => start.set("toolResult.content", value.as_str()),
+                }
+                Form::Fixed
+            }
+            BlockKind::Opaque { value } => {
+                start.set(word, value.as_str());
+                Form::Fixed
+            }
+        };
+        // Text and thoughts begin with their first delta.
+        let is_told = matches!(form, Form::Call(_) | Form::Fixed) || !start.is_empty();
+        if is_told {
+            self.next_index = index.saturating_add(1);
+        }
+        if !start.is_empty() {
+            self.put("contentBlockStart", out, |writer| {
+                writer.key("start");
+                writer.object();
+                start.write(writer);
+                writer.end_object();
+                write_index(index, writer);
+            });
+        }
+        if let Some((word, value)) = delta {
+            self.put_delta(index, out, |writer| writer.raw_member(word, value));
+        }
+        self.blocks.push(Open { block, index, form, is_told });
+    }
+
+    fn open(&mut self, block: BlockId) -> Option<&mut Open> {
+        self.blocks.iter_mut().rev().find(|open| open.block == block)
+    }
+
+    /// The number of a block, of which the wire hears now.
+    fn told_index(&mut self, block: BlockId) -> Option<i64> {
+        let open = self.open(block)?;
+        let (index, is_told) = (open.index, std::mem::replace(&mut open.is_told, true));
+        if !is_told {
+            self.next_index = index.saturating_add(1);
+        }
+        Some(index)
+    }
+
+    fn grow(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
+        let Some(index) = self.told_index(block) else { return };
+        let Self { blocks, payload, text: scratch, .. } = self;
+        let Some(open) = blocks.iter_mut().rev().find(|open| open.block == block) else { return };
+        let text = match &mut open.form {
+            Form::Call(arguments) => arguments.next(text, scratch),
+            _ => Some(text),
+        };
+        let Some(text) = text else { return };
+        put(payload, "contentBlockDelta", out, |writer| {
+            writer.key("delta");
+            writer.object();
+            match &open.form {
+                Form::Text | Form::Fixed => writer.text_member(TEXT, text),
+                Form::Reasoning(_) => {
+                    writer.key(REASONING);
+                    writer.object();
+                    writer.text_member(TEXT, text);
+                    writer.end_object();
+                }
+                Form::Call(_) => write_input(text, writer),
+            }
+            writer.end_object();
+            write_index(index, writer);
+        });
+    }
+
+    fn attach(
+        &mut self,
+        scope: Scope,
+        kind: AttachmentKind,
+        word: &str,
+        value: &Json<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let keeps = self.keeps();
+        let mut index = self.next_index - 1;
+        if let Scope::Block(block) = scope {
+            let Some(open) = self.open(block) else { return };
+            let is_apt = match open.form {
+                Form::Reasoning(form) => is_apt(form, kind, value),
+                _ => false,
+            };
+            if !keeps && !is_apt {
+                return;
+            }
+            index = self.told_index(block).unwrap_or(index);
+        } else if !keeps {
+            return;
+        }
+        self.put_delta(index, out, |writer| match kind {
+            AttachmentKind::Annotation => writer.raw_member("citation", value.as_str()),
+            AttachmentKind::Signature | AttachmentKind::Encrypted => {
+                let key = if kind == AttachmentKind::Signature { SIGNATURE } else { REDACTED };
+                write_members(&[(&format!("{REASONING}.{key}"), value.as_str())], writer);
+            }
+            AttachmentKind::Logprobs => writer.raw_member(word, value.as_str()),
+        });
+    }
+
+    fn end_block(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+        let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
+        let Open { index, form, is_told, .. } = self.blocks.remove(at);
+        let is_mended = self.options.is_mended();
+        // What ends after the answer's last word was never said to end.
+        let is_unsaid = !is_mended && self.metadata.get(USAGE).is_some();
+        let is_cut = completion == Completion::Cut && !is_mended;
+        if !is_told || is_unsaid {
+            return;
+        }
+        if let Form::Call(arguments) = form
+            && let Some(rest) = arguments.rest().filter(|rest| !is_cut && !rest.is_empty())
+        {
+            self.put_delta(index, out, |writer| write_input(rest, writer));
+        }
+        match is_cut {
+            true => self.cut.push(index),
+            false => self.put_stop(index, out),
+        }
+    }
+
+    fn usage(&mut self, word: &str, counters: &Counters, raw: &Json<'_>) {
+        match &mut self.counts {
+            Some(counts) => counts.merge(counters, raw),
+            None => self.counts = Some(Usage { counters: *counters, raw: raw.clone().into_owned() }),
+        }
+        let mut usage = String::new();
+        let keeps = self.keeps() && word == USAGE;
+        match &self.counts {
+            Some(counts) if self.options.is_mended() => {
+                write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut Writer(&mut usage));
+            }
+            _ => Writer(&mut usage).raw(raw.as_str()),
+        }
+        self.metadata.set(USAGE, &usage);
+    }
+
+    fn foreign(&mut self, scope: Scope, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
+        match scope {
+            Scope::Answer if WITH_STOP.contains(&path) => self.stop.set(path, value.as_str()),
+            Scope::Answer if self.options.is_mended() && !WITH_METADATA.contains(&path) => {}
+            // An event that nobody knows.
+            Scope::Answer if !WITH_METADATA.contains(&path) && is_event(path, value) => {
+                self.payload.clear();
+                Writer(&mut self.payload).raw(value.as_str());
+                write_event(path, &self.payload, out);
+            }
+            Scope::Answer => self.metadata.set(path, value.as_str()),
+            Scope::Block(block) => {
+                let Some(index) = self.told_index(block) else { return };
+                self.put_foreign(index, path, value, out);
+            }
+            Scope::Choice | Scope::Item(_) => {
+                if !self.options.is_mended() {
+                    self.put_foreign(self.next_index - 1, path, value, out);
+                }
+            }
+        }
+    }
+
+    /// Writes what only this protocol knows of a block. An object in a delta would be content.
+    fn put_foreign(&mut self, index: i64, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
+        let is_inside = path.contains('.') || !value.as_str().trim_ascii_start().starts_with('{');
+        self.put("contentBlockDelta", out, |writer| {
+            if is_inside {
+                writer.key("delta");
+                writer.object();
+            }
+            write_members(&[(path, value.as_str())], writer);
+            if is_inside {
+                writer.end_object();
+            }
+            write_index(index, writer);
+        });
+    }
+
+    fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
+        self.has_failed = true;
+        let is_mended = self.options.is_mended();
+        self.payload.clear();
+        write_error(error, is_mended, &mut Writer(&mut self.payload));
+        write_exception(exception_name(error, is_mended, IN_AMAZON_STREAMS), &self.payload, out);
+    }
+
+    fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
+        let word = match self.options.is_mended() {
+            true => Some(stop_reason(reason, raw)),
+            false => raw,
+        };
+        let stop = std::mem::take(&mut self.stop);
+        if word.is_none() && stop.is_empty() {
+            return;
+        }
+        self.put("messageStop", out, |writer| {
+            if let Some(word) = word {
+                writer.text_member("stopReason", word);
+            }
+            stop.write(writer);
+        });
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        let is_missing = std::mem::take(&mut self.is_truncated) || self.has_failed;
+        let mut metadata = std::mem::take(&mut self.metadata);
+        if self.options.is_mended() {
+            if is_missing {
+                return;
+            }
+            if metadata.get(USAGE).is_none() {
+                metadata.set(USAGE, NO_USAGE);
+            }
+            if metadata.get("metrics").is_none() {
+                metadata.set("metrics", NO_METRICS);
+            }
+        }
+        if !metadata.is_empty() {
+            self.put("metadata", out, |writer| metadata.write(writer));
+        }
+    }
+
+    fn put(&mut self, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+        put(&mut self.payload, name, out, members);
+    }
+
+    fn put_delta(&mut self, index: i64, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+        self.put("contentBlockDelta", out, |writer| {
+            writer.key("delta");
+            writer.object();
+            members(writer);
+            writer.end_object();
+            write_index(index, writer);
+        });
+    }
+
+    fn put_stop(&mut self, index: i64, out: &mut Vec<u8>) {
+        self.put("contentBlockStop", out, |writer| write_index(index, writer));
+    }
+}
+
+/// Writes one event; `members` fills its object.
+fn put(payload: &mut String, name: &str, out: &mut Vec<u8>, members: impl FnOnce(&mut Writer<'_>)) {
+    payload.clear();
+    let mut writer = Writer(payload);
+    writer.object();
+    members(&mut writer);
+    writer.end_object();
+    write_event(name, payload, out);
+}
+
+fn write_index(index: i64, writer: &mut Writer<'_>) {
+    writer.key("contentBlockIndex");
+    writer.number(index);
+}
+
+fn write_input(text: &str, writer: &mut Writer<'_>) {
+    writer.key(TOOL_USE);
+    writer.object();
+    writer.text_member("input", text);
+    writer.end_object();
+}
+
+/// Whether a value of the answer is an event of its own.
+fn is_event(name: &str, value: &Json<'_>) -> bool {
+    let is_object = value.as_str().trim_ascii_start().starts_with('{');
+    is_object && !name.contains('.') && name.len() < usize::from(u8::MAX) && !EVENTS.contains(&name)
+}

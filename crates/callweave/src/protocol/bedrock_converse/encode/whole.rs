@@ -1,0 +1,180 @@
+//! The whole answer, or the body of an error.
+
+use super::super::{
+    CITATIONS, CONTENT, ERRORS, OUTPUT, REASONING, REASONING_TEXT, REDACTED, SIGNATURE, TEXT, TOOL_RESULT,
+    TOOL_USE, USAGE,
+};
+use super::{
+    INCOMPLETE, NO_METRICS, NO_USAGE, exception_name, is_apt, is_read, set_call, stop_reason, write_error,
+    write_usage,
+};
+use crate::encode::{Ids, Mode, Options, write_arguments};
+use crate::event::{AttachmentKind, CallKind, Json};
+use crate::json::{Paths, Writer};
+use crate::message::{Block, Content, Message};
+use crate::upstream::UpstreamError;
+
+/// Writes the whole answer, or the body of an error.
+pub(super) fn write(message: &Message, options: &Options, out: &mut Vec<u8>) {
+    let is_mended = options.is_mended();
+    let keeps = !is_mended || message.word == OUTPUT;
+    let choice = message.choices.first();
+    let is_empty = choice.is_none_or(|choice| choice.blocks.is_empty());
+    let error = message.errors.first();
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    if let Some(error) = error.filter(|_| is_empty && (is_mended || message.word.is_empty())) {
+        whole_error(error, is_mended, &mut writer);
+        return out.extend_from_slice(text.as_bytes());
+    }
+    let (mut foreign, mut inside) = (Paths::default(), Paths::default());
+    if keeps {
+        let of_choice = choice.into_iter().flat_map(|choice| choice.foreign.iter());
+        for (path, value) in message.foreign.iter().chain(of_choice) {
+            match (path.strip_prefix("output."), path.strip_prefix("message.")) {
+                (Some(path), _) => inside.set(path, value.as_str()),
+                (None, Some(_)) => inside.set(path, value.as_str()),
+                (None, None) => foreign.set(path, value.as_str()),
+            }
+        }
+    }
+    writer.object();
+    writer.key(OUTPUT);
+    writer.object();
+    let content = whole_content(choice.map_or(&[][..], |choice| &choice.blocks), options.mode, keeps);
+    inside.set("message.role", inside.get("message.role").unwrap_or("\"assistant\"").to_owned().as_str());
+    inside.set("message.content", &content);
+    inside.write(&mut writer);
+    writer.end_object();
+    let finish = choice.and_then(|choice| choice.finish.as_ref());
+    let word = match finish {
+        Some(finish) if is_mended => Some(stop_reason(finish.reason, finish.raw.as_deref())),
+        Some(finish) => finish.raw.as_deref(),
+        None => is_mended.then_some(INCOMPLETE),
+    };
+    if let Some(word) = word {
+        writer.text_member("stopReason", word);
+    }
+    match &message.usage {
+        Some(usage) => {
+            writer.key(USAGE);
+            write_usage(&usage.counters, Some(&usage.raw).filter(|_| keeps), &mut writer);
+        }
+        None if is_mended => writer.raw_member(USAGE, NO_USAGE),
+        None => {}
+    }
+    if is_mended && foreign.get("metrics").is_none() {
+        foreign.set("metrics", NO_METRICS);
+    }
+    foreign.write(&mut writer);
+    if let Some(error) = error {
+        writer.key(exception_name(error, is_mended, ERRORS));
+        write_error(error, is_mended, &mut writer);
+    }
+    writer.end_object();
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// The body of a failed request names the exception with a capital.
+fn whole_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'_>) {
+    if !is_mended {
+        return write_error(error, is_mended, writer);
+    }
+    let name = exception_name(error, is_mended, ERRORS);
+    let (first, rest) = name.split_at_checked(1).unwrap_or_default();
+    writer.object();
+    writer.text_member("__type", &(first.to_uppercase() + rest));
+    writer.text_member("message", &error.message);
+    writer.end_object();
+}
+
+fn whole_content(blocks: &[Block], mode: Mode, keeps: bool) -> String {
+    let is_mended = mode == Mode::Mended;
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    let mut ids = Ids::default();
+    writer.list();
+    for block in blocks {
+        let mut members = Paths::default();
+        if keeps {
+            let written = block.foreign.iter().filter(|(path, _)| !(is_mended && is_read(path)));
+            written.for_each(|(path, value)| members.set(path, value.as_str()));
+        }
+        if !whole_block(block, mode, keeps, &mut ids, &mut members) {
+            continue;
+        }
+        writer.object();
+        members.write(&mut writer);
+        writer.end_object();
+    }
+    writer.end_list();
+    text
+}
+
+/// Adds what the block holds to its members; false if it cannot be said.
+fn whole_block(block: &Block, mode: Mode, keeps: bool, ids: &mut Ids, members: &mut Paths) -> bool {
+    let is_mended = mode == Mode::Mended;
+    let is_known = keeps && !(is_mended && block.word.is_empty());
+    match &block.content {
+        Content::Text(text) | Content::Refusal(text) => {
+            let citations = block.attachments.iter().filter(|own| own.kind == AttachmentKind::Annotation);
+            for citation in citations.filter(|_| keeps) {
+                members.extend(&format!("{CITATIONS}.citations"), citation.value.as_str());
+            }
+            let is_cited = members.iter().any(|(path, _)| path.starts_with(CITATIONS));
+            match (is_cited, text.is_empty()) {
+                (true, true) => {}
+                (true, false) => {
+                    let mut part = String::new();
+                    let mut writer = Writer(&mut part);
+                    writer.object();
+                    writer.text_member(TEXT, text);
+                    writer.end_object();
+                    members.extend(&format!("{CITATIONS}.{CONTENT}"), &part);
+                }
+                (false, true) if is_mended => return false,
+                (false, _) => members.set(TEXT, Json::from_text(text).as_str()),
+            }
+        }
+        Content::Reasoning { form, text } => {
+            let hung = |kind| {
+                let hung = block.attachments.iter().rfind(move |own| own.kind == kind);
+                hung.filter(|own| keeps || is_apt(*form, kind, &own.value)).map(|own| own.value.as_str())
+            };
+            let (signature, data) = (hung(AttachmentKind::Signature), hung(AttachmentKind::Encrypted));
+            if let Some(data) = data {
+                members.set(&format!("{REASONING}.{REDACTED}"), data);
+            }
+            let shown = [
+                (TEXT, Some(Json::from_text(text)).filter(|_| !text.is_empty() || data.is_none())),
+                (SIGNATURE, signature.map(Json::trusted)),
+            ];
+            for (key, value) in shown {
+                if let Some(value) = value {
+                    members.set(&format!("{REASONING}.{REASONING_TEXT}.{key}"), value.as_str());
+                }
+            }
+            return !is_mended || !text.is_empty() || signature.is_some() || data.is_some();
+        }
+        Content::ToolCall(call) if call.kind == CallKind::Builtin && !keeps => return false,
+        Content::ToolCall(call) => {
+            let id = match is_mended {
+                true => Some(ids.claim(&call.id)),
+                false => Some(call.id.clone()).filter(|_| !call.has_made_id),
+            };
+            set_call(id.as_deref(), &call.name, call.kind, members);
+            let mut input = String::new();
+            write_arguments(call, mode, &mut Writer(&mut input));
+            members.set(&format!("{TOOL_USE}.input"), &input);
+        }
+        Content::ToolResult(result) if is_known && !(is_mended && result.call.is_none()) => {
+            if let Some(call) = &result.call {
+                members.set(&format!("{TOOL_RESULT}.toolUseId"), Json::from_text(call).as_str());
+            }
+            members.set(&format!("{TOOL_RESULT}.{CONTENT}"), result.value.as_str());
+        }
+        Content::Opaque(value) if is_known => members.set(&block.word, value.as_str()),
+        Content::ToolResult(_) | Content::Opaque(_) => return false,
+    }
+    true
+}

@@ -1,0 +1,64 @@
+//! Texts that only talk about calls: documentation, examples in fences, answers that quote one.
+
+use callweave::dialect::{Extraction, Extractor, Options, Tools};
+use callweave::event::Completion;
+use callweave::json::Value;
+
+use crate::shared;
+
+pub(crate) struct Talk {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) text: String,
+    tools: Option<Value>,
+    /// Whether the answer ended by its length.
+    is_cut: bool,
+}
+
+pub(crate) fn load() -> Option<Vec<Talk>> {
+    let text = std::fs::read_to_string(shared::find("vectors/phantoms.jsonl")?).expect("readable");
+    let read = |line: &str| {
+        let row: Value = serde_json::from_str(line).expect("a row is JSON");
+        let own = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        Talk {
+            kind: own("kind"),
+            name: own("name"),
+            text: own("text"),
+            tools: row.get("tools").filter(|tools| tools.as_array().is_some()).cloned(),
+            is_cut: row["cut"] == Value::Bool(true),
+        }
+    };
+    Some(text.lines().map(read).collect())
+}
+
+impl Talk {
+    /// The ways to read it: with its own tools, or with none and with the tool that most of them name; and in
+    /// the dialect that it is about.
+    pub(crate) fn ways(&self) -> Vec<(&'static str, Options)> {
+        let auto = || Options::new("auto").expect("auto");
+        let named = Options::new(&self.name).ok();
+        let mut ways: Vec<_> = match &self.tools {
+            Some(tools) => {
+                let tools = || Tools::from_json(tools);
+                let named = named.map(|named| ("named", named.tools(tools())));
+                named.into_iter().chain([("own", auto().tools(tools()))]).collect()
+            }
+            None => named.map(|named| ("named", named)).into_iter().chain([("none", auto())]).collect(),
+        };
+        if self.tools.is_none() {
+            let schema = serde_json::json!({"type": "object", "properties": {"city": {"type": "string"}}});
+            let mut weather = Tools::default();
+            weather.declare("get_weather", Some(&schema));
+            ways.push(("get_weather", auto().tools(weather)));
+        }
+        ways
+    }
+
+    pub(crate) fn extract(&self, options: &Options) -> Extraction {
+        let mut found = Extraction::default();
+        let mut extractor = Extractor::new(options);
+        extractor.push(&self.text, &mut found);
+        extractor.end(if self.is_cut { Completion::Cut } else { Completion::Whole }, &mut found);
+        found
+    }
+}

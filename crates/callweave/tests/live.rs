@@ -1,0 +1,108 @@
+//! What there is to follow while an answer comes.
+
+use callweave::dialect::Options;
+use callweave::event::FinishReason;
+use callweave::live::Item;
+use callweave::pipeline::{Decoder, FrameDecoder};
+use callweave::read::Items;
+
+const TEXT: &str = "<think>Rain?</think>Let me look. <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"the sky\"}}</tool_call>";
+
+/// A stream that tells the text in pieces of so many characters.
+fn stream(size: usize) -> String {
+    let pieces: Vec<char> = TEXT.chars().collect();
+    let chunk = |piece: &[char]| {
+        let piece: String = piece.iter().collect();
+        let delta = serde_json::json!({"choices": [{"index": 0, "delta": {"content": piece}}]});
+        format!("data: {delta}\n\n")
+    };
+    let end =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    pieces.chunks(size).map(chunk).collect::<String>() + end
+}
+
+fn decoder() -> Decoder {
+    Decoder::builder().dialect(Options::new("hermes").expect("a dialect")).repair().build()
+}
+
+/// What the items amount to, one line each, texts joined.
+#[derive(Default, PartialEq, Debug)]
+struct Followed {
+    text: String,
+    thoughts: String,
+    growing: Vec<String>,
+    done: Vec<String>,
+    finish: Option<FinishReason>,
+}
+
+impl Followed {
+    fn take(&mut self, item: Item<'_>) {
+        match item {
+            Item::Text(text) => self.text.push_str(text),
+            Item::Thought(thought) => self.thoughts.push_str(thought),
+            Item::Call(call) => {
+                assert_eq!(call.name, "look");
+                self.growing.extend(call.arguments.map(ToString::to_string));
+            }
+            Item::CallDone(call) => self.done.push(call.arguments().to_owned()),
+            Item::Finish(reason) => self.finish = Some(reason),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn items_are_told_as_the_answer_grows() {
+    for size in [1, 3, 7, 1000] {
+        let mut items = Items::with(std::io::Cursor::new(stream(size)), decoder());
+        let mut followed = Followed::default();
+        while let Some(item) = items.next() {
+            followed.take(item.expect("a sound stream"));
+        }
+        assert_eq!((followed.text.as_str(), followed.thoughts.as_str()), ("Let me look. ", "Rain?"));
+        assert_eq!(followed.done, [r#"{"at": "the sky"}"#]);
+        assert_eq!(followed.finish, Some(FinishReason::ToolCalls));
+        assert_eq!(followed.growing.last().map(String::as_str), Some(r#"{"at":"the sky"}"#));
+        if size == 1 {
+            assert!(
+                followed.growing.iter().any(|value| value == r#"{"at":"the"}"#),
+                "{:?}",
+                followed.growing
+            );
+        }
+        assert_eq!(items.decoder().dialect(), Some("hermes"));
+        assert_eq!(items.message().tool_calls().count(), 1);
+        assert_eq!(items.into_messages().len(), 1);
+    }
+}
+
+#[cfg(feature = "async")]
+#[test]
+fn a_stream_gives_the_same_items() {
+    let chunks = stream(5).into_bytes();
+    let chunks: Vec<_> = chunks.chunks(11).map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec())).collect();
+    let mut items = callweave::stream::Items::with(futures::stream::iter(chunks), decoder());
+    let mut followed = Followed::default();
+    futures::executor::block_on(async {
+        while let Some(item) = items.next().await {
+            followed.take(item.expect("a sound stream"));
+        }
+    });
+    assert_eq!(
+        (followed.done, followed.text),
+        (vec![r#"{"at": "the sky"}"#.to_owned()], "Let me look. ".to_owned())
+    );
+}
+
+/// A running decode can be stored and sent to another thread.
+#[test]
+fn everything_that_runs_can_be_sent() {
+    fn is_sent<T: Send + 'static>() {}
+    is_sent::<Decoder>();
+    is_sent::<FrameDecoder>();
+    is_sent::<callweave::Encoder>();
+    is_sent::<callweave::Accumulator>();
+    is_sent::<callweave::live::Live>();
+    is_sent::<callweave::pipeline::Builder>();
+    is_sent::<Items<std::io::Empty>>();
+}

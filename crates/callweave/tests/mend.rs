@@ -1,0 +1,186 @@
+//! Arguments that are repaired, fitted and checked while they stream.
+
+use callweave::dialect::Tools;
+use callweave::event::{BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, NoticeCode, Sink};
+use callweave::json::repair::{Verdict, repair};
+use callweave::json::{Scanner, Status};
+use callweave::mend::Mend;
+use serde_json::json;
+
+/// Arguments as models write them.
+const WRITTEN: &[&str] = &[
+    r#"{"city": "Oslo", "days": 3, "at": [1.5e3, true, null], "note": "a \"b\" \u00e9 c"}"#,
+    r#"  {"a" : {"b" : [ ] , "c" : { } } }  "#,
+    "{city: 'Oslo', days: 3,}",
+    r#"{"a": "it is "quoted" here", "b": 1}"#,
+    r#"{"a": 1, "b": tru}"#,
+    r#"{"a": 1 apples, "b": 2}"#,
+    "{\"a\": \"one\ntwo\", \"b\": 1}",
+    r#"{"a": 1, "b": [1, 2}"#,
+    r#"{"a": 1}}"#,
+    r#"{"a": 1} and more"#,
+    r#"{"a": "C:\new\x", "b": 1}"#,
+    r#"{"a": 1,, "b": 2}"#,
+    r#"{"a": 01, "b": +2, "c": .5}"#,
+    r#"{"a": "x", // why
+        "b": None}"#,
+    "```json\n{\"a\": 1}\n```",
+    r#""{\"a\": 1}""#,
+    r#"{"a": "x""#,
+    "not at all",
+    "[1, 2]",
+    "",
+    "   ",
+];
+
+fn tools() -> Tools {
+    Tools::from_json(&json!([{"name": "look", "parameters": {"type": "object", "required": ["days"],
+        "properties": {"days": {"type": "integer"}, "at": {"type": "object"}}}}]))
+}
+
+/// The events of a call of `name` whose arguments come in these pieces.
+fn mended(mend: &Mend, name: &'static str, pieces: &[&str], completion: Completion) -> Vec<Event<'static>> {
+    let (block, mut mend, mut out) = (BlockId(0), mend.clone(), Vec::<Event<'static>>::new());
+    let kind = BlockKind::ToolCall { id: None, is_made: false, name: name.into(), call: CallKind::Function };
+    let deltas = pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| Body::Delta {
+        block,
+        kind: DeltaKind::Arguments,
+        text: (*piece).into(),
+    });
+    let bodies = std::iter::once(Body::block_start(block, kind))
+        .chain(deltas)
+        .chain([Body::BlockEnd { block, completion }]);
+    bodies.for_each(|body| mend.push(Event::new(0, body), &mut out));
+    mend.finish(&mut out);
+    out
+}
+
+/// The arguments in the end, whether they were taken back on the way, and what was noticed.
+fn told(events: &[Event<'_>]) -> (String, bool, Vec<NoticeCode>) {
+    let (mut text, mut is_corrected, mut notices) = (String::new(), false, Vec::new());
+    for event in events {
+        match &event.body {
+            Body::Delta { text: piece, .. } => text.push_str(piece),
+            Body::Correction { text: whole, .. } => (text, is_corrected) = (whole.to_string(), true),
+            Body::Notice(notice) => {
+                assert_eq!(notice.block, Some(BlockId(0)), "{notice:?}");
+                notices.push(notice.code);
+            }
+            _ => {}
+        }
+    }
+    (text, is_corrected, notices)
+}
+
+#[test]
+fn any_cut_gives_what_repair_gives() {
+    let mend = Mend::new().repair();
+    let mut taken_back = 0;
+    for &written in WRITTEN {
+        let whole = told(&mended(&mend, "f", &[written], Completion::Whole));
+        let repaired = repair(written);
+        match repaired.verdict {
+            Verdict::Repaired if repaired.text.trim_start().starts_with('{') => {
+                assert_eq!(whole.0, repaired.text, "{written}");
+                assert_eq!(whole.2, [NoticeCode::Repaired], "{written}");
+            }
+            Verdict::Incomplete => assert_eq!(Some(whole.0.as_str()), repaired.closed(), "{written}"),
+            _ => assert_eq!((whole.0.as_str(), &whole.2[..]), (written, &[][..]), "{written}"),
+        }
+        taken_back += usize::from(whole.1);
+        for at in (0..=written.len()).filter(|&at| written.is_char_boundary(at)) {
+            let pieces = [&written[..at], &written[at..]];
+            assert_eq!(
+                told(&mended(&mend, "f", &pieces, Completion::Whole)),
+                whole,
+                "{written:?} cut at {at}"
+            );
+        }
+        let pieces: Vec<_> = written.split_inclusive(|_| true).collect();
+        assert_eq!(told(&mended(&mend, "f", &pieces, Completion::Whole)), whole, "{written:?} by characters");
+        // What was cut off stays as it is.
+        let cut = told(&mended(&mend, "f", &[written], Completion::Cut));
+        assert_eq!((cut.0.as_str(), cut.1), (written, false), "{written}");
+    }
+    // A path that turns out to be one after valid escapes, and nothing else.
+    assert!(taken_back <= 1, "{taken_back} are taken back");
+}
+
+#[test]
+fn what_is_sound_flows_but_for_its_last_token() {
+    let written = WRITTEN[0];
+    let mend = Mend::new().repair();
+    let mut scanner = Scanner::new();
+    for at in 1..written.len() {
+        if !written.is_char_boundary(at) {
+            continue;
+        }
+        scanner = Scanner::new();
+        scanner.push(&written[..at]);
+        // Without its end, so that only what flows is seen.
+        let (block, mut mend, mut out) = (BlockId(0), mend.clone(), Vec::<Event<'static>>::new());
+        let kind =
+            BlockKind::ToolCall { id: None, is_made: false, name: "f".into(), call: CallKind::Function };
+        mend.push(Event::new(0, Body::block_start(block, kind)), &mut out);
+        let text = written[..at].into();
+        mend.push(Event::new(0, Body::Delta { block, kind: DeltaKind::Arguments, text }), &mut out);
+        let (flowed, is_corrected, _) = told(&out);
+        assert!(written.starts_with(&flowed) && !is_corrected);
+        assert!(at - flowed.len() <= 8, "{at}: {flowed}");
+    }
+    assert_eq!(scanner.status(), Status::Open);
+}
+
+#[test]
+fn arguments_are_fitted_and_checked() {
+    let events = |mend: &Mend, name, text| told(&mended(mend, name, &[text], Completion::Whole));
+    let coerce = Mend::new().tools(tools()).coerce();
+    let fitted = events(&coerce, "look", r#"{"days": "3", "at": "{\"x\": 1}"}"#);
+    assert_eq!(fitted, (r#"{"days":3,"at":{"x":1}}"#.to_owned(), false, vec![NoticeCode::Repaired]));
+    // What fits is as it was written.
+    let written = r#"{ "days" : 3 }"#;
+    assert_eq!(events(&coerce, "look", written), (written.to_owned(), false, vec![]));
+    let both = events(&coerce.clone().repair(), "look", "{days: '3',}");
+    assert_eq!((both.0.as_str(), both.1), (r#"{"days":3}"#, false));
+    let strange = events(&coerce, "jump", "{}");
+    assert_eq!(strange, ("{}".to_owned(), false, vec![NoticeCode::UnknownTool]));
+    #[cfg(feature = "schema")]
+    {
+        let check = Mend::new().tools(tools()).validate();
+        let misfit = events(&check, "look", r#"{"days": "3"}"#);
+        assert_eq!(misfit.2, [NoticeCode::SchemaMismatch]);
+        assert_eq!(events(&check, "look", "").2, [NoticeCode::SchemaMismatch]);
+        assert_eq!(events(&check, "look", written).2, []);
+    }
+}
+
+#[test]
+fn calls_that_grow_side_by_side_are_mended_apart() {
+    let (mut mend, mut out) = (Mend::new().repair(), Vec::<Event<'static>>::new());
+    let start = |block| {
+        let kind =
+            BlockKind::ToolCall { id: None, is_made: false, name: "f".into(), call: CallKind::Function };
+        Body::block_start(BlockId(block), kind)
+    };
+    let delta = |block, text: &'static str| Body::Delta {
+        block: BlockId(block),
+        kind: DeltaKind::Arguments,
+        text: text.into(),
+    };
+    let end = |block| Body::BlockEnd { block: BlockId(block), completion: Completion::Whole };
+    let bodies = [
+        start(0),
+        start(1),
+        delta(0, "{a: "),
+        delta(1, "{\"b\": 2"),
+        delta(0, "1}"),
+        delta(1, "}"),
+        end(1),
+        end(0),
+    ];
+    bodies.into_iter().for_each(|body| mend.push(Event::new(0, body), &mut out));
+    let mut message = callweave::Accumulator::new();
+    out.into_iter().for_each(|event| message.put(event));
+    let calls: Vec<_> = message.message().tool_calls().map(|call| call.arguments().to_owned()).collect();
+    assert_eq!(calls, [r#"{"a": 1}"#, r#"{"b": 2}"#]);
+}
