@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use callweave::dialect::{Extractor, Options, Registry, Tools};
+use callweave::dialect::{ExtractOptions, Extractor, Registry, Tools};
 use callweave::event::{Body, Event};
 
 const USAGE: &str = "usage: cargo xtask instructions";
@@ -97,7 +97,8 @@ fn extract(name: &str, deltas: usize) -> Result<(), String> {
     let dialect = Registry::builtin().find(name).ok_or(USAGE)?;
     let (before, after) = dialect.example.split_once("Oslo").ok_or("the example has no argument")?;
     let tools = serde_json::json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
-    let options = Options::new(name).map_err(|error| error.to_string())?.tools(Tools::from_json(&tools));
+    let options =
+        ExtractOptions::new(name).map_err(|error| error.to_string())?.tools(Tools::from_json(&tools));
     let mut shown = 0;
     let mut sink = |event: Event<'_>| {
         if let Body::Delta { text, .. } = &event.body {

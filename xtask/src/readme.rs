@@ -181,7 +181,7 @@ impl Reader {
             (
                 "src/main.rs",
                 format!(
-                    "{code}\nfn main() -> callweave::Result<()> {{\n    answer(std::iter::once(std::fs::read(\"../files/answer.sse\").unwrap()))\n}}\n"
+                    "{code}\nfn main() -> callweave::Result<()> {{\n    follow(std::fs::File::open(\"../files/answer.sse\").unwrap(), &Value::Null)\n}}\n"
                 ),
             ),
         ];

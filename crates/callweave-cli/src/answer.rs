@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, anyhow};
 use callweave::accumulator::Accumulator;
-use callweave::dialect::Options;
+use callweave::dialect::ExtractOptions;
 use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, FinishReason, Notice, NoticeCode, Sink};
 use callweave::framing::{Framing, Limits};
 use callweave::json::{Object, Value};
@@ -26,7 +26,7 @@ pub(crate) struct Reading<'o> {
     pub(crate) protocol: Option<&'static Protocol>,
     pub(crate) limits: Limits,
     /// The dialect of its text, if that is to be read.
-    pub(crate) dialect: Option<&'o Options>,
+    pub(crate) dialect: Option<&'o ExtractOptions>,
     /// What is done to its calls.
     pub(crate) mend: &'o Mend,
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use callweave::dialect::{Dialect, Options, Registry, Tools};
+use callweave::dialect::{Dialect, ExtractOptions, Registry, Tools};
 use callweave::json::Value;
 
 /// The dialects that can be asked for: the built-in ones, and one of the user's own.
@@ -36,7 +36,7 @@ impl Dialects {
     }
 
     /// How text in the dialect of that name is read, or in any of them for `auto`.
-    pub(crate) fn named(&self, name: &str) -> Result<Options> {
+    pub(crate) fn named(&self, name: &str) -> Result<ExtractOptions> {
         self.registry.options(name).map_err(|_| anyhow!("unknown dialect {name:?}; see callweave dialects"))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench dialects`; divide the time by the deltas that the throughput counts.
 
-use callweave::dialect::{Extractor, Options, Registry, Tools};
+use callweave::dialect::{ExtractOptions, Extractor, Registry, Tools};
 use callweave::event::Event;
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -15,9 +15,9 @@ fn main() {
 const DIALECTS: [&str; 8] =
     ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
 
-fn options(name: &str) -> Options {
+fn options(name: &str) -> ExtractOptions {
     let tools = json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
-    Options::new(name).expect("a dialect").tools(Tools::from_json(&tools))
+    ExtractOptions::new(name).expect("a dialect").tools(Tools::from_json(&tools))
 }
 
 /// The value of the argument, all of it ASCII.

@@ -4,12 +4,12 @@
 
 use std::error::Error;
 
-use callweave::dialect::Options;
+use callweave::dialect::ExtractOptions;
 use callweave::read::Items;
 use callweave::{Decoder, Item, Value};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let decoder = Decoder::builder().dialect(Options::new("auto")?).repair().build();
+    let decoder = Decoder::builder().dialect(ExtractOptions::new("auto")?).repair().build();
     let mut items = Items::with(std::io::stdin().lock(), decoder);
     while let Some(item) = items.next() {
         match item? {

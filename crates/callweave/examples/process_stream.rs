@@ -5,15 +5,15 @@
 use std::error::Error;
 use std::io::{self, BufRead, Write};
 
-use callweave::doors::process::{Agent, Item, process_bytes};
+use callweave::doors::process::{Agent, StreamItem, process_bytes};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let provider = std::env::args().nth(1).ok_or("name the provider: openai, anthropic, gemini, …")?;
     let pieces = io::stdin().lock().split(b'\n').map(|line| line.map(|line| [&line[..], b"\n"].concat()));
     for item in process_bytes(&Agent::new(provider), pieces)? {
         match item {
-            Ok(Item::Text(text)) => print!("{text}"),
-            Ok(Item::ToolCall(call)) => println!("\n{}: {}({})", call.id, call.name, call.arguments),
+            Ok(StreamItem::Text(text)) => print!("{text}"),
+            Ok(StreamItem::ToolCall(call)) => println!("\n{}: {}({})", call.id, call.name, call.arguments),
             Ok(_) => {}
             Err(failure) if failure.is_determinate() => println!("\nno answer: {failure}"),
             Err(failure) => println!("\nbroken off after {} bytes: {failure}", failure.partial.len()),

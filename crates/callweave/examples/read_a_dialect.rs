@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use callweave::dialect::{Extractor, Options};
+use callweave::dialect::{ExtractOptions, Extractor};
 use callweave::event::{BlockKind, Body, Event};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "_call>\n{\"name\": \"get_weather\", \"argu",
         "ments\": {\"city\": \"Bergen\"}}\n</tool_call>",
     ];
-    let mut extractor = Extractor::new(&Options::new("auto")?);
+    let mut extractor = Extractor::new(&ExtractOptions::new("auto")?);
     let mut sink = |event: Event<'_>| match event.body {
         Body::BlockStart { kind: BlockKind::Reasoning(_), .. } => print!("\nthought: "),
         Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => print!("\ncall of {name}: "),

@@ -4,9 +4,9 @@
 
 use std::error::Error;
 
-use callweave::dialect::{Extraction, Options as Reading, Registry};
+use callweave::dialect::{ExtractOptions as Reading, Extraction, Registry};
 use callweave::doors::extract::native;
-use callweave::doors::prompt::{Options, Writer, augment_system_prompt};
+use callweave::doors::prompt::{PromptOptions, Writer, augment_system_prompt};
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "description": "The weather in a city.",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     }]);
-    println!("{}\n", augment_system_prompt(Some("Be brief."), &tools, &Options::new(&name)?.compact()));
+    println!("{}\n", augment_system_prompt(Some("Be brief."), &tools, &PromptOptions::new(&name)?.compact()));
 
     // What the model would answer, and how the result goes into its next turn.
     let dialect = Registry::builtin().find(&name).ok_or("unknown dialect")?;

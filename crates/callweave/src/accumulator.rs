@@ -22,7 +22,7 @@ use crate::event::{
 };
 use crate::json::each_member;
 use crate::message::{
-    Attachment, Block, Choice, Content, Finish, Foreign, Item, Message, ToolCall, ToolResult, Usage,
+    Attachment, Block, Choice, Content, Finish, Foreign, Message, OutputItem, ToolCall, ToolResult, Usage,
 };
 
 /// The state of an answer, and the answers before it in the same input. See the [module](self).
@@ -131,7 +131,7 @@ impl Answer {
         self.message.choices.get_mut(choice)?.blocks.get_mut(at)
     }
 
-    fn item(&mut self, item: ItemId) -> Option<&mut Item> {
+    fn item(&mut self, item: ItemId) -> Option<&mut OutputItem> {
         let &(choice, at) = self.items.get(&item)?;
         self.message.choices.get_mut(choice)?.items.get_mut(at)
     }
@@ -283,7 +283,7 @@ impl Answer {
                 let at = self.choice_at(number);
                 let items = &mut self.message.choices[at].items;
                 self.items.insert(item, (at, items.len()));
-                items.push(Item {
+                items.push(OutputItem {
                     number: item,
                     id: id.map(Into::into),
                     word: word.into_owned(),

@@ -5,7 +5,7 @@
 //! every one is whole, the provider's own reason else. Nobody else does either.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, Scope};
 
@@ -13,7 +13,7 @@ use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, EventS
 #[derive(Clone, Debug, Default)]
 pub struct Close {
     prefix: Option<String>,
-    choices: Vec<Tally>,
+    choices: HashMap<u32, Tally>,
     /// Ids that providers gave and that look like made ones, so that made ones stay unique.
     taken: HashSet<String>,
     has_failed: bool,
@@ -22,17 +22,26 @@ pub struct Close {
 /// What a choice holds.
 #[derive(Clone, Debug, Default)]
 struct Tally {
-    number: u32,
     calls: usize,
-    /// The calls that wait for the client.
+    /// The calls that wait for the client, and where those of a block and of an id stand among them.
     waiting: Vec<Waiting>,
+    by_block: HashMap<BlockId, usize>,
+    by_id: HashMap<String, Vec<usize>>,
 }
 
 #[derive(Clone, Debug)]
 struct Waiting {
-    block: BlockId,
-    id: String,
+    is_answered: bool,
     completion: Completion,
+}
+
+impl Tally {
+    fn wait(&mut self, block: BlockId, id: &str) {
+        let at = self.waiting.len();
+        self.waiting.push(Waiting { is_answered: false, completion: Completion::Cut });
+        self.by_block.insert(block, at);
+        self.by_id.entry(id.to_owned()).or_default().push(at);
+    }
 }
 
 /// What made ids begin with, if the caller gives nothing else.
@@ -63,23 +72,25 @@ impl Close {
                 let tally = self.tally(event.choice);
                 tally.calls += 1;
                 if *call != CallKind::Builtin {
-                    let id = id.as_deref().unwrap_or_default().to_owned();
-                    tally.waiting.push(Waiting { block: *block, id, completion: Completion::Cut });
+                    tally.wait(*block, id.as_deref().unwrap_or_default());
                 }
             }
             Body::BlockStart { kind: BlockKind::ToolResult { call: Some(call), .. }, .. } => {
                 // Nobody waits for a call whose result came in the same answer.
-                self.tally(event.choice).waiting.retain(|waiting| waiting.id != *call);
+                let tally = self.tally(event.choice);
+                for at in tally.by_id.remove(call.as_ref()).into_iter().flatten() {
+                    tally.waiting[at].is_answered = true;
+                }
             }
             Body::BlockEnd { block, completion } => {
-                if let Some(waiting) = self.waiting(event.choice, *block) {
-                    waiting.completion = *completion;
+                if let Some((tally, at)) = self.waiting(event.choice, *block) {
+                    tally.waiting[at].completion = *completion;
                 }
             }
             Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
                 self.take(id);
-                if let Some(waiting) = self.waiting(event.choice, *block) {
-                    waiting.id = id.to_string();
+                if let Some((tally, at)) = self.waiting(event.choice, *block) {
+                    tally.by_id.entry(id.to_string()).or_default().push(at);
                 }
             }
             Body::Error(_) => self.has_failed = true,
@@ -95,17 +106,14 @@ impl Close {
     }
 
     fn tally(&mut self, number: u32) -> &mut Tally {
-        let at = self.choices.iter().position(|tally| tally.number == number).unwrap_or_else(|| {
-            self.choices.push(Tally { number, ..Tally::default() });
-            self.choices.len() - 1
-        });
-        &mut self.choices[at]
+        self.choices.entry(number).or_default()
     }
 
-    fn waiting(&mut self, choice: u32, block: BlockId) -> Option<&mut Waiting> {
-        let tally = self.choices.iter_mut().find(|tally| tally.number == choice)?;
-        // Blocks end soon after they began.
-        tally.waiting.iter_mut().rev().find(|waiting| waiting.block == block)
+    /// The call of that block, if it waits for the client.
+    fn waiting(&mut self, choice: u32, block: BlockId) -> Option<(&mut Tally, usize)> {
+        let tally = self.choices.get_mut(&choice)?;
+        let at = *tally.by_block.get(&block)?;
+        Some((tally, at))
     }
 
     fn take(&mut self, id: &str) {
@@ -129,12 +137,13 @@ impl Close {
     }
 
     fn reason(&self, choice: u32, said: FinishReason) -> FinishReason {
-        let waiting =
-            self.choices.iter().find(|tally| tally.number == choice).map_or(&[][..], |tally| &tally.waiting);
-        let is_cut = waiting.iter().any(|call| call.completion == Completion::Cut);
+        let waiting = self.choices.get(&choice).map_or(&[][..], |tally| &tally.waiting);
+        let mut waiting = waiting.iter().filter(|call| !call.is_answered).peekable();
+        let is_waiting = waiting.peek().is_some();
+        let is_cut = waiting.any(|call| call.completion == Completion::Cut);
         match said {
             _ if self.has_failed => FinishReason::Error,
-            _ if !waiting.is_empty() && !is_cut => FinishReason::ToolCalls,
+            _ if is_waiting && !is_cut => FinishReason::ToolCalls,
             // A provider that promises calls and sends none would make an agent wait for ever.
             FinishReason::ToolCalls if !is_cut => FinishReason::Stop,
             said => said,

@@ -14,14 +14,14 @@
 //! `INVALID_JSON`, so that it is neither lost nor taken for a call without arguments.
 //!
 //! ```
-//! use callweave::encode::Options;
+//! use callweave::encode::EncodeOptions;
 //! use callweave::event::Event;
 //! use callweave::pipeline::Decoder;
 //! use callweave::protocol::Protocol;
 //!
 //! let input = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 //! let chat = Protocol::named("openai-chat").expect("a protocol of that name");
-//! let mut encoder = chat.encoder(&Options::mended()).expect("chat is written");
+//! let mut encoder = chat.encoder(&EncodeOptions::mended()).expect("chat is written");
 //! let mut output = Vec::new();
 //! let mut decoder = Decoder::detect();
 //! decoder.push(input.as_bytes(), &mut |event: Event<'_>| encoder.encode(&event, &mut output))?;
@@ -58,7 +58,7 @@ pub enum Mode {
 /// What the caller decides of an encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Options {
+pub struct EncodeOptions {
     /// How the answer is written.
     pub mode: Mode,
     /// The id of an answer that has none.
@@ -71,7 +71,7 @@ pub struct Options {
     pub framing: Option<Framing>,
 }
 
-impl Options {
+impl EncodeOptions {
     /// To write back what the same protocol said.
     pub fn faithful() -> Self {
         Self::default()
@@ -152,8 +152,8 @@ pub(crate) fn count(total: &mut Option<Usage>, counters: &Counters, raw: &Json<'
 /// How a protocol is written.
 #[derive(Clone, Copy)]
 pub(crate) struct Encoding {
-    pub(crate) stream: fn(&Options) -> Box<dyn Encode>,
-    pub(crate) whole: fn(&Message, &Options, &mut Vec<u8>),
+    pub(crate) stream: fn(&EncodeOptions) -> Box<dyn Encode>,
+    pub(crate) whole: fn(&Message, &EncodeOptions, &mut Vec<u8>),
 }
 
 impl Protocol {
@@ -163,12 +163,12 @@ impl Protocol {
     }
 
     /// An encoder of streams; none if the protocol is only read.
-    pub fn encoder(&self, options: &Options) -> Option<Encoder> {
+    pub fn encoder(&self, options: &EncodeOptions) -> Option<Encoder> {
         self.encode.map(|encoding| Encoder((encoding.stream)(options)))
     }
 
     /// Appends the whole body of an answer; false if the protocol is only read.
-    pub fn encode_whole(&self, message: &Message, options: &Options, out: &mut Vec<u8>) -> bool {
+    pub fn encode_whole(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
         let Some(encoding) = self.encode else { return false };
         (encoding.whole)(message, options, out);
         true

@@ -3,7 +3,7 @@
 //! tool calls; and back out again in the protocol that a client speaks.
 //!
 //! ```
-//! use callweave::dialect::Options;
+//! use callweave::dialect::ExtractOptions;
 //! use callweave::read::Items;
 //! use callweave::{Decoder, Item, Tools, Value};
 //!
@@ -13,7 +13,7 @@
 //! # let answer = body.as_bytes();
 //! let tools: Value = r#"[{"name": "look", "parameters": {"type": "object"}}]"#.parse()?;
 //! let decoder = Decoder::builder()
-//!     .dialect(Options::new("auto")?) // calls that the model writes into its text
+//!     .dialect(ExtractOptions::new("auto")?) // calls that the model writes into its text
 //!     .tools(Tools::from_json(&tools))
 //!     .repair() // arguments that are not quite JSON
 //!     .build();

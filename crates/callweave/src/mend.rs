@@ -201,7 +201,7 @@ impl Mend {
         // None at all are none.
         if self.is_repairing && !text.trim_ascii().is_empty() {
             // The call ended as it should, so nothing more was to come: what is open was forgotten.
-            let repaired = repair::Options::new().close_truncated().repair(&call.written);
+            let repaired = repair::RepairOptions::new().close_truncated().repair(&call.written);
             let is_mended = matches!(repaired.verdict, Verdict::Repaired | Verdict::Incomplete);
             if is_mended && is_object(&repaired.text) {
                 changes.of_text(&repaired.changes);

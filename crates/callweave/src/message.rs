@@ -52,7 +52,7 @@ pub struct Choice {
     /// Its number.
     pub number: u32,
     /// What the wire groups blocks by, in the order in which the items began.
-    pub items: Vec<Item>,
+    pub items: Vec<OutputItem>,
     /// Its content, in the order in which the blocks began.
     pub blocks: Vec<Block>,
     /// What hangs on the choice as a whole, such as log probabilities.
@@ -66,7 +66,7 @@ pub struct Choice {
 /// What the wire groups blocks by.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Item {
+pub struct OutputItem {
     /// Its number in the stream of events.
     pub number: ItemId,
     /// The provider's id of it.

@@ -51,13 +51,13 @@ pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
 /// How answers are read: everything that can be chosen, with a default for each.
 ///
 /// ```
-/// use callweave::dialect::{Options, Tools};
+/// use callweave::dialect::{ExtractOptions, Tools};
 /// use callweave::json::Value;
 /// use callweave::pipeline::Decoder;
 ///
 /// let tools: Value = r#"[{"name": "look", "parameters": {"properties": {"times": {"type": "integer"}}}}]"#.parse()?;
 /// let decoder = Decoder::builder()
-///     .dialect(Options::new("auto")?)
+///     .dialect(ExtractOptions::new("auto")?)
 ///     .tools(Tools::from_json(&tools))
 ///     .repair()
 ///     .coerce()
@@ -74,7 +74,7 @@ pub struct Builder {
     candidates: Vec<&'static Protocol>,
     framing: Option<Framing>,
     limits: Limits,
-    dialect: Option<dialect::Options>,
+    dialect: Option<dialect::ExtractOptions>,
     mend: Mend,
     id_prefix: Option<String>,
 }
@@ -101,7 +101,7 @@ impl Builder {
     }
 
     /// Calls and thoughts that the model writes into its text are read.
-    pub fn dialect(self, dialect: dialect::Options) -> Self {
+    pub fn dialect(self, dialect: dialect::ExtractOptions) -> Self {
         Self { dialect: Some(dialect), ..self }
     }
 
@@ -648,7 +648,7 @@ impl Reader {
     /// all the same. Else it is damage if an answer came before or comes after, the torn end of the input if
     /// nothing comes after, and a plain-text error if there is nothing else.
     fn push_text(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) {
-        let mended = repair::Options::new().allow(repair::Class::Lossless).without_prose().repair(data);
+        let mended = repair::RepairOptions::new().allow(repair::Class::Lossless).without_prose().repair(data);
         if mended.verdict == repair::Verdict::Repaired && mended.text.starts_with('{') {
             let notice = Notice::new(NoticeCode::Repaired, frame.offset, "a frame is not quite JSON");
             sink.put(Event::new(0, Body::Notice(notice)));

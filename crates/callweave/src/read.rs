@@ -1,14 +1,14 @@
 //! Items, events and messages from anything that can be read: a file, a socket, standard input.
 //!
 //! ```
-//! use callweave::dialect::Options;
+//! use callweave::dialect::ExtractOptions;
 //! use callweave::live::Item;
 //! use callweave::pipeline::Decoder;
 //! use callweave::read::Items;
 //!
 //! let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Well. <tool_call>{\\\"name\\\": \\\"look\\\"}\"}}]}\n\n\
 //!     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"</tool_call>\"},\"finish_reason\":\"stop\"}]}\n\n";
-//! let decoder = Decoder::builder().dialect(Options::new("hermes")?).build();
+//! let decoder = Decoder::builder().dialect(ExtractOptions::new("hermes")?).build();
 //! let mut items = Items::with(body.as_bytes(), decoder);
 //! while let Some(item) = items.next() {
 //!     match item? {

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::event::{FinishReason, NoticeCode, Sink};
 use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
-use crate::json::repair::{Options, Verdict};
+use crate::json::repair::{RepairOptions, Verdict};
 use crate::json::{Scanner, Status, Str};
 
 /// The closed text of a frame that was cut.
@@ -33,7 +33,7 @@ impl Truncated {
             // Nobody knows how a number or a word would have gone on.
             came = data.trim_end_matches(|sign: char| sign.is_ascii_alphanumeric() || "+-.".contains(sign));
         }
-        let closed = Options::new().prefix().close_truncated().without_prose().repair(came);
+        let closed = RepairOptions::new().prefix().close_truncated().without_prose().repair(came);
         if closed.verdict != Verdict::Incomplete {
             return None;
         }

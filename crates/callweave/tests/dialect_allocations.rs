@@ -1,7 +1,7 @@
 //! Reading a long argument in small deltas allocates nothing, in any dialect.
 
 use allocation_counter::measure;
-use callweave::dialect::{Extractor, Options, Registry, Tools};
+use callweave::dialect::{ExtractOptions, Extractor, Registry, Tools};
 use callweave::event::{Body, Event};
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 fn a_long_argument_allocates_nothing() {
     let tools = json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
     for dialect in Registry::builtin().dialects() {
-        let options = Options::with_dialects(vec![dialect.clone()]).tools(Tools::from_json(&tools));
+        let options = ExtractOptions::with_dialects(vec![dialect.clone()]).tools(Tools::from_json(&tools));
         let (before, _) = dialect.example.split_once("Oslo").expect("every example asks about Oslo");
         let mut extractor = Extractor::new(&options);
         let mut shown = 0;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use callweave::close::Close;
 use callweave::dialect::{
-    Dialect, Extraction, Extractor, Form, Matched, Matcher, Options, Registry, Stage, Start, Tools,
+    Dialect, ExtractOptions, Extraction, Extractor, Form, Matched, Matcher, Registry, Stage, Start, Tools,
 };
 use callweave::event::{
     BlockId, BlockKind, Body, CallKind, DeltaKind, Event, FinishReason, Json, NoticeCode, ReasoningForm,
@@ -45,8 +45,8 @@ fn name_of(path: &Path) -> &str {
 }
 
 /// The options of a data case: the dialect by its folder, tools and starting state by its files.
-fn options(dialect: &str, case: &Path) -> Options {
-    let mut options = Options::new(dialect).expect("a dialect of that name");
+fn options(dialect: &str, case: &Path) -> ExtractOptions {
+    let mut options = ExtractOptions::new(dialect).expect("a dialect of that name");
     let tools = fs::read_to_string(case.join("tools.json")).ok();
     let tools =
         tools.unwrap_or_else(|| fs::read_to_string(data().join("tools.json")).expect("default tools"));
@@ -135,7 +135,7 @@ fn rows_with_thoughts() {
 
 /// Rows of sources that nobody here had used: whether the calls are right, in the dialect of the row and in
 /// none. What the sources themselves dispute is left out.
-fn compare_calls(set: &str, options: fn(&rows::Row) -> Options) -> f64 {
+fn compare_calls(set: &str, options: fn(&rows::Row) -> ExtractOptions) -> f64 {
     let Some(rows) = rows::load("fresh_dialects.jsonl") else { return 1.0 };
     let (mut record, mut board) = (Record::open(set), rows::Board::default());
     for row in rows.iter().filter(|row| row.is_undisputed()) {
@@ -205,7 +205,7 @@ fn argument_text_streams_in_every_dialect() {
     for dialect in Registry::builtin().dialects() {
         let tools =
             json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
-        let options = Options::with_dialects(vec![dialect.clone()]).tools(Tools::from_json(&tools));
+        let options = ExtractOptions::with_dialects(vec![dialect.clone()]).tools(Tools::from_json(&tools));
         let (before, after) = dialect.example.split_once("Oslo").expect("every example asks about Oslo");
         let text = format!("{before}{}{after}", "q".repeat(LONG));
         let mut extractor = Extractor::new(&options);
@@ -238,7 +238,7 @@ fn argument_text_streams_in_every_dialect() {
 #[test]
 fn the_laws_hold_where_names_are_too_long_and_texts_are_mangled() {
     for dialect in Registry::builtin().dialects() {
-        let options = Options::with_dialects(vec![dialect.clone()]);
+        let options = ExtractOptions::with_dialects(vec![dialect.clone()]);
         for len in [120, 130, 250, 260, 510, 520, 700] {
             let text =
                 dialect.example.replace("get_weather", &"n".repeat(len)).replace("city", &"k".repeat(len));
@@ -334,7 +334,7 @@ fn the_laws_hold_for_any_mixture() {
         "llama3_json",
         "functionary_v32",
     ] {
-        let options = Options::new(dialect).expect("a built-in dialect").tools(tools.clone());
+        let options = ExtractOptions::new(dialect).expect("a built-in dialect").tools(tools.clone());
         for _ in 0..100 {
             let text: String = (0..2 + next(12)).map(|_| pieces[next(pieces.len())].as_str()).collect();
             laws::check(&text, &options).unwrap_or_else(|found| panic!("{dialect}: {text:?}: {found}"));
@@ -345,7 +345,7 @@ fn the_laws_hold_for_any_mixture() {
 #[test]
 fn examples_are_found_without_naming_the_dialect() {
     let tools = Tools::from_json(&json!([{"name": "get_weather"}]));
-    let auto = Options::new("auto").expect("auto").tools(tools);
+    let auto = ExtractOptions::new("auto").expect("auto").tools(tools);
     for dialect in Registry::builtin().dialects() {
         let found = Extraction::of(&format!("I will look.\n{}", dialect.example), &auto);
         let calls: Vec<_> =
@@ -364,7 +364,7 @@ fn examples_are_found_without_naming_the_dialect() {
 
 #[test]
 fn prose_stays_prose() {
-    let auto = Options::new("auto").expect("auto");
+    let auto = ExtractOptions::new("auto").expect("auto");
     for text in [
         "A list [like this](http://example.org/a(b)) and {\"name\": \"Ada\", \"age\": 36} as data.",
         "Use `<b>` tags, x < y, [1, 2, 3] and f(x)=2 as in [f(x)].",
@@ -402,7 +402,7 @@ fn a_dialect_can_be_read_from_a_file() {
     }))
     .expect("a dialect");
     let text = "%think hm %answer Yes. %call {\"name\": \"look\", \"arguments\": {\"at\": 1}} %end ok";
-    let options = Options::with_dialects(vec![dialect]);
+    let options = ExtractOptions::with_dialects(vec![dialect]);
     laws::check(text, &options).expect("the laws hold");
     let found = Extraction::of(text, &options);
     assert_eq!((found.reasoning.trim(), found.content.as_str()), ("hm", "Yes.  ok"));
@@ -422,7 +422,7 @@ fn a_failing_matcher_is_left_out() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let found = [vec![hermes.clone(), bad], vec![hermes, nonsense]]
-        .map(|dialects| Extraction::of(text, &Options::with_dialects(dialects)));
+        .map(|dialects| Extraction::of(text, &ExtractOptions::with_dialects(dialects)));
     std::panic::set_hook(hook);
     for found in found {
         assert_eq!(found.calls.len(), 1, "{found:?}");
@@ -441,7 +441,7 @@ fn a_matcher_without_markers_sees_the_whole_text() {
     };
     let dialect = Dialect::new("shouted").form(Form::matched(Matcher::new("shouted", find)));
     let options =
-        Options::with_dialects(vec![dialect, Registry::builtin().find("hermes").expect("it").clone()]);
+        ExtractOptions::with_dialects(vec![dialect, Registry::builtin().find("hermes").expect("it").clone()]);
     let text = "First CALL look now. <tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
     laws::check(text, &options).expect("the laws hold");
     let found = Extraction::of(text, &options);
@@ -452,7 +452,7 @@ fn a_matcher_without_markers_sees_the_whole_text() {
 #[test]
 fn positions_cover_a_call_and_its_markers() {
     let text = "a <tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call> c";
-    let found = Extraction::of(text, &Options::new("hermes").expect("hermes"));
+    let found = Extraction::of(text, &ExtractOptions::new("hermes").expect("hermes"));
     let span = found.calls[0].span;
     let cut = &text[span.start as usize..span.end as usize];
     assert!(cut.starts_with("<tool_call>") && cut.ends_with("</tool_call>"), "{cut}");
@@ -460,7 +460,7 @@ fn positions_cover_a_call_and_its_markers() {
 
 #[test]
 fn the_prompt_tells_where_the_text_begins() {
-    let options = || Options::new("hermes").expect("hermes");
+    let options = || ExtractOptions::new("hermes").expect("hermes");
     let found = Extraction::of("hm</think>yes", &options().after_prompt("<|im_start|>assistant\n<think>\n"));
     assert_eq!((found.reasoning.as_str(), found.content.as_str()), ("hm", "yes"));
     let found = Extraction::of("yes", &options().after_prompt("<think>\n\n</think>\n\n"));
@@ -469,7 +469,7 @@ fn the_prompt_tells_where_the_text_begins() {
 
 fn staged(events: Vec<Event<'static>>) -> Vec<Event<'static>> {
     let (mut out, mut close) = (Vec::new(), Close::new());
-    let mut stage = Stage::new(&Options::new("hermes").expect("hermes"));
+    let mut stage = Stage::new(&ExtractOptions::new("hermes").expect("hermes"));
     let mut sink = |event: Event<'_>| close.push(event, &mut out);
     for event in events {
         stage.push(event, &mut sink);
@@ -600,7 +600,7 @@ fn a_call_in_native_thoughts_is_meant_where_the_answer_ends_there() {
 fn what_is_doubted_too_long_is_text() {
     let long = "q".repeat(300_000);
     let text = format!("```json\n{{\"name\": \"look\", \"arguments\": {{\"at\": \"{long}\"}}}}\n```");
-    let found = Extraction::of(&text, &Options::new("json_bare").expect("a built-in dialect"));
+    let found = Extraction::of(&text, &ExtractOptions::new("json_bare").expect("a built-in dialect"));
     assert_eq!((found.calls.len(), found.content.as_str()), (0, text.as_str()));
     assert!(found.notices.iter().any(|notice| notice.detail.contains("too long")), "{:?}", found.notices);
 }
@@ -700,17 +700,21 @@ fn the_stage_keeps_what_is_said_of_blocks() {
 #[test]
 fn objects_nested_deeply_are_not_read_once_per_level() {
     let text = format!("{}1{}", "{\"a\":".repeat(50_000), "}".repeat(50_000));
-    let options = Options::new("json_bare").expect("a built-in dialect");
-    let found = Extraction::of_deltas([text.as_str()], &options);
-    assert!(found.calls.is_empty());
-    assert_eq!(found.content, text);
+    for dialect in ["json_bare", "hermes", "auto"] {
+        let options = ExtractOptions::new(dialect).expect("a built-in dialect");
+        let found = Extraction::of_deltas([text.as_str()], &options);
+        assert!(found.calls.is_empty());
+        assert_eq!(found.content, text);
+    }
 }
 
 /// Looked for from every call, the closer that never comes would take minutes.
 #[test]
 fn the_rest_is_not_looked_through_once_per_unclosed_value() {
     let call = "<tool_call>\n<function=get_weather>\n<parameter=city>\n";
-    let found =
-        Extraction::of(&call.repeat(10_000), &Options::new("qwen3_coder").expect("a built-in dialect"));
+    let found = Extraction::of(
+        &call.repeat(10_000),
+        &ExtractOptions::new("qwen3_coder").expect("a built-in dialect"),
+    );
     assert_eq!(found.calls.len(), 10_000);
 }

@@ -1,7 +1,7 @@
 //! Writing a long text in small deltas allocates only the buffers that hold it.
 
 use allocation_counter::measure;
-use callweave::encode::Options;
+use callweave::encode::EncodeOptions;
 use callweave::event::Event;
 use callweave::pipeline::Decoder;
 use callweave::protocol::TABLE;
@@ -57,9 +57,9 @@ const STREAMS: &[(&str, &str, &str)] = &[
 #[test]
 fn a_long_text_allocates_only_what_holds_it() {
     for &(name, before, delta) in STREAMS {
-        for options in [Options::faithful(), Options::mended()] {
+        for options in [EncodeOptions::faithful(), EncodeOptions::mended()] {
             for written in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
-                if options == Options::faithful() && written.name != name {
+                if options == EncodeOptions::faithful() && written.name != name {
                     continue;
                 }
                 let mut encoder = written.encoder(&options).expect("a protocol that is written");

@@ -1,6 +1,6 @@
 //! Calls of finished replies: what the cascade chooses, and what it does with damage.
 
-use callweave::dialect::{Extraction, Options, Registry, Tools};
+use callweave::dialect::{ExtractOptions, Extraction, Registry, Tools};
 use callweave::doors::extract::{
     Capabilities, Extracted, Parser, extract, markup, native, raw_json, text_tagged,
 };
@@ -269,7 +269,7 @@ fn a_call_whose_markup_did_not_end_is_marked_and_tells_one_story() {
 #[test]
 fn a_call_that_was_cut_is_never_called_damaged() {
     for dialect in Registry::builtin().dialects() {
-        let options = Options::new(&dialect.name).expect("it is built in");
+        let options = ExtractOptions::new(&dialect.name).expect("it is built in");
         for end in (0..dialect.example.len()).filter(|&end| dialect.example.is_char_boundary(end)) {
             let found = Extraction::of(&dialect.example[..end], &options);
             if found.calls.iter().any(|call| call.incomplete) {

@@ -12,7 +12,7 @@ mod shared;
 
 use std::path::Path;
 
-use callweave::json::schema::{Fit, Options, Schema, Types};
+use callweave::json::schema::{Fit, FitOptions, Schema, Types};
 use proptest::prelude::*;
 use record::Record;
 use schema_vectors::Row;
@@ -147,7 +147,7 @@ proptest! {
     /// Any text can be read with any schema.
     #[test]
     fn no_text_is_a_panic(schema in any_schema(), text in r#"[\[\]{}":,a-c0-9 .`\n-]{0,40}"#) {
-        Schema::new(&schema).read_with(&text, Options::default());
+        Schema::new(&schema).read_with(&text, FitOptions::default());
     }
 }
 

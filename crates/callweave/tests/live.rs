@@ -1,6 +1,6 @@
 //! What there is to follow while an answer comes.
 
-use callweave::dialect::Options;
+use callweave::dialect::ExtractOptions;
 use callweave::event::FinishReason;
 use callweave::live::Item;
 use callweave::pipeline::{Decoder, FrameDecoder};
@@ -22,7 +22,7 @@ fn stream(size: usize) -> String {
 }
 
 fn decoder() -> Decoder {
-    Decoder::builder().dialect(Options::new("hermes").expect("a dialect")).repair().build()
+    Decoder::builder().dialect(ExtractOptions::new("hermes").expect("a dialect")).repair().build()
 }
 
 /// What the items amount to, one line each, texts joined.

@@ -18,7 +18,7 @@ mod shared;
 use std::fs;
 use std::path::PathBuf;
 
-use callweave::encode::Options;
+use callweave::encode::EncodeOptions;
 use callweave::event::{AttachmentKind, Body, CallKind, Event, FinishReason, NoticeCode};
 use callweave::json::repair::repair;
 use callweave::message::{Block, Content, Message, ToolCall};
@@ -50,8 +50,8 @@ struct Wire {
 
 const WIRES: &[Wire] = &[anthropic_messages::WIRE, bedrock_converse::WIRE, bedrock_invoke::WIRE];
 
-fn options(wire: &Wire) -> Options {
-    Options::mended().id("made").model(wire.model).created(7)
+fn options(wire: &Wire) -> EncodeOptions {
+    EncodeOptions::mended().id("made").model(wire.model).created(7)
 }
 
 struct Sample {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use callweave::encode::Options;
+use callweave::encode::EncodeOptions;
 use callweave::event::{Body, CallKind, Event, NoticeCode};
 use callweave::message::{Content, Message};
 use callweave::pipeline::Decoder;
@@ -21,8 +21,8 @@ fn responses() -> &'static Protocol {
     Protocol::named("openai-responses").expect("a protocol of that name")
 }
 
-fn options() -> Options {
-    Options::mended().id("resp_made").model("m").created(7)
+fn options() -> EncodeOptions {
+    EncodeOptions::mended().id("resp_made").model("m").created(7)
 }
 
 fn samples() -> Vec<(&'static Protocol, PathBuf)> {

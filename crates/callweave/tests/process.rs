@@ -4,7 +4,7 @@
 mod shared;
 
 use callweave::doors::process::{
-    Agent, Api, Failure, Item, Processed, process, process_async, process_bytes, process_stream,
+    Agent, Api, Failure, Processed, StreamItem, process, process_async, process_bytes, process_stream,
 };
 use callweave::upstream::ErrorClass;
 use callweave::{Error, ErrorKind};
@@ -32,16 +32,16 @@ fn anthropic(content: Value) -> Value {
         "stop_reason": "end_turn"})
 }
 
-fn items(provider: &str, chunks: Vec<Value>) -> Result<Vec<Item>, Failure> {
+fn items(provider: &str, chunks: Vec<Value>) -> Result<Vec<StreamItem>, Failure> {
     let chunks = chunks.into_iter().map(Ok::<_, Error>);
     process_stream(&Agent::new(provider), chunks).expect("the provider is known").collect()
 }
 
 fn shown(provider: &str, chunks: Vec<Value>) -> Value {
     let items = items(provider, chunks).expect("the stream is whole");
-    let short = |item: Item| match item {
-        Item::Text(text) => json!(text),
-        Item::ToolCall(call) => json!([call.id, call.name, call.arguments]),
+    let short = |item: StreamItem| match item {
+        StreamItem::Text(text) => json!(text),
+        StreamItem::ToolCall(call) => json!([call.id, call.name, call.arguments]),
         other => panic!("{other:?}"),
     };
     items.into_iter().map(short).collect()
@@ -358,9 +358,9 @@ mod streamed {
             Ok::<_, Error>(delta(json!({"content": number.to_string()})))
         });
         let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
-        assert_eq!(items.next(), Some(Ok(Item::Text("0".into()))));
+        assert_eq!(items.next(), Some(Ok(StreamItem::Text("0".into()))));
         assert_eq!(asked.get(), 1);
-        assert_eq!(items.next(), Some(Ok(Item::Text("1".into()))));
+        assert_eq!(items.next(), Some(Ok(StreamItem::Text("1".into()))));
         assert_eq!(asked.get(), 2);
     }
 
@@ -422,7 +422,7 @@ mod streamed {
             Ok::<_, Error>(chunk)
         });
         let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
-        assert_eq!(items.next(), Some(Ok(Item::Text("Well".into()))));
+        assert_eq!(items.next(), Some(Ok(StreamItem::Text("Well".into()))));
         let failure = items.next().expect("a refusal").expect_err("a refusal");
         assert_eq!(
             (failure.to_string().as_str(), failure.error.kind()),
@@ -441,7 +441,7 @@ mod streamed {
         let chunks = [chunk("a", "Hello", Some("stop")), chunk("b", "Bye", Some("stop"))];
         let mut items = process_stream(&Agent::new("openai"), chunks).expect("known");
         let texts: Vec<_> = items.by_ref().map(|item| item.expect("no failure")).collect();
-        assert_eq!(texts, [Item::Text("Hello".to_owned())]);
+        assert_eq!(texts, [StreamItem::Text("Hello".to_owned())]);
         assert_eq!(items.message().id.as_deref(), Some("a"));
         assert_eq!(items.message().notices[0].detail, "another answer follows and was left out");
     }
@@ -627,7 +627,7 @@ mod streamed {
         let line = "{\"model\":\"m\",\"message\":{\"content\":\"Hi\"},\"done\":true}\n";
         let pieces = line.as_bytes().chunks(5).map(Ok::<_, Error>);
         let items = process_bytes_async(&Agent::new("ollama"), stream::iter(pieces)).expect("known");
-        assert_eq!(block_on(items.collect::<Vec<_>>()), [Ok(Item::Text("Hi".into()))]);
+        assert_eq!(block_on(items.collect::<Vec<_>>()), [Ok(StreamItem::Text("Hi".into()))]);
     }
 }
 
@@ -695,8 +695,8 @@ mod recorded {
         let (mut text, mut calls) = (String::new(), Vec::new());
         for item in process_bytes(agent, bytes.chunks(size).map(Ok::<_, Error>)).expect("known") {
             match item? {
-                Item::Text(piece) => text.push_str(&piece),
-                Item::ToolCall(call) => calls.push((call.id, call.name)),
+                StreamItem::Text(piece) => text.push_str(&piece),
+                StreamItem::ToolCall(call) => calls.push((call.id, call.name)),
                 other => panic!("{other:?}"),
             }
         }
@@ -879,7 +879,7 @@ mod anything {
             let mut text = String::new();
             for item in process_stream(&Agent::new(provider), chunks.into_iter().map(Ok::<_, Error>)).expect("known") {
                 match item {
-                    Ok(Item::Text(piece)) => {
+                    Ok(StreamItem::Text(piece)) => {
                         prop_assert!(!piece.is_empty());
                         text.push_str(&piece);
                     }

@@ -1,7 +1,7 @@
 //! What a prompt teaches, and that calls which are written back are read as the same calls.
 
-use callweave::dialect::{Body, Dialect, Extraction, Options as Reading, Registry, Start, Tools};
-use callweave::doors::prompt::{Options, Writer, augment_system_prompt};
+use callweave::dialect::{Body, Dialect, ExtractOptions as Reading, Extraction, Registry, Start, Tools};
+use callweave::doors::prompt::{PromptOptions, Writer, augment_system_prompt};
 use callweave::event::{CallKind, Completion};
 use callweave::json::{AsValue, Value};
 use callweave::message::ToolCall;
@@ -180,7 +180,7 @@ fn results_are_given_back_as_they_are() {
 fn every_dialect_is_explained_by_a_call_of_its_own() {
     let tools = json!([{"name": "look", "parameters": {"type": "object"}}]);
     for (dialect, writer) in writable() {
-        let options = Options::of(dialect).expect("it can be written");
+        let options = PromptOptions::of(dialect).expect("it can be written");
         let prompt = augment_system_prompt(None, &tools, &options);
         let mut sample = call("tool_name", &json!({}));
         (sample.id, sample.raw_arguments) = ("0".to_owned(), r#"{"parameter": "value"}"#.to_owned());
@@ -208,7 +208,7 @@ fn tools_of_all_shapes_are_listed_in_full_or_in_a_line() {
         {"name": "bare", "schema": {"type": "object"}},
         {"description": "x".repeat(100)},
     ]);
-    let compact = augment_system_prompt(Some("  \n"), &tools, &Options::default().compact());
+    let compact = augment_system_prompt(Some("  \n"), &tools, &PromptOptions::default().compact());
     assert!(compact.starts_with("## Calling tools"));
     let lines: Vec<_> = compact.lines().rev().take(4).collect();
     assert_eq!(
@@ -218,7 +218,7 @@ fn tools_of_all_shapes_are_listed_in_full_or_in_a_line() {
     assert_eq!(lines[2], "- shut() — Shuts it");
     assert_eq!(lines[1], "- bare()");
     assert_eq!(lines[0], format!("- <unnamed>() — {}", "x".repeat(80)));
-    let full = augment_system_prompt(Some("Be kind."), &tools, &Options::default());
+    let full = augment_system_prompt(Some("Be kind."), &tools, &PromptOptions::default());
     assert!(full.starts_with("Be kind.\n\n## Calling tools"));
     assert!(full.contains(&format!("- `open` — Opens a door. Quietly.\n  Schema: {schema}\n\n- `shut` — ")));
 }

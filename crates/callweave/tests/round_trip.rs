@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use callweave::encode::Options;
+use callweave::encode::EncodeOptions;
 use callweave::event::{AttachmentKind, Body, Event, NoticeCode};
 use callweave::framing::{Frame, Framer, Limits};
 use callweave::json::{Kind, Node, Str, Tape};
@@ -237,7 +237,7 @@ fn parting(one: &[String], other: &[String]) -> usize {
     one.iter().zip(other).position(|(one, other)| one != other).unwrap_or(one.len().min(other.len()))
 }
 
-fn encode_stream(protocol: &'static Protocol, decoded: &Decoded, options: &Options) -> Vec<u8> {
+fn encode_stream(protocol: &'static Protocol, decoded: &Decoded, options: &EncodeOptions) -> Vec<u8> {
     let mut encoder = protocol.encoder(options).expect("a protocol that is written");
     let mut out = Vec::new();
     for event in &decoded.events {
@@ -346,7 +346,7 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
     let lines = bytes.iter().filter(|&&byte| byte == b'\n').count();
     let is_whole = bytes.trim_ascii_start().starts_with(b"{") && lines <= decoded.messages.len()
         || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
-    let stream = encode_stream(protocol, &decoded, &Options::faithful());
+    let stream = encode_stream(protocol, &decoded, &EncodeOptions::faithful());
     let again = decode_cut(Some(protocol), &stream, &[]);
     // A body has no word for being cut off.
     let is_cut =
@@ -378,7 +378,10 @@ fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<Stri
         return;
     }
     let mut whole = Vec::new();
-    assert!(protocol.encode_whole(message, &Options::faithful(), &mut whole), "a protocol that is written");
+    assert!(
+        protocol.encode_whole(message, &EncodeOptions::faithful(), &mut whole),
+        "a protocol that is written"
+    );
     let again = decode_cut(Some(protocol), &whole, &[]);
     let (one, other) = (messages(protocol, &decoded), messages(protocol, &again));
     if one != other {

@@ -1,7 +1,7 @@
 //! Numbers as they were written and members in their order, on every way through the library.
 
 use callweave::accumulator::Accumulator;
-use callweave::dialect::{Extraction, Options as Reading};
+use callweave::dialect::{ExtractOptions as Reading, Extraction};
 use callweave::doors::aggregator::{Aggregator, IngestMessageOptions};
 use callweave::doors::extract::{Capabilities, extract};
 use callweave::doors::loose::nous::ToolCallAccumulator;

@@ -4,7 +4,7 @@
 #[path = "support/spans.rs"]
 mod spans;
 
-use callweave::doors::process::{Agent, Item, process, process_async, process_bytes, process_stream};
+use callweave::doors::process::{Agent, StreamItem, process, process_async, process_bytes, process_stream};
 use opentelemetry::trace::Status;
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};
@@ -230,7 +230,7 @@ impl<S: tracing::Subscriber> Layer<S> for FailingLater {
 #[test]
 fn a_failing_subscriber_changes_nothing() {
     let results = || {
-        let items: Vec<Result<Item, _>> = process_stream(&agent(), chunks()).expect("known").collect();
+        let items: Vec<Result<StreamItem, _>> = process_stream(&agent(), chunks()).expect("known").collect();
         (process(&agent(), &answer()), now(process_async(&agent(), &answer())), items)
     };
     let alone = spans::alone();

@@ -1,6 +1,6 @@
 //! Dialects: many calls, and texts that invite to hold back or to look again.
 
-use callweave::dialect::{Extraction, Extractor, Options, Registry, Tools};
+use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Tools};
 use callweave::event::Event;
 use callweave_growth::assert_linear;
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 #[ignore = "counts work: cargo xtask growth"]
 fn many_calls_in_one_piece_are_linear() {
     let call = "<tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"the sky\"}}</tool_call>\n";
-    let options = Options::new("hermes").expect("hermes");
+    let options = ExtractOptions::new("hermes").expect("hermes");
     assert_linear("many calls", 400, 10, |count| {
         let text = call.repeat(count);
         assert_eq!(Extraction::of(&text, &options).calls.len(), count);
@@ -23,7 +23,7 @@ fn nasty_texts_are_linear() {
     let tools =
         Tools::from_json(&json!([{"name": "get_weather", "parameters": {"properties": {"city": {}}}}]));
     for dialect in Registry::builtin().dialects() {
-        let options = Options::with_dialects(vec![dialect.clone()]).tools(tools.clone());
+        let options = ExtractOptions::with_dialects(vec![dialect.clone()]).tools(tools.clone());
         let openers = dialect.forms.iter().flat_map(|form| &form.open);
         let opener =
             openers.map(|open| open.replace("{word}", "").replace("{suffix}", "")).next().unwrap_or_default();
@@ -49,7 +49,7 @@ fn nasty_texts_are_linear() {
     }
 }
 
-fn read<'t>(options: &Options, pieces: impl IntoIterator<Item = &'t str>) {
+fn read<'t>(options: &ExtractOptions, pieces: impl IntoIterator<Item = &'t str>) {
     let mut extractor = Extractor::new(options);
     let mut sink = |event: Event<'_>| drop(std::hint::black_box(event));
     for piece in pieces {

@@ -1,6 +1,6 @@
 //! Repair, of texts that invite to look ahead or back far.
 
-use callweave::json::repair::{Options, repair};
+use callweave::json::repair::{RepairOptions, repair};
 use callweave_growth::assert_linear;
 
 /// Beginnings, pieces to repeat, and ends that invite to look ahead or back far.
@@ -99,7 +99,7 @@ fn repair_is_linear() {
         assert_linear(&format!("{start:?} {piece:?} {end:?}"), 8_000, 10, |bytes| {
             let text = format!("{start}{}{end}", piece.repeat(bytes / piece.len()));
             std::hint::black_box(repair(&text));
-            std::hint::black_box(Options::new().prefix().repair(&text));
+            std::hint::black_box(RepairOptions::new().prefix().repair(&text));
         });
     }
 }

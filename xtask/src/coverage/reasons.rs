@@ -21,10 +21,6 @@ pub(crate) static TABLE: &[Reason] = &[
         why: "the end was told by the finish reason already",
     },
     Reason {
-        paths: &["anthropic-messages  EV:ping", "openai-responses  EV:keepalive"],
-        why: "it only says that the connection lives",
-    },
-    Reason {
         paths: &[
             "*  content_block_delta.delta.type*",
             "bedrock-invoke  completion.type*",
@@ -69,17 +65,6 @@ pub(crate) static TABLE: &[Reason] = &[
     },
     Reason {
         paths: &[
-            "gemini-interactions  interaction.comp*.interaction.id:str",
-            "gemini-interactions  interaction.comp*.interaction.model:str",
-            "gemini-interactions  interaction.status_update.interaction_id:str",
-            "openai-responses  response.*.response.id:str",
-            "openai-responses  response.*.response.model:str",
-            "codex-appserver-v2  turn/*.params.turn.id:str",
-        ],
-        why: "the first id and model count",
-    },
-    Reason {
-        paths: &[
             "gemini-interactions  interaction.*.interaction.status*",
             "gemini-interactions  *interaction.status_update*",
             "openai-responses  response.created.response.status*",
@@ -94,7 +79,6 @@ pub(crate) static TABLE: &[Reason] = &[
         why: "the details of what is missing say more",
     },
     Reason { paths: &["openai-chat  $.choices[].text:str"], why: "the content beside it is the same text" },
-    Reason { paths: &["openai-chat  $.x_groq.usage.*_details*"], why: "the same usage stands beside it" },
     Reason {
         paths: &[
             "openai-responses  EV:response.*.done",

@@ -156,10 +156,10 @@ impl Wish {
         outcomes.into_iter().find(is_bad).unwrap_or(Ok(good))
     }
 
-    fn options(self, from: Option<&'static Protocol>) -> encode::Options {
+    fn options(self, from: Option<&'static Protocol>) -> encode::EncodeOptions {
         match self.is_mended || from != Some(self.to) {
-            true => encode::Options::mended(),
-            false => encode::Options::faithful(),
+            true => encode::EncodeOptions::mended(),
+            false => encode::EncodeOptions::faithful(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use callweave::dialect::{Extraction, Extractor, Options, Registry, Start, Tools};
+use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Start, Tools};
 use callweave::event::{Event, EventSink, Sink};
 use callweave::json::Value;
 use callweave::mend::Mend;
@@ -92,23 +92,23 @@ impl Wording {
     }
 
     /// How the text is to be read; nothing if no dialect was named in any way.
-    pub(crate) fn options(&self, dialects: &Dialects) -> Result<Option<Options>> {
+    pub(crate) fn options(&self, dialects: &Dialects) -> Result<Option<ExtractOptions>> {
         let options = match (&self.dialect, &self.model, dialects.own()) {
             (Some(name), ..) => dialects.named(name)?,
             (_, Some(model), _) => {
                 let dialect = dialects.registry().for_model(model);
                 let unknown =
                     || anyhow!("no dialect is known for the model {model}; name one with --dialect");
-                Options::with_dialects(vec![dialect.with_context(unknown)?.clone()])
+                ExtractOptions::with_dialects(vec![dialect.with_context(unknown)?.clone()])
             }
-            (.., Some(own)) => Options::with_dialects(vec![own.clone()]),
+            (.., Some(own)) => ExtractOptions::with_dialects(vec![own.clone()]),
             (None, None, None) => return Ok(None),
         };
         self.with_tools(options).map(Some)
     }
 
     /// The options with the declared tools, if there are any.
-    fn with_tools(&self, options: Options) -> Result<Options> {
+    fn with_tools(&self, options: ExtractOptions) -> Result<ExtractOptions> {
         Ok(match self.tools()? {
             Some(tools) => options.tools(tools),
             None => options,
@@ -151,7 +151,7 @@ impl Extract {
         &self,
         turn: Turn<'_>,
         form: Form,
-        options: &Options,
+        options: &ExtractOptions,
         mend: &Mend,
     ) -> Result<Outcome, Failure> {
         let mut input = Input::open(turn.path, Expected::Text)?;
@@ -177,7 +177,7 @@ impl Extract {
 /// Reads the text that `text` gives, in any pieces. Says what was found in it, in which dialect, and whether
 /// the text could be had to its end.
 fn read(
-    options: &Options,
+    options: &ExtractOptions,
     mut mend: Mend,
     live: &mut EventSink<'_>,
     text: impl FnOnce(&mut dyn FnMut(&str)) -> Result<()>,
@@ -195,7 +195,7 @@ fn read(
 }
 
 /// Which dialect a text was found to be in, in words.
-pub(crate) fn found_dialect(dialect: Option<&str>, options: &Options) -> String {
+pub(crate) fn found_dialect(dialect: Option<&str>, options: &ExtractOptions) -> String {
     match dialect {
         None => "found nowhere".to_owned(),
         // Several write calls in the same way, and the text does not tell them apart.
@@ -225,7 +225,7 @@ impl Request for Row {
 }
 
 impl Row {
-    fn extract(self, dialects: &Dialects, options: &Options, mend: &Mend) -> Result<Outcome, Failure> {
+    fn extract(self, dialects: &Dialects, options: &ExtractOptions, mend: &Mend) -> Result<Outcome, Failure> {
         let mut options = match &self.dialect {
             Some(name) => dialects.named(name)?,
             None => options.clone(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use callweave::dialect::Dialect;
-use callweave::doors::prompt::{Options, augment_system_prompt};
+use callweave::doors::prompt::{PromptOptions, augment_system_prompt};
 use callweave::json::Value;
 use clap::Args;
 use serde::Deserialize;
@@ -70,16 +70,21 @@ impl Prompt {
 }
 
 /// How the tools are taught: in the dialect of the user's own, or in that of the name.
-fn options(own: Option<&Dialect>, dialects: &Dialects, name: &str, is_compact: bool) -> Result<Options> {
+fn options(
+    own: Option<&Dialect>,
+    dialects: &Dialects,
+    name: &str,
+    is_compact: bool,
+) -> Result<PromptOptions> {
     let unknown = || anyhow!("no dialect is called {name:?}; see callweave dialects");
     let dialect = own.or_else(|| dialects.registry().find(name)).with_context(unknown)?;
     let options =
-        Options::of(dialect).map_err(|error| anyhow!("{}; see callweave dialects", error.detail()))?;
+        PromptOptions::of(dialect).map_err(|error| anyhow!("{}; see callweave dialects", error.detail()))?;
     Ok(if is_compact { options.compact() } else { options })
 }
 
 /// The prompt for the tools of a request. `source` names it in errors.
-fn prompt(request: &Value, source: &str, system: Option<&str>, options: &Options) -> Result<String> {
+fn prompt(request: &Value, source: &str, system: Option<&str>, options: &PromptOptions) -> Result<String> {
     let tools = list_of_tools(request, source)?;
     if let Some(index) = tools.iter().position(|tool| !has_name(tool)) {
         bail!("tool {} of {source} has no name", index + 1);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use callweave::json::repair::{self, Repair as Repaired, Verdict, Why};
 use callweave::json::schema::{self, Extent, Missing, Schema};
-use callweave::json::{Value, compact_into, repair::Options};
+use callweave::json::{Value, compact_into, repair::RepairOptions};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -169,8 +169,11 @@ pub(crate) struct Problem {
 impl Wish<'_> {
     /// Repairs a text.
     pub(crate) fn repair(&self, input: &str) -> Result<Report> {
-        let options =
-            if self.is_partial { Options::new().prefix().close_truncated() } else { Options::new() };
+        let options = if self.is_partial {
+            RepairOptions::new().prefix().close_truncated()
+        } else {
+            RepairOptions::new()
+        };
         let repaired = options.repair(input);
         let mut report = Report::of(&repaired)?;
         if let Some(schema) = self.schema {
@@ -185,7 +188,7 @@ impl Wish<'_> {
             false => (Extent::Whole, Missing::Keep),
         };
         let missing = self.missing.map_or(missing, Missing::from);
-        let fit = schema.read_with(input, schema::Options { missing, extent });
+        let fit = schema.read_with(input, schema::FitOptions { missing, extent });
         let problem = |problem: schema::Problem| Problem { path: problem.path, detail: problem.detail };
         report.problems = fit.problems.into_iter().map(problem).collect();
         if report.problems.is_empty() && !self.is_partial {

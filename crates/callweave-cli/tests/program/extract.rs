@@ -52,8 +52,9 @@ fn a_dialect_of_ones_own_is_found_by_name_and_listed() {
     let dialect = "name = 'stars'\naliases = ['asterisks']\nmodels = ['stellar']\nexample = '**call{}**'\n\
         [[forms]]\nopen = '**call'\nclose = '**'\n";
     let named = file("stars.toml", dialect);
-    let row =
-        |name: &str| json!({"text": "**call{\"name\": \"look\", \"arguments\": {}}**", "dialect": name});
+    // Among all dialects, a marker that prose has too needs a declared tool.
+    let text = "**call{\"name\": \"look\", \"arguments\": {}}**";
+    let row = |name: &str| json!({"text": text, "dialect": name, "tools": [{"name": "look"}]});
     let rows: String =
         ["stars", "asterisks", "auto", "hermes"].map(|name| format!("{}\n", row(name))).concat();
     let found = run(&["extract", "--jsonl", "--dialect-file", path(&named)], &rows).good().lines();

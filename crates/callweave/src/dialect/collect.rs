@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::extractor::{Extractor, Options};
+use super::extractor::{ExtractOptions, Extractor};
 use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, Notice, Scope, Sink, Span};
 
 /// What a text was found to hold.
@@ -58,21 +58,21 @@ impl Extraction {
     /// Reads a whole text.
     ///
     /// ```
-    /// use callweave::dialect::{Extraction, Options};
+    /// use callweave::dialect::{Extraction, ExtractOptions};
     ///
     /// let text = "Sure. <tool_call>{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}</tool_call>";
-    /// let found = Extraction::of(text, &Options::new("hermes")?);
+    /// let found = Extraction::of(text, &ExtractOptions::new("hermes")?);
     /// assert_eq!(found.content, "Sure. ");
     /// assert_eq!(found.calls[0].name, "look");
     /// assert_eq!(found.calls[0].arguments, r#"{"at": "sky"}"#);
     /// # Ok::<(), callweave::Error>(())
     /// ```
-    pub fn of(text: &str, options: &Options) -> Self {
+    pub fn of(text: &str, options: &ExtractOptions) -> Self {
         Self::of_deltas([text], options)
     }
 
     /// Reads a text that comes in pieces.
-    pub fn of_deltas<'d>(deltas: impl IntoIterator<Item = &'d str>, options: &Options) -> Self {
+    pub fn of_deltas<'d>(deltas: impl IntoIterator<Item = &'d str>, options: &ExtractOptions) -> Self {
         let mut extraction = Self::default();
         let mut extractor = Extractor::new(options);
         for delta in deltas {

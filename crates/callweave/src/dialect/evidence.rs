@@ -89,9 +89,7 @@ const AT_OPENER: [Rule; 7] = [
     // A fence that holds something else first is a listing.
     rule(Text, "it stands in a code block", |it| it.standing == Standing::Code),
     // A part of a JSON value that was no call itself.
-    rule(Text, "it is part of a JSON value", |it| {
-        it.standing == Standing::Json && it.strength == Strength::Bare
-    }),
+    rule(Text, "it is part of a JSON value", |it| it.standing == Standing::Json && it.is_bare()),
     rule(Text, "it stands in a code block of a thought", |it| {
         it.standing == Standing::Indented && it.is_in_thought && !it.is_doubted
     }),

@@ -14,13 +14,13 @@ use crate::event::{Completion, EventSink};
 /// How a text is to be read.
 ///
 /// ```
-/// use callweave::dialect::{Options, Start};
+/// use callweave::dialect::{ExtractOptions, Start};
 ///
-/// let options = Options::new("hermes")?.starting_in(Start::Reasoning);
+/// let options = ExtractOptions::new("hermes")?.starting_in(Start::Reasoning);
 /// # Ok::<(), callweave::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ExtractOptions {
     dialects: Vec<Dialect>,
     tools: Arc<Tools>,
     starting_in: Option<Start>,
@@ -31,7 +31,7 @@ pub struct Options {
     plan: Arc<OnceLock<Arc<Plan>>>,
 }
 
-impl Options {
+impl ExtractOptions {
     /// Reads the built-in dialect of that name; `auto` lets the text decide.
     pub fn new(name: &str) -> Result<Self> {
         Registry::builtin().options(name)
@@ -136,7 +136,7 @@ pub struct Extractor {
 
 impl Extractor {
     /// An extractor before its text.
-    pub fn new(options: &Options) -> Self {
+    pub fn new(options: &ExtractOptions) -> Self {
         Self::of(options.engine(options.plan(), options.choice))
     }
 

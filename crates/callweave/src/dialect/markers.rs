@@ -179,7 +179,12 @@ impl<M: Copy> Markers<M> {
     /// The first marker in `text`; of several at one place the longest. With `is_last`, no more text
     /// will come, so that nothing may still become a marker.
     pub(super) fn find(&self, text: &str, is_last: bool) -> Found<M> {
-        let bytes = text.as_bytes();
+        self.find_up_to(text, text.len(), is_last)
+    }
+
+    /// The first marker that begins before `end`.
+    pub(super) fn find_up_to(&self, text: &str, end: usize, is_last: bool) -> Found<M> {
+        let bytes = &text.as_bytes()[..end];
         let mut from = 0;
         while let Some(at) = self.next_first(&bytes[from..]) {
             let at = from + at;

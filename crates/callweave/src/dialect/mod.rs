@@ -5,11 +5,11 @@
 //! [`Dialect`] is data (markers around a shared body grammar), one small file each in `table/`.
 //!
 //! ```
-//! use callweave::dialect::{Extractor, Options};
+//! use callweave::dialect::{Extractor, ExtractOptions};
 //! use callweave::event::Event;
 //!
 //! let mut events: Vec<Event<'static>> = Vec::new();
-//! let mut extractor = Extractor::new(&Options::new("hermes")?);
+//! let mut extractor = Extractor::new(&ExtractOptions::new("hermes")?);
 //! extractor.push("<tool_call>{\"name\": \"look\", \"argum", &mut events);
 //! extractor.push("ents\": {}}</tool_call>", &mut events);
 //! extractor.finish(&mut events);
@@ -44,7 +44,7 @@ mod tools;
 
 pub use channel::Channels;
 pub use collect::{ExtractedCall, Extraction};
-pub use extractor::{Extractor, Options};
+pub use extractor::{ExtractOptions, Extractor};
 pub use matcher::{Matched, Matcher};
 pub use registry::Registry;
 pub use spec::{

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::extractor::Options;
+use super::extractor::ExtractOptions;
 use super::spec::Dialect;
 use super::table;
 use crate::error::{Error, ErrorKind, Result};
@@ -57,13 +57,13 @@ impl Registry {
         best.map(|(_, dialect)| dialect)
     }
 
-    /// Options for reading the dialect of that name; `auto` lets the text decide among all of them.
-    pub fn options(&self, name: &str) -> Result<Options> {
+    /// ExtractOptions for reading the dialect of that name; `auto` lets the text decide among all of them.
+    pub fn options(&self, name: &str) -> Result<ExtractOptions> {
         if name == "auto" {
-            return Ok(Options::with_dialects(self.dialects.clone()));
+            return Ok(ExtractOptions::with_dialects(self.dialects.clone()));
         }
         match self.find(name) {
-            Some(dialect) => Ok(Options::with_dialects(vec![dialect.clone()])),
+            Some(dialect) => Ok(ExtractOptions::with_dialects(vec![dialect.clone()])),
             None => Err(Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"))),
         }
     }

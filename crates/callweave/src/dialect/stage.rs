@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::extractor::{Extractor, Options};
+use super::extractor::{ExtractOptions, Extractor};
 use super::plan::Plan;
 use super::spec::Start;
 use crate::event::{
@@ -21,11 +21,11 @@ use crate::json::compact_into;
 /// a text that held nothing but text so far, the final text is read anew.
 ///
 /// ```
-/// use callweave::dialect::{Options, Stage};
+/// use callweave::dialect::{ExtractOptions, Stage};
 /// use callweave::event::{Body, BlockId, BlockKind, DeltaKind, Event};
 ///
 /// let mut events: Vec<Event<'static>> = Vec::new();
-/// let mut stage = Stage::new(&Options::new("hermes")?);
+/// let mut stage = Stage::new(&ExtractOptions::new("hermes")?);
 /// stage.push(Event::new(0, Body::block_start(BlockId(0), BlockKind::Text)), &mut events);
 /// let text = "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>".into();
 /// stage.push(Event::new(0, Body::Delta { block: BlockId(0), kind: DeltaKind::Text, text }), &mut events);
@@ -39,7 +39,7 @@ use crate::json::compact_into;
 /// ```
 #[derive(Debug)]
 pub struct Stage {
-    options: Options,
+    options: ExtractOptions,
     plan: Arc<Plan>,
     choices: Vec<Choice>,
     /// The dialect of an answer that is over.
@@ -100,7 +100,7 @@ struct Held {
 
 impl Stage {
     /// A stage for the dialect and tools of `options`.
-    pub fn new(options: &Options) -> Self {
+    pub fn new(options: &ExtractOptions) -> Self {
         let (options, plan) = (options.clone(), options.plan());
         Self { options, plan, choices: Vec::new(), dialect: None, next_block: 0 }
     }

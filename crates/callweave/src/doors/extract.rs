@@ -43,7 +43,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::close::Close;
-use crate::dialect::{Body, Dialect, ExtractedCall, Extraction, Form, Json, Options, Tools};
+use crate::dialect::{Body, Dialect, ExtractOptions, ExtractedCall, Extraction, Form, Json, Tools};
 use crate::event::{CallKind, Completion};
 use crate::json::repair::{self, Class, Verdict};
 use crate::json::{AsValue, Node, Str, Tape, Value};
@@ -280,7 +280,7 @@ const FENCE: &str = "~~~tool_call";
 const FENCE_END: &str = "\n~~~";
 
 fn fenced(text: &str) -> Vec<Extracted> {
-    let options = Options::new("fence").expect("the table has this dialect");
+    let options = ExtractOptions::new("fence").expect("the table has this dialect");
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find(FENCE) {
@@ -317,8 +317,10 @@ fn fence_body(block: &str) -> Option<(&str, usize)> {
 
 fn marked(text: &str, tools: &Tools) -> Vec<Extracted> {
     // Its markers are those of Hermes, and it reads both kinds of body.
-    let options =
-        Options::new("qwen3_coder").expect("the table has this dialect").tools(tools.clone()).trusting();
+    let options = ExtractOptions::new("qwen3_coder")
+        .expect("the table has this dialect")
+        .tools(tools.clone())
+        .trusting();
     let calls = Extraction::of(text, &options).calls;
     calls.into_iter().map(|call| Extracted::new(Parser::Markup, call, CallKind::Function)).collect()
 }
@@ -336,7 +338,7 @@ fn bare(text: &str, tools: &Tools) -> Vec<Extracted> {
         .thoughts("<think>", "</think>")
         .quotes_calls_in_thoughts()
         .form(Form::new(Body::Json(body)));
-    let options = Options::with_dialects(vec![dialect]).tools(tools.clone()).trusting();
+    let options = ExtractOptions::with_dialects(vec![dialect]).tools(tools.clone()).trusting();
     // Something follows the text, so that its end does not complete an object that has none.
     let calls = Extraction::of_deltas([text, "\n."], &options).calls.into_iter();
     calls
@@ -374,7 +376,7 @@ fn mend(arguments: &str) -> Option<String> {
     if !arguments.trim_start().starts_with('{') {
         return None;
     }
-    let repaired = repair::Options::new().without_prose().allow(Class::Lossless).repair(arguments);
+    let repaired = repair::RepairOptions::new().without_prose().allow(Class::Lossless).repair(arguments);
     let is_object = repaired.verdict == Verdict::Repaired && repaired.text.trim_start().starts_with('{');
     is_object.then(|| repaired.text.into_owned())
 }

@@ -7,7 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
-    Attachment, Block, Choice, Content, Finish, Foreign, Item, Message, ToolCall, ToolResult, Usage,
+    Attachment, Block, Choice, Content, Finish, Foreign, Message, OutputItem, ToolCall, ToolResult, Usage,
 };
 use crate::event::{
     AttachmentKind, BlockId, CallKind, Completion, Counters, FinishReason, ItemId, Json, Notice,
@@ -202,7 +202,7 @@ struct FlatItem<'a> {
     foreign: Cow<'a, Foreign>,
 }
 
-impl Serialize for Item {
+impl Serialize for OutputItem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let flat = FlatItem {
             item: self.number,
@@ -215,7 +215,7 @@ impl Serialize for Item {
     }
 }
 
-impl<'de> Deserialize<'de> for Item {
+impl<'de> Deserialize<'de> for OutputItem {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let flat: FlatItem<'static> = FlatItem::deserialize(deserializer)?;
         Ok(Self {
@@ -416,7 +416,7 @@ struct ReadChoice {
     index: u32,
     finish_reason: Option<FinishReason>,
     raw_finish_reason: Option<String>,
-    items: Vec<Item>,
+    items: Vec<OutputItem>,
     blocks: Vec<Block>,
     choice_attachments: Vec<Attachment>,
     choice_foreign: Foreign,
@@ -443,7 +443,7 @@ struct ReadMessage {
     word: String,
     finish_reason: Option<FinishReason>,
     raw_finish_reason: Option<String>,
-    items: Vec<Item>,
+    items: Vec<OutputItem>,
     blocks: Vec<Block>,
     choice_attachments: Vec<Attachment>,
     choice_foreign: Foreign,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use callweave::dialect::{Extraction, Extractor, Options, Registry, Tools};
+use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Tools};
 use callweave::event::{Event, Sink};
 use callweave::grammar::Validator;
 
@@ -34,7 +34,7 @@ fn marks(text: &str) -> Vec<&str> {
 }
 
 /// Extracts from `text`, in two pieces cut at `cut`. The sources of what is told tile it, so nothing is lost.
-fn check(text: &str, cut: usize, options: &Options) {
+fn check(text: &str, cut: usize, options: &ExtractOptions) {
     let mut validator = Validator::of_blocks();
     let mut sources = Vec::new();
     let mut sink = |event: Event<'_>| {
@@ -59,7 +59,7 @@ fn check(text: &str, cut: usize, options: &Options) {
 fn nest_everywhere(dialect: &str) -> usize {
     let tools = fs::read_to_string(data("dialect").join("tools.json")).expect("default tools");
     let tools = Tools::from_json(&serde_json::from_str::<serde_json::Value>(&tools).expect("tools are JSON"));
-    let options = Options::new(dialect).expect("a dialect of that name").tools(tools);
+    let options = ExtractOptions::new(dialect).expect("a dialect of that name").tools(tools);
     let mut count = 0;
     // The first case shows what the dialect looks like.
     for case in folders(&data("dialect").join(dialect)).iter().take(CASES) {

@@ -13,7 +13,7 @@ use callweave::doors::prompt::{self, Writer, augment_system_prompt};
 use callweave::json::AsValue;
 use callweave::json::partial::{Growing, Partial};
 use callweave::json::repair::{self, repair};
-use callweave::json::schema::{Extent, Missing, Options, Schema};
+use callweave::json::schema::{Extent, FitOptions, Missing, Schema};
 use callweave::message::ToolCall;
 
 use serde_json::{Map, Value, json};
@@ -255,9 +255,9 @@ fn prompts() {
             let schema = object([("type", json!("object")), ("properties", member("a", value.take()))]);
             let tool = object([("name", json!("f")), ("parameters", schema.take())]);
             let tools = Deep(std::mem::ManuallyDrop::new(Value::Array(vec![tool.take()])));
-            let full = augment_system_prompt(None, &tools, &prompt::Options::default());
+            let full = augment_system_prompt(None, &tools, &prompt::PromptOptions::default());
             assert!(full.contains(NEEDLE));
-            augment_system_prompt(None, &tools, &prompt::Options::default().compact());
+            augment_system_prompt(None, &tools, &prompt::PromptOptions::default().compact());
             let declared = Tools::from_json(&tools);
             assert!(declared.contains("f"));
         }
@@ -280,9 +280,9 @@ fn repairing() {
     on_a_stack_of(STACK, || {
         for text in texts() {
             for options in [
-                repair::Options::new(),
-                repair::Options::new().prefix().close_truncated(),
-                repair::Options::new().without_prose().drop_unfinished_strings(),
+                repair::RepairOptions::new(),
+                repair::RepairOptions::new().prefix().close_truncated(),
+                repair::RepairOptions::new().without_prose().drop_unfinished_strings(),
             ] {
                 let found = options.repair(&text);
                 // What is too deep is refused, and says so.
@@ -352,7 +352,7 @@ fn recursive_schemas() -> Vec<Value> {
 
 fn fit(schema: &Schema, value: &Value) {
     for missing in [Missing::Keep, Missing::Empty, Missing::Blank, Missing::Infer] {
-        let fit = schema.coerce_with(value, Options { missing, ..Options::default() });
+        let fit = schema.coerce_with(value, FitOptions { missing, ..FitOptions::default() });
         let _ = fit.value.to_string();
     }
     let _ = schema.validate(value);
@@ -374,7 +374,7 @@ fn schemas() {
             }
             for text in texts() {
                 for extent in [Extent::Whole, Extent::Prefix] {
-                    schema.read_with(&text, Options { extent, ..Options::default() });
+                    schema.read_with(&text, FitOptions { extent, ..FitOptions::default() });
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::fs;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use callweave::accumulator::Accumulator;
-use callweave::encode::Options;
+use callweave::encode::EncodeOptions;
 use callweave::event::{Event, Sink};
 use callweave::fragment::Fragment;
 use callweave::framing::{Frame, FrameKind, Framer, Limits};
@@ -69,7 +69,7 @@ fn decode(mut decoder: FrameDecoder, frames: &[Framed]) -> Option<(Vec<Event<'st
 
 /// Writes it in the same protocol, if that is written: as deep as it is.
 fn write(protocol: &Protocol, events: &[Event<'static>], message: &Message) {
-    for options in [Options::faithful(), Options::mended()] {
+    for options in [EncodeOptions::faithful(), EncodeOptions::mended()] {
         let Some(mut encoder) = protocol.encoder(&options) else { return };
         let mut out = Vec::new();
         events.iter().for_each(|event| encoder.encode(event, &mut out));

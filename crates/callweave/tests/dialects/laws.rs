@@ -1,13 +1,13 @@
 //! The laws that every dialect obeys, as functions over a text.
 
-use callweave::dialect::{Extractor, Options};
+use callweave::dialect::{ExtractOptions, Extractor};
 use callweave::event::{Body, Event, Sink, Span};
 use callweave::grammar::Validator;
 
 /// The events of a text that comes in these pieces, adjacent deltas merged.
 pub(crate) fn events<'d>(
     deltas: impl IntoIterator<Item = &'d str>,
-    options: &Options,
+    options: &ExtractOptions,
 ) -> Vec<Event<'static>> {
     let mut events = Vec::new();
     let mut extractor = Extractor::new(options);
@@ -97,7 +97,7 @@ pub(crate) fn cut(text: &str, seed: u64) -> Vec<&str> {
 }
 
 /// All cuts of a text give the same events; the events are well formed and tile it. Returns them.
-pub(crate) fn check(text: &str, options: &Options) -> Result<Vec<Event<'static>>, String> {
+pub(crate) fn check(text: &str, options: &ExtractOptions) -> Result<Vec<Event<'static>>, String> {
     let whole = events([text], options);
     check_grammar(&whole);
     check_conservation(text, &whole);
@@ -123,7 +123,7 @@ pub(crate) fn check(text: &str, options: &Options) -> Result<Vec<Event<'static>>
 
 /// Every prefix finishes without a panic, well formed, and accounts for all of its bytes. That nothing is taken
 /// back follows from [`check`]: the pieces of a cut are prefixes too.
-pub(crate) fn check_prefixes(text: &str, options: &Options) {
+pub(crate) fn check_prefixes(text: &str, options: &ExtractOptions) {
     for (at, _) in text.char_indices() {
         let prefix = &text[..at];
         let found = events([prefix], options);

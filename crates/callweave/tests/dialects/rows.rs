@@ -1,6 +1,6 @@
 //! Reading recorded rows of other parsers' tests, and comparing an extraction with one.
 
-use callweave::dialect::{Extraction, Options, Start, Tools};
+use callweave::dialect::{ExtractOptions, Extraction, Start, Tools};
 use callweave::json::Value;
 
 use crate::shared;
@@ -44,8 +44,8 @@ impl Row {
         self.is_reasoning || matches!(self.text("assert_level"), Some("full" | "recorded"))
     }
 
-    pub(crate) fn options(&self) -> Options {
-        let mut options = Options::new(self.format()).expect("every format is a dialect");
+    pub(crate) fn options(&self) -> ExtractOptions {
+        let mut options = ExtractOptions::new(self.format()).expect("every format is a dialect");
         options = options.tools(Tools::from_json(&self.value["tools"]));
         if self.value["reasoning_open"] == Value::Bool(true) {
             options = options.starting_in(Start::Reasoning);
@@ -62,8 +62,9 @@ impl Row {
 
     /// The same without naming the dialect.
     #[allow(dead_code, reason = "a test's, not a report's")]
-    pub(crate) fn auto(&self) -> Options {
-        let mut options = Options::new("auto").expect("auto").tools(Tools::from_json(&self.value["tools"]));
+    pub(crate) fn auto(&self) -> ExtractOptions {
+        let mut options =
+            ExtractOptions::new("auto").expect("auto").tools(Tools::from_json(&self.value["tools"]));
         if self.value["reasoning_open"] == Value::Bool(true) {
             options = options.starting_in(Start::Reasoning);
         }
@@ -80,7 +81,7 @@ impl Row {
         self.extract_with(&self.options())
     }
 
-    pub(crate) fn extract_with(&self, options: &Options) -> Extraction {
+    pub(crate) fn extract_with(&self, options: &ExtractOptions) -> Extraction {
         let chunks = self.chunks();
         Extraction::of_deltas(chunks.iter().map(String::as_str), options)
     }

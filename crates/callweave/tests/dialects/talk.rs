@@ -1,6 +1,6 @@
 //! Texts that only talk about calls: documentation, examples in fences, answers that quote one.
 
-use callweave::dialect::{Extraction, Extractor, Options, Tools};
+use callweave::dialect::{ExtractOptions, Extraction, Extractor, Tools};
 use callweave::event::Completion;
 use callweave::json::Value;
 
@@ -34,9 +34,9 @@ pub(crate) fn load() -> Option<Vec<Talk>> {
 impl Talk {
     /// The ways to read it: with its own tools, or with none and with the tool that most of them name; and in
     /// the dialect that it is about.
-    pub(crate) fn ways(&self) -> Vec<(&'static str, Options)> {
-        let auto = || Options::new("auto").expect("auto");
-        let named = Options::new(&self.name).ok();
+    pub(crate) fn ways(&self) -> Vec<(&'static str, ExtractOptions)> {
+        let auto = || ExtractOptions::new("auto").expect("auto");
+        let named = ExtractOptions::new(&self.name).ok();
         let mut ways: Vec<_> = match &self.tools {
             Some(tools) => {
                 let tools = || Tools::from_json(tools);
@@ -54,7 +54,7 @@ impl Talk {
         ways
     }
 
-    pub(crate) fn extract(&self, options: &Options) -> Extraction {
+    pub(crate) fn extract(&self, options: &ExtractOptions) -> Extraction {
         let mut found = Extraction::default();
         let mut extractor = Extractor::new(options);
         extractor.push(&self.text, &mut found);

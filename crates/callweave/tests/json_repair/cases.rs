@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use callweave::json::repair::{Class, Options, Verdict};
+use callweave::json::repair::{Class, RepairOptions, Verdict};
 
 #[test]
 fn every_case_comes_out_as_expected() {
@@ -38,7 +38,7 @@ fn every_case_comes_out_as_expected() {
 }
 
 fn describe<'o>(input: &str, words: impl Iterator<Item = &'o str>) -> String {
-    let options = words.fold(Options::new(), |options, word| match word {
+    let options = words.fold(RepairOptions::new(), |options, word| match word {
         "prefix" => options.prefix(),
         "close-truncated" => options.close_truncated(),
         "drop-unfinished-strings" => options.drop_unfinished_strings(),

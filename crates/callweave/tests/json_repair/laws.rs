@@ -1,7 +1,7 @@
 //! Laws of repair, over made-up documents and over noise.
 
 use callweave::json::Value;
-use callweave::json::repair::{Class, Options, Verdict, apply, repair};
+use callweave::json::repair::{Class, RepairOptions, Verdict, apply, repair};
 use proptest::prelude::*;
 
 /// Pieces of JSON and of what models put in its place.
@@ -112,8 +112,8 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 /// Every option that changes how a text is read.
-fn all_options() -> [Options; 5] {
-    let new = Options::new();
+fn all_options() -> [RepairOptions; 5] {
+    let new = RepairOptions::new();
     [
         new,
         new.close_truncated(),
@@ -139,7 +139,7 @@ fn check(text: &str) {
         match repaired.verdict {
             Verdict::Valid => assert_eq!(closed, text),
             Verdict::Repaired => assert_eq!(repaired.text, closed),
-            Verdict::Incomplete => assert!(repaired.text.is_empty() || options != Options::new()),
+            Verdict::Incomplete => assert!(repaired.text.is_empty() || options != RepairOptions::new()),
             Verdict::Hopeless { .. } => unreachable!("a hopeless text has nothing to close"),
         }
     }
@@ -172,7 +172,7 @@ proptest! {
         let text = serde_json::to_string(&serde_json::json!({ "all": value })).expect("a value can be written");
         let cut = (1..text.len()).filter(|&at| text.is_char_boundary(at)).nth(cut.index(text.chars().count() - 1));
         let prefix = &text[..cut.expect("the index is within the text")];
-        let repaired = Options::new().prefix().repair(prefix);
+        let repaired = RepairOptions::new().prefix().repair(prefix);
         prop_assert_eq!(repaired.verdict, Verdict::Incomplete, "{}", prefix);
         check(prefix);
     }

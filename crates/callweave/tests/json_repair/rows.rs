@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use callweave::json::Value;
-use callweave::json::repair::{Class, Options, Verdict};
+use callweave::json::repair::{Class, RepairOptions, Verdict};
 
 use crate::shared;
 
@@ -119,8 +119,8 @@ impl Row {
         is_valid.then_some("the input is valid, only an option makes it an error")
     }
 
-    fn options(&self) -> Options {
-        let mut options = Options::new();
+    fn options(&self) -> RepairOptions {
+        let mut options = RepairOptions::new();
         if self.kind == "partial" || self.source.contains("partial-json-parser") {
             options = options.prefix();
         }

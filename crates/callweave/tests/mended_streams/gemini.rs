@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use callweave::encode::Options;
+use callweave::encode::EncodeOptions;
 use callweave::event::{FinishReason, NoticeCode};
 use callweave::framing::Framing;
 use callweave::message::Message;
@@ -151,7 +151,7 @@ fn the_same_chunks_are_the_elements_of_an_array() {
         if decoded.error.is_some() || decoded.messages.len() > 1 {
             continue;
         }
-        let write = |options: &Options| {
+        let write = |options: &EncodeOptions| {
             let mut encoder = WIRE.protocol().encoder(options).expect("Gemini is written");
             let mut out = Vec::new();
             decoded.events.iter().for_each(|event| encoder.encode(event, &mut out));

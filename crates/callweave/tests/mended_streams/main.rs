@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use callweave::encode::Options;
+use callweave::encode::EncodeOptions;
 use callweave::event::{Body, CallKind, Completion, Counters, Event, FinishReason, NoticeCode};
 use callweave::json::repair::{Verdict, repair};
 use callweave::message::{Choice, Content, Message, ToolCall};
@@ -158,8 +158,8 @@ fn samples() -> Vec<(&'static Protocol, PathBuf)> {
     all
 }
 
-fn options() -> Options {
-    Options::mended().id("made").model("m").created(1_700_000_000)
+fn options() -> EncodeOptions {
+    EncodeOptions::mended().id("made").model("m").created(1_700_000_000)
 }
 
 impl Wire {

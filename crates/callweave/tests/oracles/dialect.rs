@@ -5,16 +5,16 @@
 
 use std::sync::LazyLock;
 
-use callweave::dialect::{Options, Registry, Start, Tools};
+use callweave::dialect::{ExtractOptions, Registry, Start, Tools};
 use serde_json::json;
 
 #[path = "../dialects/laws.rs"]
 mod laws;
 
 /// Every dialect, and last all of them at once.
-static DIALECTS: LazyLock<Vec<Options>> = LazyLock::new(|| {
+static DIALECTS: LazyLock<Vec<ExtractOptions>> = LazyLock::new(|| {
     let names = Registry::builtin().dialects().iter().map(|dialect| dialect.name.as_str());
-    names.chain(["auto"]).map(|name| Options::new(name).expect("a dialect")).collect()
+    names.chain(["auto"]).map(|name| ExtractOptions::new(name).expect("a dialect")).collect()
 });
 
 static TOOLS: LazyLock<Tools> = LazyLock::new(|| {

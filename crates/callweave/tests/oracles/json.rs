@@ -4,14 +4,14 @@
 //! The first bytes choose the cuts; the rest is the text.
 
 use callweave::json::partial::{Growing, Partial};
-use callweave::json::repair::{Class, Options, Verdict, apply};
+use callweave::json::repair::{Class, RepairOptions, Verdict, apply};
 use callweave::json::{Scanner, Status, Tape, Value};
 
 /// How deep serde_json reads by default; our own readers do not stop there.
 const MAX_BRACKETS: usize = 127;
 
-fn options() -> [Options; 5] {
-    let new = Options::new();
+fn options() -> [RepairOptions; 5] {
+    let new = RepairOptions::new();
     [
         new,
         new.prefix().close_truncated(),

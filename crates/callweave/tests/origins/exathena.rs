@@ -1,7 +1,7 @@
 //! ExAthena: `{"text", "tool_calls"}` and capabilities → the calls, or the error of the only ones.
 
 use callweave::doors::extract::{Capabilities, Extracted, Parser, extract};
-use callweave::doors::prompt::{Options, augment_system_prompt};
+use callweave::doors::prompt::{PromptOptions, augment_system_prompt};
 use callweave::message::InvalidReason;
 use serde_json::{Value, json};
 
@@ -50,8 +50,8 @@ fn shown(found: &[Extracted]) -> Value {
 fn prompted(row: &Value) -> Value {
     let (input, demands) = (&row["input"], &row["expected"]);
     let options = match row["options"]["compact"].as_bool() {
-        Some(true) => Options::default().compact(),
-        _ => Options::default(),
+        Some(true) => PromptOptions::default().compact(),
+        _ => PromptOptions::default(),
     };
     let prompt = augment_system_prompt(input["existing"].as_str(), &input["tools"], &options);
     let texts = |key: &str| match &demands[key] {

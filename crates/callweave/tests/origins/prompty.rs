@@ -1,6 +1,6 @@
 //! Prompty: `process` and `process_stream`; the spans where a row asks for them.
 
-use callweave::doors::process::{Agent, Api, Item, process, process_stream};
+use callweave::doors::process::{Agent, Api, StreamItem, process, process_stream};
 use serde_json::{Value, json};
 
 /// Our answer; none where the row asks for spans and the library is built without them.
@@ -38,7 +38,7 @@ fn stream(agent: &Agent, row: &Value) -> Value {
         Ok(items) => items,
         Err(error) => return json!({"error": error.detail()}),
     };
-    let mut told = Vec::<Item>::new();
+    let mut told = Vec::<StreamItem>::new();
     for item in items {
         match item {
             Ok(item) => told.push(item),

@@ -5,7 +5,7 @@
 //! may be `null` or missing, aliases are titles.
 
 use callweave::json::Value as Read;
-use callweave::json::schema::{Extent, Missing, Options, Schema};
+use callweave::json::schema::{Extent, FitOptions, Missing, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::shared;
@@ -19,7 +19,7 @@ pub(crate) struct Row {
     pub(crate) input: String,
     pub(crate) expected: Read,
     pub(crate) schema: Read,
-    pub(crate) options: Options,
+    pub(crate) options: FitOptions,
 }
 
 impl Row {
@@ -63,13 +63,13 @@ fn row(row: Read) -> Option<Row> {
             Some("salvage") => Missing::Infer,
             _ => Missing::Keep,
         };
-        (options["schema"].clone(), Options { missing, extent: Extent::Whole })
+        (options["schema"].clone(), FitOptions { missing, extent: Extent::Whole })
     } else {
         let (target, types) = rest.split_once(" | baml schema: ").expect("the notes have a type");
         let types: String = serde_json::from_str(types).expect("the type is quoted");
         let options = match kind.as_str() {
-            "schema-partial" => Options { missing: Missing::Blank, extent: Extent::Prefix },
-            _ => Options { missing: Missing::Empty, extent: Extent::Whole },
+            "schema-partial" => FitOptions { missing: Missing::Blank, extent: Extent::Prefix },
+            _ => FitOptions { missing: Missing::Empty, extent: Extent::Whole },
         };
         (baml_schema(target, &types).into(), options)
     };

@@ -92,6 +92,10 @@ impl Reader {
     }
 
     fn name(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+        // No name begins so, and what does is found at once.
+        if text.starts_with(['<', '{', '[', '"']) {
+            return Token::Fail;
+        }
         let window = head(text, LONGEST_NAME);
         let is_last = context.is_last && window.len() == text.len();
         let len = match context.form.ends.find(window, is_last) {

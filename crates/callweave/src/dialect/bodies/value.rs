@@ -7,6 +7,9 @@ use super::super::markers::{Found, Markers};
 use super::Compiled;
 use crate::json::{Scanner, Status};
 
+/// Longer than any closer.
+const WINDOW: usize = 1024;
+
 /// The state of reading one value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::dialect) struct Value {
@@ -71,15 +74,19 @@ impl Value {
         if self.loose.is_some() {
             return self.read_loosely(text, &form.closers, is_last);
         }
+        // A long text is read window by window: neither its closers nor its value is looked for in all of it at once.
+        let (whole, was_last) = (text, is_last);
+        let end = (0..=WINDOW.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let (text, is_last) = (&text[..end], is_last && end == text.len());
         let text = match form.closers.find(text, is_last) {
             Found::Nothing => text,
             // A closer that the text or the next call follows ends a string that was not closed.
             Found::Marker { at: 0, len, .. } if self.scanner.is_in_string() => {
-                match form.is_closed_by(text, is_last) {
+                match form.is_closed_by(whole, was_last) {
                     Some(true) => {
                         self.loose = Some(Loose { depth: 0, quote: b'"', is_escaped: false, last: b',' });
                         self.is_untold = true;
-                        return self.read(text, form, is_last);
+                        return self.read(whole, form, was_last);
                     }
                     Some(false) => &text[..len],
                     None => return (0, Progress::Open),

@@ -198,6 +198,7 @@ impl Run {
             return Step::Wait;
         };
         self.state = State::Prose(doubt.place);
+        self.vain = self.vain.max(doubt.run.vain) + doubt.read as u64;
         self.settled = until.max(offset + doubt.space as u64 + 1);
         if doubt.is_openerless {
             self.shown = self.settled;

@@ -57,7 +57,7 @@ struct Run {
     log: Vec<Entry>,
     /// Whether the caller said which dialect it is.
     is_named: bool,
-    /// Whether where something stands does not matter, and how many bytes were read in vain there.
+    /// Whether where something stands does not matter, and how many bytes of openings were read in vain.
     is_trusting: bool,
     vain: u64,
     /// Whether this reads what is doubted, and whether that is no thought.

@@ -261,9 +261,8 @@ impl Run {
                 _ => {}
             }
         }
-        if len == 1 && self.is_trusting {
-            self.vain += (opening.start + opening.at) as u64;
-        } else if len == 1 {
+        self.vain += (opening.start + opening.at) as u64;
+        if len == 1 && !self.is_trusting {
             // What it holds is no call either.
             self.position.begin_json();
         }

@@ -11,9 +11,13 @@ use crate::event::{CallKind, EventSink, NoticeCode};
 
 /// Deltas up to this length are looked at byte by byte.
 const SHORT: usize = 32;
+/// So much is looked at at once where a line may begin with a declared name.
+const REACH: usize = 1024;
 
 /// How many times over a text may be read where what holds no call may hold one.
 const MOST_VAIN: u64 = 64;
+/// So many bytes count as read before the text begins: a short one may be looked at as often as it likes.
+const FREE: u64 = 1024;
 
 /// What prose is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,23 +118,23 @@ impl Run {
                 }
             }
         }
-        let words = match place.markers(live).find(&text[space..], is_last) {
-            Found::Nothing => text.len() - space,
+        // A declared name may begin the next line.
+        let may_be_nameless =
+            place == Place::Text && !live.nameless.is_empty() && !self.shared.tools.is_empty();
+        let rest = &text[space..];
+        // Looked for up to the end of the text, it would be looked for anew from every marker on the way.
+        let reach = if may_be_nameless { boundary(rest, REACH) } else { rest.len() };
+        let line = if may_be_nameless { memchr::memchr(b'\n', &rest.as_bytes()[..reach]) } else { None };
+        let end = line.map_or(reach, |line| line + 1);
+        let words = match place.markers(live).find_up_to(rest, end, is_last) {
+            Found::Nothing => end,
             Found::Perhaps(at) => at,
             Found::Marker { at: 0, len, meaning } => {
                 return self.marker(plan, live, meaning, place, (space, len), (text, is_last), sink);
             }
             Found::Marker { at, .. } => at,
         };
-        // A declared name may begin the next line.
-        let may_be_nameless =
-            place == Place::Text && !live.nameless.is_empty() && !self.shared.tools.is_empty();
-        let line = if may_be_nameless {
-            memchr::memchr(b'\n', &text.as_bytes()[space..space + words])
-        } else {
-            None
-        };
-        let words = line.map_or(words, |line| line + 1);
+        let words = line.filter(|line| *line < words).map_or(words, |line| line + 1);
         if words == 0 {
             self.gap_seen = space;
             return Step::Wait;
@@ -232,7 +236,9 @@ impl Run {
         position.follow(&text[..space]);
         let offset = self.emitter.offset() + space as u64;
         let is_text = match meaning {
-            Meaning::Open(_) if self.is_trusting => self.vain > MOST_VAIN * (offset + 1),
+            // A text that only looks like calls is not read over and over.
+            Meaning::Open(_) if self.vain > MOST_VAIN * (offset + FREE) => true,
+            Meaning::Open(_) if self.is_trusting => false,
             Meaning::Fence if self.is_trusting => true,
             Meaning::Open(opener) => {
                 let evidence = self.evidence(live.openers[opener].strength, &position, place);
@@ -477,4 +483,9 @@ impl Run {
         self.open_gap(!self.has_text && !place.is_thought());
         Step::Took(whole)
     }
+}
+
+/// The last boundary between characters that is not after `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }

@@ -72,7 +72,7 @@ use crate::pipeline::FrameDecoder;
 use crate::protocol::Protocol;
 use crate::{Error, ErrorKind, Result};
 
-pub use self::stream::{Failure, Intake, Item, ProcessStream, process_bytes, process_stream};
+pub use self::stream::{Failure, Intake, ProcessStream, StreamItem, process_bytes, process_stream};
 #[cfg(feature = "async")]
 pub use self::stream::{process_bytes_async, process_stream_async};
 
@@ -114,7 +114,7 @@ pub enum Processed {
     /// Text; `""` where there is none.
     Text(String),
     /// The calls that the caller is to run; never empty.
-    ToolCalls(Vec<ToolCall>),
+    ToolCalls(Vec<ProcessedCall>),
     /// The value of a text that is JSON, where outputs were declared.
     Structured(Structured),
     /// One embedding.
@@ -129,7 +129,7 @@ pub enum Processed {
 
 /// A tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolCall {
+pub struct ProcessedCall {
     /// The provider's id; a made one (`tool_<choice>_<ordinal>`) where it gave none.
     pub id: String,
     /// The tool's name; never empty.
@@ -257,7 +257,7 @@ fn conclude(agent: &Agent, protocol: Option<&Protocol>, message: &Message) -> Re
     if let Some(error) = message.error() {
         return Err(error.clone().into());
     }
-    let calls: Vec<_> = message.tool_calls().filter_map(|call| ToolCall::of(protocol, call)).collect();
+    let calls: Vec<_> = message.tool_calls().filter_map(|call| ProcessedCall::of(protocol, call)).collect();
     if !calls.is_empty() {
         return Ok(Processed::ToolCalls(calls));
     }
@@ -283,7 +283,7 @@ fn text(message: &Message) -> String {
     }
 }
 
-impl Serialize for ToolCall {
+impl Serialize for ProcessedCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.serialize_members(&mut map)?;
@@ -291,7 +291,7 @@ impl Serialize for ToolCall {
     }
 }
 
-impl ToolCall {
+impl ProcessedCall {
     fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> std::result::Result<(), M::Error> {
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("name", &self.name)?;
@@ -327,14 +327,14 @@ impl ToolCall {
     /// The arguments as a value of your own type; no text at all counts as `{}`. A call that was cut has none.
     ///
     /// ```
-    /// use callweave::doors::process::ToolCall;
+    /// use callweave::doors::process::ProcessedCall;
     ///
     /// #[derive(serde::Deserialize)]
     /// struct Weather { city: String }
     /// let arguments = r#"{"city":"Oslo"}"#.into();
-    /// let call = ToolCall { id: "1".into(), name: "weather".into(), arguments, is_cut: false };
+    /// let call = ProcessedCall { id: "1".into(), name: "weather".into(), arguments, is_cut: false };
     /// assert_eq!(call.parse::<Weather>()?.city, "Oslo");
-    /// assert!(ToolCall { is_cut: true, ..call }.parse::<Weather>().is_err());
+    /// assert!(ProcessedCall { is_cut: true, ..call }.parse::<Weather>().is_err());
     /// # Ok::<(), callweave::Error>(())
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
@@ -405,7 +405,7 @@ impl Processed {
     ///
     /// assert!(Processed::Text("Hello".into()).tool_calls().is_empty());
     /// ```
-    pub fn tool_calls(&self) -> &[ToolCall] {
+    pub fn tool_calls(&self) -> &[ProcessedCall] {
         match self {
             Self::ToolCalls(calls) => calls,
             _ => &[],

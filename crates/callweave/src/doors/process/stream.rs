@@ -7,7 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::provider::Provider;
-use super::{Agent, Learned, ToolCall, trace, unexpected};
+use super::{Agent, Learned, ProcessedCall, trace, unexpected};
 use crate::accumulator::Accumulator;
 use crate::event::{Body, DeltaKind, Event, EventSink, Notice, NoticeCode, Sink};
 use crate::json::{AsValue, Value};
@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 /// Text comes at once, calls when the source has ended. See [`ProcessStream`].
 ///
 /// ```
-/// use callweave::doors::process::{Agent, Item, process_stream};
+/// use callweave::doors::process::{Agent, StreamItem, process_stream};
 /// use serde_json::json;
 ///
 /// let chunks = [
@@ -30,7 +30,7 @@ use crate::{Error, ErrorKind, Result};
 /// ];
 /// let chunks = chunks.into_iter().map(Ok::<_, std::io::Error>);
 /// let items: Result<Vec<_>, _> = process_stream(&Agent::new("openai"), chunks)?.collect();
-/// assert_eq!(items?, [Item::Text("Hel".into()), Item::Text("lo".into())]);
+/// assert_eq!(items?, [StreamItem::Text("Hel".into()), StreamItem::Text("lo".into())]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn process_stream<I, V, E>(agent: &Agent, chunks: I) -> Result<ProcessStream<I::IntoIter, FrameDecoder>>
@@ -46,12 +46,12 @@ where
 /// The items of a stream of bytes in any cut, of any framing (server-sent events, JSON lines, AWS events).
 ///
 /// ```
-/// use callweave::doors::process::{Agent, Item, process_bytes};
+/// use callweave::doors::process::{Agent, StreamItem, process_bytes};
 ///
 /// let body = b"data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n";
 /// let pieces = body.chunks(10).map(Ok::<_, std::io::Error>);
 /// let items: Result<Vec<_>, _> = process_bytes(&Agent::new("openai"), pieces)?.collect();
-/// assert_eq!(items?, [Item::Text("Hi".into())]);
+/// assert_eq!(items?, [StreamItem::Text("Hi".into())]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn process_bytes<I, B, E>(agent: &Agent, pieces: I) -> Result<ProcessStream<I::IntoIter, Decoder>>
@@ -67,14 +67,14 @@ where
 /// [`process_stream`] for a `futures::Stream` (feature `async`). No runtime is assumed.
 ///
 /// ```
-/// use callweave::doors::process::{Agent, Item, process_stream_async};
+/// use callweave::doors::process::{Agent, StreamItem, process_stream_async};
 /// use futures::{StreamExt, stream};
 /// use serde_json::json;
 ///
 /// let chunks = stream::iter([Ok::<_, std::io::Error>(json!({"choices": [{"delta": {"content": "Hi"}}]}))]);
 /// let mut items = process_stream_async(&Agent::new("openai"), chunks)?;
 /// let first = futures::executor::block_on(items.next()).ok_or("nothing came")??;
-/// assert_eq!(first, Item::Text("Hi".into()));
+/// assert_eq!(first, StreamItem::Text("Hi".into()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "async")]
@@ -91,13 +91,13 @@ where
 /// [`process_bytes`] for a `futures::Stream` (feature `async`). No runtime is assumed.
 ///
 /// ```
-/// use callweave::doors::process::{Agent, Item, process_bytes_async};
+/// use callweave::doors::process::{Agent, StreamItem, process_bytes_async};
 /// use futures::{StreamExt, stream};
 ///
 /// let body = "{\"model\":\"m\",\"message\":{\"content\":\"Hi\"},\"done\":false}\n";
 /// let mut items = process_bytes_async(&Agent::new("ollama"), stream::iter([Ok::<_, std::io::Error>(body)]))?;
 /// let first = futures::executor::block_on(items.next()).ok_or("nothing came")??;
-/// assert_eq!(first, Item::Text("Hi".into()));
+/// assert_eq!(first, StreamItem::Text("Hi".into()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "async")]
@@ -114,11 +114,11 @@ where
 /// A piece of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Item {
+pub enum StreamItem {
     /// Text to append; never empty.
     Text(String),
     /// A whole call. Calls come last, in the order of the wire's own numbers.
-    ToolCall(ToolCall),
+    ToolCall(ProcessedCall),
 }
 
 /// Why a stream broke off, and what it had said until then.
@@ -170,7 +170,7 @@ impl From<Failure> for Error {
     }
 }
 
-impl Serialize for Item {
+impl Serialize for StreamItem {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => {
@@ -328,7 +328,7 @@ impl<S, D> ProcessStream<S, D> {
         self.folded.ready.is_empty() && !self.is_over
     }
 
-    fn pop(&mut self) -> Option<std::result::Result<Item, Failure>> {
+    fn pop(&mut self) -> Option<std::result::Result<StreamItem, Failure>> {
         self.folded.ready.pop_front().map(Ok).or_else(|| self.folded.failure.take().map(Err))
     }
 }
@@ -339,7 +339,7 @@ where
     D: Intake<I>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    type Item = std::result::Result<Item, Failure>;
+    type Item = std::result::Result<StreamItem, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.is_waiting() {
@@ -360,7 +360,7 @@ where
     D: Intake<I>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    type Item = std::result::Result<Item, Failure>;
+    type Item = std::result::Result<StreamItem, Failure>;
 
     fn poll_next(
         self: std::pin::Pin<&mut Self>,
@@ -379,7 +379,7 @@ where
 #[derive(Default)]
 struct Folded {
     message: Accumulator,
-    ready: VecDeque<Item>,
+    ready: VecDeque<StreamItem>,
     failure: Option<Failure>,
     /// The choice that counts.
     choice: Option<u32>,
@@ -412,7 +412,7 @@ impl<'e> Sink<Event<'e>> for Folded {
                 self.choice.get_or_insert(event.choice);
             }
             Body::Delta { kind, text, .. } if self.choice == Some(event.choice) => match kind {
-                DeltaKind::Text => self.ready.push_back(Item::Text(text.to_string())),
+                DeltaKind::Text => self.ready.push_back(StreamItem::Text(text.to_string())),
                 DeltaKind::Refusal => {
                     return self.fail(Error::new(ErrorKind::Refusal, format!("Model refused: {text}")));
                 }
@@ -451,7 +451,7 @@ impl Folded {
         // Stable: calls that share a number, or have none, stay in the order in which they began.
         blocks.sort_by_key(|block| block.index);
         let calls = blocks.into_iter().filter_map(|block| match &block.content {
-            Content::ToolCall(call) => ToolCall::of(protocol, call).map(Item::ToolCall),
+            Content::ToolCall(call) => ProcessedCall::of(protocol, call).map(StreamItem::ToolCall),
             _ => None,
         });
         self.ready.extend(calls);

@@ -1,6 +1,6 @@
 //! How a dialect lays out its calls, told by its example: markers, white space, what stands between.
 
-use crate::dialect::{Body, Dialect, Extractor, Form, Options};
+use crate::dialect::{Body, Dialect, ExtractOptions, Extractor, Form};
 use crate::event::{self, BlockKind, Event, Span};
 
 /// The layout of calls in a dialect.
@@ -120,7 +120,7 @@ fn tokens_before(text: &str, tokens: &[String]) -> usize {
 fn places(dialect: &Dialect, form: &Form) -> Option<((usize, usize), (usize, usize))> {
     let mut events: Vec<Event<'static>> = Vec::new();
     let only = Dialect { forms: vec![form.clone()], ..dialect.clone() };
-    let mut extractor = Extractor::new(&Options::with_dialects(vec![only]));
+    let mut extractor = Extractor::new(&ExtractOptions::with_dialects(vec![only]));
     extractor.push(&dialect.example, &mut events);
     extractor.finish(&mut events);
     let place = |span: Span| Some((usize::try_from(span.start).ok()?, usize::try_from(span.end).ok()?));

@@ -5,17 +5,17 @@
 //! model answers. For the turns that follow, a [`Writer`] writes past calls and their results the same way.
 //!
 //! ```
-//! use callweave::doors::prompt::{Options, augment_system_prompt};
+//! use callweave::doors::prompt::{PromptOptions, augment_system_prompt};
 //! use serde_json::json;
 //!
 //! let tools = json!([{"name": "look", "description": "Look at something.", "parameters": {
 //!     "type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"],
 //! }}]);
-//! let prompt = augment_system_prompt(Some("Be brief."), &tools, &Options::default());
+//! let prompt = augment_system_prompt(Some("Be brief."), &tools, &PromptOptions::default());
 //! assert!(prompt.starts_with("Be brief.\n\n"));
 //! assert!(prompt.contains("~~~tool_call"));
 //!
-//! let prompt = augment_system_prompt(None, &tools, &Options::new("hermes")?.compact());
+//! let prompt = augment_system_prompt(None, &tools, &PromptOptions::new("hermes")?.compact());
 //! assert!(prompt.contains("<tool_call>"));
 //! assert!(prompt.ends_with("- look(at: string) — Look at something."));
 //! # Ok::<(), callweave::Error>(())
@@ -36,7 +36,7 @@ pub use writer::Writer;
 
 /// How tools are explained.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PromptOptions {
     writer: Writer,
     detail: Detail,
 }
@@ -52,14 +52,14 @@ pub enum Detail {
     Compact,
 }
 
-impl Default for Options {
+impl Default for PromptOptions {
     /// `~~~tool_call` fences and full schemas.
     fn default() -> Self {
         Self::new("fence").expect("the table has this dialect")
     }
 }
 
-impl Options {
+impl PromptOptions {
     /// Teaches the built-in dialect of that name. A dialect whose calls a prompt cannot explain is
     /// refused, see [`Writer::new`].
     pub fn new(name: &str) -> Result<Self> {
@@ -89,7 +89,11 @@ impl Options {
 ///
 /// `tools` is a list in the shape of OpenAI (`function.parameters`), of Anthropic (`input_schema`) or bare
 /// (`name`, `description`, `parameters` or `schema`).
-pub fn augment_system_prompt(existing: Option<&str>, tools: &impl AsValue, options: &Options) -> String {
+pub fn augment_system_prompt(
+    existing: Option<&str>,
+    tools: &impl AsValue,
+    options: &PromptOptions,
+) -> String {
     let mut prompt = String::new();
     if let Some(existing) = existing.filter(|existing| !existing.trim().is_empty()) {
         prompt.push_str(existing);

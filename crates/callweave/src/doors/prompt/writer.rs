@@ -3,8 +3,8 @@
 use super::layout::{Layout, plain};
 use super::values::{self, Care};
 use crate::dialect::{
-    Body, Dialect, Elements, ExtractedCall, Extraction, Form, Header, HeaderName, Json, Options, Start, Tag,
-    Tagged, Tools, Trim,
+    Body, Dialect, Elements, ExtractOptions, ExtractedCall, Extraction, Form, Header, HeaderName, Json,
+    Start, Tag, Tagged, Tools, Trim,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{CallKind, Completion};
@@ -44,7 +44,7 @@ pub struct Writer {
     layout: Layout,
     result: String,
     tools: Tools,
-    reading: Options,
+    reading: ExtractOptions,
 }
 
 /// A call whose arguments are an object.
@@ -67,7 +67,7 @@ impl Writer {
             return Err(refused());
         }
         let result = if dialect.result.is_empty() { RESULT } else { &dialect.result };
-        let reading = Options::with_dialects(vec![dialect.clone()]).starting_in(Start::Text);
+        let reading = ExtractOptions::with_dialects(vec![dialect.clone()]).starting_in(Start::Text);
         Ok(Self {
             name: dialect.name.clone(),
             form,

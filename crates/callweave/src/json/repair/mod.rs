@@ -22,7 +22,7 @@
 //! # What is decided where sources disagree
 //!
 //! - A member without a value becomes `null`; at the end of a text that is only a
-//!   [prefix](Options::prefix) it is left out, because its value is still to come.
+//!   [prefix](RepairOptions::prefix) it is left out, because its value is still to come.
 //! - Text without any quotes, brackets or further lines is a string (a [`Class::Guess`]); text of
 //!   several lines without JSON in it is [`Why::NoJson`]. Nothing but white space is [`Why::Empty`].
 //! - Prose around a document is dropped. Where fenced blocks hold JSON, only those count.
@@ -56,14 +56,14 @@ use std::borrow::Cow;
 
 use parser::{Parser, Stop};
 
-/// Repairs `text` with the default [`Options`].
+/// Repairs `text` with the default [`RepairOptions`].
 pub fn repair(text: &str) -> Repair<'_> {
-    Options::new().repair(text)
+    RepairOptions::new().repair(text)
 }
 
 /// What a repair may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct RepairOptions {
     is_prefix: bool,
     closes: bool,
     searches_prose: bool,
@@ -71,13 +71,13 @@ pub struct Options {
     allowed: Class,
 }
 
-impl Default for Options {
+impl Default for RepairOptions {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Options {
+impl RepairOptions {
     /// Everything is allowed, and a document that was cut off is not closed.
     pub fn new() -> Self {
         Self {

@@ -4,7 +4,7 @@
 //! whatever it does not mention stays as it was written.
 
 use super::noise::{Source, may_be_noise};
-use super::{Change, ChangeKind, Options, Why, encoded, strict};
+use super::{Change, ChangeKind, RepairOptions, Why, encoded, strict};
 
 /// The deepest nesting that is repaired: what `serde_json` reads by default.
 const MAX_DEPTH: usize = 127;
@@ -26,7 +26,7 @@ pub(super) struct Parser<'t> {
     /// The comma up to which the text is JSON beyond doubt; 0 if there is none.
     sound: usize,
     pub(super) at: usize,
-    pub(super) options: Options,
+    pub(super) options: RepairOptions,
     pub(super) changes: Vec<Change>,
     pub(super) stack: Vec<Frame>,
     /// Where the last token that stays ended: the place for what is missing after it.
@@ -118,7 +118,7 @@ impl Last {
 }
 
 impl<'t> Parser<'t> {
-    pub(super) fn new(text: &'t str, options: Options, sound: usize, level: u8) -> Self {
+    pub(super) fn new(text: &'t str, options: RepairOptions, sound: usize, level: u8) -> Self {
         Self {
             source: Source::new(text),
             sound,

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::graph::{Graph, Id, Node};
 use super::scalar::{self, Reach};
-use super::{Change, ChangeKind, Missing, Options, Problem, Types};
+use super::{Change, ChangeKind, FitOptions, Missing, Problem, Types};
 use crate::json::{Array, Number, Object, Value};
 
 /// What is deeper than this, in the value and in the schema together, is left as it is.
@@ -32,7 +32,7 @@ pub(super) struct Trial {
 
 pub(super) struct Coercer<'s> {
     graph: &'s Graph,
-    options: Options,
+    options: FitOptions,
     reach: Reach,
     path: Vec<Segment>,
     depth: usize,
@@ -66,7 +66,7 @@ impl Trial {
 
 impl<'s> Coercer<'s> {
     /// For fitting `value`.
-    pub(super) fn new(graph: &'s Graph, options: Options, reach: Reach, value: &Value) -> Self {
+    pub(super) fn new(graph: &'s Graph, options: FitOptions, reach: Reach, value: &Value) -> Self {
         let work_left = (size(value) + WORK_PER_PART).saturating_mul(WORK_PER_PART);
         Self { graph, options, reach, path: Vec::new(), depth: 0, enclosed: 0, trail: Vec::new(), work_left }
     }

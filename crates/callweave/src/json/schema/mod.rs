@@ -173,7 +173,7 @@ impl Problem {
 
 /// How to fit a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct FitOptions {
     /// What becomes of members that are not there.
     pub missing: Missing,
     /// Whether a text is whole.
@@ -231,11 +231,11 @@ impl Schema {
     /// Only types, choices, members and elements are looked at; what a schema says beyond that (lengths,
     /// patterns, ranges) is for [`validate`](Schema::validate).
     pub fn coerce(&self, value: &(impl AsValue + ?Sized)) -> Fit {
-        self.coerce_with(value, Options::default())
+        self.coerce_with(value, FitOptions::default())
     }
 
     /// Fits a value to the schema, as `options` say.
-    pub fn coerce_with(&self, value: &(impl AsValue + ?Sized), options: Options) -> Fit {
+    pub fn coerce_with(&self, value: &(impl AsValue + ?Sized), options: FitOptions) -> Fit {
         let value = value.as_value();
         let value = bounded(&value);
         let mut trial = Coercer::new(&self.graph, options, Reach::Value, &value).fit(Graph::ROOT, &value);
@@ -255,11 +255,11 @@ impl Schema {
     /// assert_eq!(schema.read("The answer is **True**.").value, true);
     /// ```
     pub fn read(&self, text: &str) -> Fit {
-        self.read_with(text, Options::default())
+        self.read_with(text, FitOptions::default())
     }
 
     /// Reads the value out of an answer, as `options` say.
-    pub fn read_with(&self, text: &str, options: Options) -> Fit {
+    pub fn read_with(&self, text: &str, options: FitOptions) -> Fit {
         read::read(&self.graph, text, options)
     }
 

@@ -3,7 +3,7 @@
 use super::coerce::{Coercer, Trial};
 use super::graph::Graph;
 use super::scalar::Reach;
-use super::{Extent, Fit, Options, Types};
+use super::{Extent, Fit, FitOptions, Types};
 use crate::json::partial::{Growing, Partial};
 use crate::json::repair::{self, Verdict};
 use crate::json::{Status, Value};
@@ -13,7 +13,7 @@ const MAX_PIECES: usize = 64;
 /// What it costs to take a text with JSON in it for the value; it has to fit, then.
 const TEXT_AROUND: u32 = 1000;
 
-pub(super) fn read(graph: &Graph, text: &str, options: Options) -> Fit {
+pub(super) fn read(graph: &Graph, text: &str, options: FitOptions) -> Fit {
     let is_free_text = graph.node(Graph::ROOT).types == Types::STRING && graph.choices(Graph::ROOT).is_none();
     if is_free_text {
         // Text that is a JSON string is a document that fits; all else is the string itself.
@@ -48,7 +48,7 @@ pub(super) fn mended(text: &str) -> Option<Value> {
 }
 
 fn begun(text: &str) -> Option<Value> {
-    repair::Options::new().prefix().repair(text).closed()?.parse().ok()
+    repair::RepairOptions::new().prefix().repair(text).closed()?.parse().ok()
 }
 
 /// What could be meant by a text, likeliest first, each with what it costs to believe so.

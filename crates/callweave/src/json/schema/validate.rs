@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use super::{Change, Options, Problem, Schema};
+use super::{Change, FitOptions, Problem, Schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{AsValue, Number, Value, bounded};
 use jsonschema::Validator;
@@ -146,7 +146,7 @@ impl Schema {
             Policy::Off => Ok(as_written(Vec::new())),
             Policy::Validate => Ok(as_written(self.validate(value)?)),
             Policy::Coerce => {
-                let fit = self.coerce_with(value, Options::default());
+                let fit = self.coerce_with(value, FitOptions::default());
                 let problems = self.validate(&fit.value)?;
                 Ok(Outcome { value: fit.value, changes: fit.changes, problems })
             }

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{METRICS, OWN, PLAIN, PlainWords};
-use crate::encode::{Encode, Encoding, Options};
+use crate::encode::{Encode, EncodeOptions, Encoding};
 use crate::event::{BlockKind, Body, Counters, Event, Notice, NoticeCode, Scope};
 use crate::framing::{Frame, FrameKind, Framer, Limits, write_event, write_exception};
 use crate::json::{Paths, Writer, each_member, write_members};
@@ -18,12 +18,12 @@ use crate::protocol::{Protocol, error_word, vendor};
 
 pub(super) const ENCODING: Encoding = Encoding { stream, whole };
 
-fn stream(options: &Options) -> Box<dyn Encode> {
+fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
     Box::new(Stream { options: options.clone(), ..Stream::default() })
 }
 
 /// The protocol that the answer is written in; none if it is that of a plain-text model.
-fn inside(word: &str, model: Option<&str>, options: &Options) -> Option<&'static Protocol> {
+fn inside(word: &str, model: Option<&str>, options: &EncodeOptions) -> Option<&'static Protocol> {
     match options.is_mended() {
         true => vendor(word, options.model.as_deref().or(model)),
         false => vendor(word, None).filter(|_| !word.is_empty()),
@@ -32,7 +32,7 @@ fn inside(word: &str, model: Option<&str>, options: &Options) -> Option<&'static
 
 #[derive(Default)]
 struct Stream {
-    options: Options,
+    options: EncodeOptions,
     vendor: Option<(Box<dyn Encode>, Option<Framer>)>,
     plain: Plain,
     /// What the vendor's encoder has written.
@@ -318,7 +318,7 @@ impl PlainWords {
     }
 }
 
-fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let inside = inside(&message.word, message.model.as_deref(), options);
     if let Some(encoding) = inside.and_then(|protocol| protocol.encode) {
         return (encoding.whole)(message, options, out);

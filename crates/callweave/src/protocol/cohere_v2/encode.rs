@@ -12,7 +12,7 @@ use std::mem::take;
 
 use super::{CHAT, FINISH, words};
 use crate::encode::objects::{self, INPUT, INVALID_JSON};
-use crate::encode::{Encode, Encoding, Ids, Mode, Options, Turns, count, put_event};
+use crate::encode::{Encode, EncodeOptions, Encoding, Ids, Mode, Turns, count, put_event};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
     NoticeCode, Scope,
@@ -27,14 +27,14 @@ pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
 /// Where a role other than the usual one stands.
 const ROLE: &str = "message.role";
 
-fn stream(options: &Options) -> Box<dyn Encode> {
+fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
     Box::new(Stream { options: options.clone(), ..Stream::default() })
 }
 
 /// Streams events.
 #[derive(Default)]
 struct Stream {
-    options: Options,
+    options: EncodeOptions,
     /// Whether the answer came in this protocol.
     is_own: bool,
     id: String,
@@ -564,7 +564,7 @@ fn usage(counters: &Counters) -> String {
 }
 
 /// Writes the whole body.
-fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
     let keeps = message.word == CHAT || mode == Mode::Faithful;
     let mut text = String::new();

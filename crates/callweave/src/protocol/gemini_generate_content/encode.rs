@@ -15,7 +15,7 @@ mod stream;
 use self::part::{set_logprobs, write_belongings, write_block, write_text};
 use self::stream::Stream;
 use super::{ERRORS, FINISH, RESPONSE, words};
-use crate::encode::{Encode, Encoding, Ids, Mode, Options};
+use crate::encode::{Encode, EncodeOptions, Encoding, Ids, Mode};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode};
 use crate::json::{Paths, Tape, Writer, write_members};
 use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall};
@@ -24,7 +24,7 @@ use crate::upstream::{ErrorClass, UpstreamError};
 
 pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
 
-fn stream(options: &Options) -> Box<dyn Encode> {
+fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
     Box::new(Stream::new(options))
 }
 
@@ -158,7 +158,7 @@ fn code_of(class: ErrorClass) -> u16 {
 }
 
 /// Writes the whole body.
-fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
     let keeps = message.word == RESPONSE || mode == Mode::Faithful;
     let mut text = String::new();

@@ -13,7 +13,7 @@ use std::mem::take;
 
 use super::{CHAT, FINISH, GENERATE};
 use crate::encode::objects::{self, is_object};
-use crate::encode::{Encode, Encoding, Held, Ids, Mode, Options, Turns, count};
+use crate::encode::{Encode, EncodeOptions, Encoding, Held, Ids, Mode, Turns, count};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
     Scope,
@@ -28,14 +28,14 @@ pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
 /// Where a role other than the usual one stands.
 const ROLE: &str = "message.role";
 
-fn stream(options: &Options) -> Box<dyn Encode> {
+fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
     Box::new(Stream { options: options.clone(), ..Stream::default() })
 }
 
 /// Streams lines.
 #[derive(Default)]
 struct Stream {
-    options: Options,
+    options: EncodeOptions,
     /// Whether the answer came in this protocol.
     is_own: bool,
     is_generate: bool,
@@ -303,7 +303,7 @@ fn word_for(reason: FinishReason, said: Option<&str>) -> &str {
     finish_word(reason, said.filter(|said| !said.is_empty()), FINISH).unwrap_or("unknown")
 }
 
-fn write_names(model: Option<&str>, options: &Options, writer: &mut Writer<'_>) {
+fn write_names(model: Option<&str>, options: &EncodeOptions, writer: &mut Writer<'_>) {
     if let Some(model) = model.or(options.model.as_deref()) {
         writer.text_member("model", model);
     }
@@ -429,7 +429,7 @@ fn usage(counters: &Counters) -> String {
 }
 
 /// Writes the whole body.
-fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mode = options.mode;
     let keeps = is_own(&message.word) || mode == Mode::Faithful;
     let mut text = String::new();

@@ -6,7 +6,7 @@
 use std::mem::take;
 
 use super::{CHAT, CHAT_CHUNK, FINISH, REASONING, ReasoningWord, TEXT_COMPLETION, words};
-use crate::encode::{Encode, Encoding, Options, put_event};
+use crate::encode::{Encode, EncodeOptions, Encoding, put_event};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
     Scope,
@@ -16,7 +16,7 @@ use crate::message::{Block, Choice, Content, Foreign, Message};
 
 pub(super) const ENCODING: Encoding = Encoding { stream, whole };
 
-fn stream(options: &Options) -> Box<dyn Encode> {
+fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
     Box::new(Stream { options: options.clone(), ..Stream::default() })
 }
 
@@ -28,7 +28,7 @@ const STICKY: &[&str] = &["object", "created", "system_fingerprint", "service_ti
 /// Streams chunks.
 #[derive(Default)]
 struct Stream {
-    options: Options,
+    options: EncodeOptions,
     id: String,
     model: String,
     word: String,
@@ -825,7 +825,7 @@ fn usage(counters: &Counters) -> String {
 }
 
 /// Writes the whole body.
-fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_mended = options.is_mended();
     let mut text = String::new();
     let mut writer = Writer(&mut text);
@@ -880,7 +880,7 @@ fn is_bare(message: &Message) -> bool {
     message.choices.iter().all(|choice| choice.blocks.is_empty() && choice.foreign.is_empty())
 }
 
-fn whole_choice(choice: &Choice, message: &Message, options: &Options, writer: &mut Writer<'_>) {
+fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, writer: &mut Writer<'_>) {
     let is_mended = options.is_mended();
     writer.object();
     writer.key("index");

@@ -16,17 +16,17 @@ use self::body::{Closing, Response};
 use self::faithful::Faithful;
 use self::mended::Mended;
 use self::plan::Plan;
-use crate::encode::{Encode, Encoding, Options};
+use crate::encode::{Encode, EncodeOptions, Encoding};
 use crate::json::Writer;
 use crate::message::Message;
 
 pub(super) const ENCODING: Encoding = Encoding { stream, whole };
 
-fn stream(options: &Options) -> Box<dyn Encode> {
+fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
     if options.is_mended() { Box::new(Mended::new(options)) } else { Box::new(Faithful::new(options)) }
 }
 
-fn whole(message: &Message, options: &Options, out: &mut Vec<u8>) {
+fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mut text = String::new();
     let mut writer = Writer(&mut text);
     let is_mended = options.is_mended();

@@ -154,6 +154,9 @@ impl Reader {
 
     /// The tag with the name.
     fn header(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
+        if body.call.attribute.is_none() && text.starts_with(['<', '{', '[']) {
+            return Token::Fail;
+        }
         let len = match tag_len(text, &frame.call_end, body.call.attribute.is_some(), context.is_last) {
             TagLen::Known(len) => len,
             TagLen::More => return Token::More,

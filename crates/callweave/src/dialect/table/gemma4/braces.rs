@@ -27,7 +27,7 @@ enum At {
 }
 
 impl Reader {
-    /// See [`super::Reader::is_in_argument`].
+    /// Whether what comes is more of an argument.
     pub(in crate::dialect) fn is_in_argument(&self) -> bool {
         self.at == At::Members
     }

@@ -10,7 +10,7 @@ use super::super::{
     USAGE,
 };
 use super::{NO_USAGE, READ, answers, calls_itself, stop_reason, write_block, write_error, write_usage};
-use crate::encode::{Encode, Ids, Options, Pieces, Turns};
+use crate::encode::{Encode, EncodeOptions, Ids, Pieces, Turns};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
     NoticeCode, ReasoningForm, Scope,
@@ -22,7 +22,7 @@ use crate::upstream::UpstreamError;
 /// Members of the answer that stand beside the `delta` of a `message_delta`, not in it.
 const BESIDE: &[&str] = &["context_management"];
 
-pub(super) fn encoder(options: &Options) -> Box<dyn Encode> {
+pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn Encode> {
     let turns = options.is_mended().then(Turns::default);
     Box::new(Stream { turns, wire: Wire { options: options.clone(), ..Wire::default() } })
 }
@@ -46,7 +46,7 @@ impl Encode for Stream {
 /// What is kept of the answer.
 #[derive(Default)]
 struct Wire {
-    options: Options,
+    options: EncodeOptions,
     /// The answer came in this protocol: its clients know all that it says.
     is_own: bool,
     id: String,

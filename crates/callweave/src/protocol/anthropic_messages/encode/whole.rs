@@ -2,13 +2,13 @@
 
 use super::super::{CITATIONS, DATA, MESSAGE, REDACTED_THINKING, SIGNATURE, TEXT, THINKING, TOOL_USE, USAGE};
 use super::{INCOMPLETE, NO_USAGE, READ, answers, stop_reason, write_block, write_error, write_usage};
-use crate::encode::{Ids, Mode, Options, write_arguments};
+use crate::encode::{EncodeOptions, Ids, Mode, write_arguments};
 use crate::event::{AttachmentKind, CallKind, Json, ReasoningForm};
 use crate::json::{Paths, Writer};
 use crate::message::{Attachment, Block, Content, Message};
 
 /// Writes the whole message, or the body of an error.
-pub(super) fn write(message: &Message, options: &Options, out: &mut Vec<u8>) {
+pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_mended = options.is_mended();
     let keeps = !is_mended || message.word == MESSAGE;
     let choice = message.choices.first();

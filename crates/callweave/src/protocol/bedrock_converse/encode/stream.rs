@@ -8,7 +8,7 @@ use super::super::{EVENTS, OUTPUT, REASONING, REDACTED, SIGNATURE, TEXT, TOOL_RE
 use super::{
     NO_METRICS, NO_USAGE, exception_name, is_apt, is_read, set_call, stop_reason, write_error, write_usage,
 };
-use crate::encode::{Encode, Ids, Options, Pieces, Turns};
+use crate::encode::{Encode, EncodeOptions, Ids, Pieces, Turns};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
     NoticeCode, ReasoningForm, Scope,
@@ -23,7 +23,7 @@ use crate::upstream::UpstreamError;
 const WITH_STOP: &[&str] = &["additionalModelResponseFields"];
 const WITH_METADATA: &[&str] = &["metrics", "trace", "performanceConfig", "serviceTier"];
 
-pub(super) fn encoder(options: &Options) -> Box<dyn Encode> {
+pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn Encode> {
     let turns = options.is_mended().then(Turns::default);
     Box::new(Stream { turns, wire: Wire { options: options.clone(), ..Wire::default() } })
 }
@@ -47,7 +47,7 @@ impl Encode for Stream {
 /// What is kept of the answer.
 #[derive(Default)]
 struct Wire {
-    options: Options,
+    options: EncodeOptions,
     /// The answer came in this protocol: its clients know all that it says.
     is_own: bool,
     /// What waits for `messageStop`, and what for `metadata`.

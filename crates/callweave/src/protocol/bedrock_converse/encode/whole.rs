@@ -8,14 +8,14 @@ use super::{
     INCOMPLETE, NO_METRICS, NO_USAGE, exception_name, is_apt, is_read, set_call, stop_reason, write_error,
     write_usage,
 };
-use crate::encode::{Ids, Mode, Options, write_arguments};
+use crate::encode::{EncodeOptions, Ids, Mode, write_arguments};
 use crate::event::{AttachmentKind, CallKind, Json};
 use crate::json::{Paths, Writer};
 use crate::message::{Block, Content, Message};
 use crate::upstream::UpstreamError;
 
 /// Writes the whole answer, or the body of an error.
-pub(super) fn write(message: &Message, options: &Options, out: &mut Vec<u8>) {
+pub(super) fn write(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_mended = options.is_mended();
     let keeps = !is_mended || message.word == OUTPUT;
     let choice = message.choices.first();

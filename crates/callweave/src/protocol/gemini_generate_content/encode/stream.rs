@@ -4,7 +4,7 @@ use std::mem::take;
 
 use super::part::{set_logprobs, write_block, write_call_names, write_leaves, write_part, write_text};
 use super::{block_reason, usage, word_for, write_candidate, write_error, write_names};
-use crate::encode::{Encode, Held, Ids, Mode, Options, Turns, count, put_event};
+use crate::encode::{Encode, EncodeOptions, Held, Ids, Mode, Turns, count, put_event};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, NoticeCode,
     Scope,
@@ -18,7 +18,7 @@ use crate::upstream::UpstreamError;
 /// Streams chunks.
 #[derive(Default)]
 pub(super) struct Stream {
-    options: Options,
+    options: EncodeOptions,
     /// Whether the answer came in this protocol.
     is_own: bool,
     id: String,
@@ -67,7 +67,7 @@ struct Text {
 }
 
 impl Stream {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &EncodeOptions) -> Self {
         Self { options: options.clone(), ..Self::default() }
     }
 }

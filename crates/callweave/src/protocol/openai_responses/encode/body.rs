@@ -1,7 +1,7 @@
 //! The objects of the wire: response, item, part, error.
 
 use super::plan::{Entry, Form, Plan, is_empty, is_own};
-use crate::encode::Options;
+use crate::encode::EncodeOptions;
 use crate::event::{AttachmentKind, Counters, FinishReason, Json, NoticeCode, ReasoningForm};
 use crate::json::{Kind, Node as Value, Tape, Writer, compact_into, repair, write_members};
 use crate::message::{Attachment, Block, Choice, Content, Foreign, Message, ToolCall};
@@ -95,7 +95,7 @@ impl<'m> Closing<'m> {
 pub(super) struct Response<'m> {
     message: &'m Message,
     choice: Option<&'m Choice>,
-    options: &'m Options,
+    options: &'m EncodeOptions,
     id: Option<&'m str>,
     model: Option<&'m str>,
     /// Whether what only a protocol knows was said by this one.
@@ -103,7 +103,11 @@ pub(super) struct Response<'m> {
 }
 
 impl<'m> Response<'m> {
-    pub(super) fn new(message: &'m Message, names: [&'m Option<String>; 2], options: &'m Options) -> Self {
+    pub(super) fn new(
+        message: &'m Message,
+        names: [&'m Option<String>; 2],
+        options: &'m EncodeOptions,
+    ) -> Self {
         let [id, model] = names.map(Option::as_deref);
         let made = options.is_mended().then_some("resp_0");
         Self {
@@ -356,7 +360,8 @@ impl<'m> Response<'m> {
             Phase::End if call.raw_arguments.is_empty() => {}
             Phase::End => {
                 // A call may have been cut, or be no JSON at all; what is written is.
-                let whole = repair::Options::new().prefix().close_truncated().repair(&call.raw_arguments);
+                let whole =
+                    repair::RepairOptions::new().prefix().close_truncated().repair(&call.raw_arguments);
                 match whole.text.is_empty() {
                     true => writer.text_member(member, &call.raw_arguments),
                     false => writer.raw_member(member, &whole.text),

@@ -8,7 +8,7 @@
 use super::Frames;
 use super::body::{Closing, Phase, coordinates, growing, is_event, is_response_error, part_names, splice};
 use super::plan::{Draft, Form, Spot};
-use crate::encode::{Encode, Options};
+use crate::encode::{Encode, EncodeOptions};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, ItemId, Json, Scope,
 };
@@ -18,7 +18,7 @@ use crate::protocol::openai_responses::{INCOMPLETE, READ, VOLATILE};
 use crate::upstream::UpstreamError;
 
 pub(super) struct Faithful {
-    options: Options,
+    options: EncodeOptions,
     frames: Frames,
     answer: Answer,
 }
@@ -48,7 +48,7 @@ struct Answer {
 }
 
 impl Faithful {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &EncodeOptions) -> Self {
         Self { options: options.clone(), frames: Frames::default(), answer: Answer::default() }
     }
 }

@@ -6,12 +6,12 @@
 use super::Frames;
 use super::body::{Closing, Phase, coordinates, error_code, growing, is_summary, listed, part_names, splice};
 use super::plan::{Draft, Form, Spot, is_empty, is_own};
-use crate::encode::{Encode, Options};
+use crate::encode::{Encode, EncodeOptions};
 use crate::event::{AttachmentKind, Body, Event, Json, Scope};
 use crate::message::{Block, Content};
 
 pub(super) struct Mended {
-    options: Options,
+    options: EncodeOptions,
     frames: Frames,
     draft: Draft,
     is_begun: bool,
@@ -38,7 +38,7 @@ struct Cursor {
 }
 
 impl Mended {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &EncodeOptions) -> Self {
         Self {
             options: options.clone(),
             frames: Frames::default(),

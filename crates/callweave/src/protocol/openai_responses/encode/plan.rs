@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::body::{Closing, Response};
 use crate::accumulator::Accumulator;
-use crate::encode::Options;
+use crate::encode::EncodeOptions;
 use crate::event::{BlockId, Body, CallKind, Completion, Event, ItemId, ReasoningForm, Scope, Sink};
 use crate::message::{Block, Choice, Content, Message};
 use crate::protocol::openai_responses::{CALLS, RESPONSE};
@@ -32,7 +32,7 @@ impl Draft {
     }
 
     /// The response so far.
-    pub(super) fn response<'m>(&'m self, options: &'m Options) -> Response<'m> {
+    pub(super) fn response<'m>(&'m self, options: &'m EncodeOptions) -> Response<'m> {
         Response::new(self.message(), [&self.id, &self.model], options)
     }
 
