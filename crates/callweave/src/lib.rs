@@ -71,6 +71,7 @@
 //! - [`close`]: ids that nobody gave, and why the answer finished.
 //! - [`accumulator`]: events → [`message`]; [`live`]: events → what to follow while they come.
 //! - [`encode`]: events and messages → the bytes of a protocol.
+//! - [`request`]: the bodies that clients send ↔ one neutral request.
 //! - [`upstream`]: the errors of providers, with a class that says what to do.
 //! - [`json`]: scanning, partial values, repair and schemas of what models write.
 //!
@@ -109,6 +110,7 @@ pub mod message;
 pub mod pipeline;
 pub mod protocol;
 pub mod read;
+pub mod request;
 #[cfg(feature = "async")]
 pub mod stream;
 mod truncated;
@@ -126,6 +128,7 @@ pub use live::Item;
 pub use message::{Message, ToolCall};
 pub use pipeline::Decoder;
 pub use protocol::Protocol;
+pub use request::Request;
 
 /// The examples in the documents, so that they are run.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@
 //! block that begins at a place ends whatever stood there.
 
 mod encode;
+mod request;
 
 use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
@@ -23,6 +24,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: Some(encode::ENCODING),
+    request: Some(request::CODING),
 };
 
 /// What an answer is called.

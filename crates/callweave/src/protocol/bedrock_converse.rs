@@ -7,6 +7,7 @@
 //! words, so all three are read by the same code.
 
 mod encode;
+mod request;
 
 use super::{Context, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual, report};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
@@ -24,6 +25,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: Some(encode::ENCODING),
+    request: Some(request::CODING),
 };
 
 /// Padding that hides token lengths.

@@ -25,6 +25,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: Some(encode::ENCODING),
+    request: None,
 };
 
 /// Bedrock's own; the rest are the vendor's.

@@ -22,6 +22,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: None,
+    request: None,
 };
 
 /// The envelope, the clock, and ids that [`Place`], the answer's own id or the turn's thread stand for.

@@ -5,6 +5,7 @@
 //! the content. It has no number and no end, so it runs until something else begins.
 
 mod encode;
+mod request;
 
 use super::call::{CallObject, CallWords, Portion};
 use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
@@ -23,6 +24,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: Some(encode::ENCODING),
+    request: Some(request::CODING),
 };
 
 const FINISH: &[(&str, FinishReason)] = &[

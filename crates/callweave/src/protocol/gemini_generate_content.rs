@@ -6,6 +6,7 @@
 //! open. SDK dumps spell every member in snake case, so both spellings are read.
 
 mod encode;
+mod request;
 
 use std::fmt::Write;
 
@@ -27,6 +28,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: Some(encode::ENCODING),
+    request: Some(request::CODING),
 };
 
 const FINISH: &[(&str, FinishReason)] = &[

@@ -20,6 +20,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: None,
+    request: None,
 };
 
 /// Where a broken stream may be taken up again.

@@ -11,6 +11,7 @@ use crate::encode::Encoding;
 use crate::event::FinishReason;
 use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
+use crate::request::RequestCoding;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 mod anthropic_messages;
@@ -94,6 +95,8 @@ pub struct Protocol {
     pub(crate) decode: fn(&Input<'_>, &mut FragmentSink<'_>),
     /// Writes answers in this protocol; none while it is only read.
     pub(crate) encode: Option<Encoding>,
+    /// Reads and writes requests of this protocol; none while only its answers are known.
+    pub(crate) request: Option<RequestCoding>,
 }
 
 /// How sure it is that a frame is of a protocol.

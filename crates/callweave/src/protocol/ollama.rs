@@ -4,6 +4,7 @@
 //! and a call that is never continued needs no number.
 
 mod encode;
+mod request;
 
 use super::call::{CallObject, CallWords, Portion};
 use super::{Context, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report};
@@ -22,6 +23,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: Some(encode::ENCODING),
+    request: Some(request::CODING),
 };
 
 /// The time at which each single line was made.

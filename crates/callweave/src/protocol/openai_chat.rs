@@ -1,6 +1,7 @@
 //! OpenAI Chat Completions and the many servers that speak it with an accent: chunk and whole body.
 
 mod encode;
+mod request;
 
 use super::call::{CallObject, CallWords, Portion, arguments, is_blank};
 use super::{
@@ -22,6 +23,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: Some(encode::ENCODING),
+    request: Some(request::CODING),
 };
 
 /// Padding that hides token lengths.

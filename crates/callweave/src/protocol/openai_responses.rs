@@ -13,6 +13,7 @@
 //! | its content part c, summary part s, reasoning part c | `.part(CONTENT, c)`, `.part(SUMMARY, s)`, `.part(THOUGHT, c)` |
 
 mod encode;
+mod request;
 
 use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
@@ -30,6 +31,7 @@ pub static PROTOCOL: Protocol = Protocol {
     recognise,
     decode,
     encode: Some(encode::ENCODING),
+    request: Some(request::CODING),
 };
 
 /// Numbering of events, padding that hides token lengths, coordinates that [`Place`] stands for.

@@ -1,0 +1,398 @@
+//! Requests of Cohere v2 chat.
+
+use super::PROTOCOL;
+use crate::error::Result;
+use crate::json::{Object, Value};
+use crate::request::{
+    Arguments, Body, Call, CallKind, CallResult, Content, Form, Format, Kept, Limits, Media, MediaKind,
+    Members, Message, Part, Request, RequestCoding, Role, Source, Thinking, Thought, Tool, ToolChoice,
+    ToolKind, Writing, data_url, effort, parse_data_url, put,
+};
+
+pub(super) const CODING: RequestCoding = RequestCoding { read, write, limits: &Limits::COHERE };
+
+const NAME: &str = PROTOCOL.name;
+
+const ROLES: &[(&str, Role)] =
+    &[("system", Role::System), ("user", Role::User), ("assistant", Role::Assistant), ("tool", Role::Tool)];
+
+fn read(body: Object) -> Result<Request> {
+    let mut body = Members::new(body);
+    let mut request = Request { protocol: Some(NAME), ..Request::default() };
+    request.model = body.string("model");
+    request.messages = body.objects("messages").unwrap_or_default().into_iter().map(read_message).collect();
+    request.tools = body.objects("tools").unwrap_or_default().into_iter().map(read_tool).collect();
+    request.tool_choice = match body.peek_str("tool_choice") {
+        Some("REQUIRED") => Some(ToolChoice::Required),
+        Some("NONE") => Some(ToolChoice::None),
+        _ => None,
+    };
+    if request.tool_choice.is_some() {
+        body.string("tool_choice");
+    }
+    request.max_tokens = body.number("max_tokens");
+    request.stop = body.strings("stop_sequences").unwrap_or_default();
+    let sampling = &mut request.sampling;
+    sampling.temperature = body.number("temperature");
+    sampling.top_p = body.number("p");
+    sampling.top_k = body.number("k");
+    sampling.frequency_penalty = body.number("frequency_penalty");
+    sampling.presence_penalty = body.number("presence_penalty");
+    sampling.seed = body.number("seed");
+    sampling.logprobs = body.truth("logprobs");
+    request.format = match body.peek_str("response_format.type") {
+        Some("text") => Some(Format::Text),
+        Some("json_object") => Some(match body.object("response_format.json_schema") {
+            Some(schema) => {
+                Format::Schema { name: None, description: None, schema: schema.into(), strict: None }
+            }
+            None => Format::Json,
+        }),
+        _ => None,
+    };
+    if request.format.is_some() {
+        body.string("response_format.type");
+    }
+    request.reasoning.mode = match body.peek_str("thinking.type") {
+        Some("enabled") => Some(Thinking::On),
+        Some("disabled") => Some(Thinking::Off),
+        _ => None,
+    };
+    if request.reasoning.mode.is_some() {
+        body.string("thinking.type");
+    }
+    request.reasoning.budget = body.number("thinking.token_budget");
+    request.stream = body.truth("stream");
+    request.kept = body.rest(NAME);
+    Ok(request)
+}
+
+fn read_message(message: Object) -> Message {
+    let mut message = Members::new(message);
+    message.note_absence("role");
+    let role = ROLES.iter().find(|(word, _)| message.peek_str("role") == Some(word));
+    if role.is_some() {
+        message.string("role");
+    }
+    let role = role.map_or(Role::User, |&(_, role)| role);
+    if role == Role::Tool {
+        let id = message.string("tool_call_id");
+        let content = read_content(&mut message);
+        let kind = CallKind::Function;
+        let result = CallResult { id, name: None, content, value: None, is_error: None, kind };
+        let kept = message.rest(NAME);
+        return Message { kept, ..Message::of(role, Part::new(Body::Result(result))) };
+    }
+    let plan = message.string("tool_plan");
+    let Content { parts, form } = read_content(&mut message);
+    let plan = plan.map(|text| Part::new(Body::Thought(Thought { text: Some(text), ..Thought::default() })));
+    let calls = message.objects("tool_calls").unwrap_or_default().into_iter().map(read_call);
+    let parts = plan.into_iter().chain(parts).chain(calls).collect();
+    Message { kept: message.rest(NAME), ..Message::new(role, Content { parts, form }) }
+}
+
+fn read_content(message: &mut Members) -> Content {
+    if let Some(text) = message.string("content") {
+        return Content::text(text);
+    }
+    match message.array("content") {
+        Some(parts) => Content::list(parts.into_iter().map(read_part).collect()),
+        None => Content::default(),
+    }
+}
+
+fn read_part(part: Value) -> Part {
+    let part = match part {
+        Value::Object(part) => part,
+        other => return Part::opaque(NAME, "", other),
+    };
+    let mut part = Members::new(part);
+    let word = part.peek_str("type").unwrap_or_default().to_owned();
+    let body = match word.as_str() {
+        "text" => part.string("text").map(Body::Text),
+        "thinking" => part
+            .string("thinking")
+            .map(|text| Body::Thought(Thought { text: Some(text), ..Thought::default() })),
+        "image_url" => part.string("image_url.url").map(|url| {
+            let media = match parse_data_url(&url) {
+                Some((media_type, data)) => Media {
+                    media_type: Some(media_type.to_owned()),
+                    ..Media::new(MediaKind::Image, Source::Data(data.to_owned()))
+                },
+                None => Media::new(MediaKind::Image, Source::Url(url)),
+            };
+            Body::Media(Media { detail: part.string("image_url.detail"), ..media })
+        }),
+        _ => None,
+    };
+    let Some(body) = body else {
+        return Part::opaque(NAME, &word, part.into_object().into());
+    };
+    if word != "thinking" {
+        // The word tells a thought in the list from a plan.
+        part.string("type");
+    }
+    Part { kept: part.rest(NAME), ..Part::new(body) }
+}
+
+fn read_call(call: Object) -> Part {
+    let mut call = Members::new(call);
+    let Some(name) = call.string("function.name") else {
+        return Part::opaque(NAME, "tool_call", call.into_object().into());
+    };
+    call.note_absence("type");
+    call.constant("type", "function");
+    call.note_absence("function.arguments");
+    let arguments = Arguments::Text(call.string("function.arguments").unwrap_or_default());
+    let id = call.string("id");
+    let body = Body::Call(Call { id, name, namespace: None, arguments, kind: CallKind::Function });
+    Part { kept: call.rest(NAME), ..Part::new(body) }
+}
+
+fn read_tool(tool: Object) -> Tool {
+    let mut tool = Members::new(tool);
+    let word = tool.peek_str("type").unwrap_or("function").to_owned();
+    let Some(name) = (word == "function").then(|| tool.string("function.name")).flatten() else {
+        let kept = Kept::whole(NAME, tool.into_object().into());
+        return Tool { kept, ..Tool::new(word.clone(), ToolKind::Builtin(word)) };
+    };
+    tool.note_absence("type");
+    tool.string("type");
+    let kind = ToolKind::Function { schema: tool.object("function.parameters").map(Value::from) };
+    let description = tool.string("function.description");
+    Tool { description, kept: tool.rest(NAME), ..Tool::new(name, kind) }
+}
+
+fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+    let mut body = Object::new();
+    put(&mut body, "model", request.model.take());
+    let mut messages = Vec::new();
+    if !request.instructions.is_empty() {
+        write_message(Message::new(Role::System, request.instructions.take()), &mut messages, writing);
+    }
+    for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+        writing.losses.at(format_args!("messages[{number}]"));
+        write_message(message, &mut messages, writing);
+    }
+    if !messages.is_empty() || !writing.is_faithful {
+        body.insert("messages", messages);
+    }
+    if !writing.is_faithful {
+        narrow(request);
+    }
+    let mut is_strict = false;
+    let tools: Vec<Value> = std::mem::take(&mut request.tools)
+        .into_iter()
+        .enumerate()
+        .filter_map(|(number, mut tool)| {
+            writing.losses.at(format_args!("tools[{number}]"));
+            is_strict |= tool.strict.take() == Some(true);
+            write_tool(tool, writing)
+        })
+        .collect();
+    let has_tools = !tools.is_empty();
+    put(&mut body, "tools", has_tools.then_some(tools));
+    put(&mut body, "strict_tools", is_strict.then_some(true));
+    if has_tools || writing.is_faithful {
+        put(
+            &mut body,
+            "tool_choice",
+            match request.tool_choice {
+                Some(ToolChoice::Required) => Some("REQUIRED"),
+                Some(ToolChoice::None) => Some("NONE"),
+                _ => None,
+            },
+        );
+        request.tool_choice = None;
+    }
+    put(&mut body, "max_tokens", request.max_tokens.take());
+    let stop = std::mem::take(&mut request.stop);
+    put(&mut body, "stop_sequences", (!stop.is_empty()).then_some(stop));
+    let sampling = &mut request.sampling;
+    put(&mut body, "temperature", sampling.temperature.take());
+    put(&mut body, "p", sampling.top_p.take());
+    put(&mut body, "k", sampling.top_k.take());
+    put(&mut body, "frequency_penalty", sampling.frequency_penalty.take());
+    put(&mut body, "presence_penalty", sampling.presence_penalty.take());
+    put(&mut body, "seed", sampling.seed.take());
+    put(&mut body, "logprobs", sampling.logprobs.take());
+    match request.format.take() {
+        Some(Format::Text) => put(&mut body, "response_format.type", Some("text")),
+        Some(Format::Json) => put(&mut body, "response_format.type", Some("json_object")),
+        Some(Format::Schema { schema, .. }) => {
+            put(&mut body, "response_format.type", Some("json_object"));
+            put(&mut body, "response_format.json_schema", Some(schema));
+        }
+        None => {}
+    }
+    let word = |mode| if mode == Thinking::Off { "disabled" } else { "enabled" };
+    if writing.is_faithful {
+        put(&mut body, "thinking.type", request.reasoning.mode.take().map(word));
+        put(&mut body, "thinking.token_budget", request.reasoning.budget.take());
+    } else if request.reasoning.mode == Some(Thinking::Adaptive)
+        && request.reasoning.effort.is_none()
+        && request.reasoning.budget.is_none()
+    {
+        request.reasoning.mode = None;
+        put(&mut body, "thinking.type", Some("enabled"));
+    } else if let Some(budget) = effort::take_budget(&mut request.reasoning) {
+        let is_on = budget.as_str() != "0";
+        put(&mut body, "thinking.type", Some(if is_on { "enabled" } else { "disabled" }));
+        put(&mut body, "thinking.token_budget", is_on.then_some(budget));
+    }
+    put(&mut body, "stream", request.stream.take());
+    request.kept.restore(NAME, &mut body);
+    body
+}
+
+/// One tool that must be called is the only one there is.
+fn narrow(request: &mut Request) {
+    if let Some(ToolChoice::Tool { name, .. }) = &request.tool_choice {
+        request.tools.retain(|tool| tool.name == *name);
+        request.tool_choice = Some(ToolChoice::Required);
+    }
+}
+
+fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writing<'_>) {
+    let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("system", |(word, _)| word);
+    if message.role == Role::Tool {
+        for mut part in std::mem::take(&mut message.content.parts) {
+            let Body::Result(ref mut result) = part.body else {
+                message.content.parts.push(part);
+                continue;
+            };
+            let mut object = Object::from_iter([("role", role)]);
+            put(&mut object, "tool_call_id", result.id.take());
+            put(&mut object, "content", write_content(result.content.take(), writing));
+            if result.is_error == Some(true) {
+                writing.losses.put("error mark of a result");
+            }
+            message.kept.restore(NAME, &mut object);
+            writing.losses.part(NAME, &part);
+            out.push(object.into());
+        }
+        writing.losses.message(NAME, &message);
+        return;
+    }
+    let mut object = Object::from_iter([("role", role)]);
+    let Content { parts, form } = message.content.take();
+    let has_calls = parts.iter().any(|part| matches!(part.body, Body::Call(_)));
+    let (mut plan, mut spoken, mut calls): (Option<String>, _, _) = (None, Vec::new(), Vec::new());
+    for mut part in parts {
+        let is_plan = if writing.is_faithful { part.kept.is_empty() } else { has_calls };
+        match &mut part.body {
+            Body::Call(_) => calls.extend(write_call(part, writing)),
+            Body::Opaque(word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
+            Body::Thought(thought) if is_plan => {
+                let text = thought.text.take().or_else(|| Some(thought.summary.take()?.join("\n\n")));
+                match text {
+                    Some(text) => plan.get_or_insert_default().push_str(&text),
+                    None => writing.losses.put("encrypted reasoning"),
+                }
+                writing.losses.part(NAME, &part);
+            }
+            _ => spoken.push(part),
+        }
+    }
+    put(&mut object, "tool_plan", plan);
+    put(&mut object, "content", write_content(Content { parts: spoken, form }, writing));
+    put(&mut object, "tool_calls", (!calls.is_empty()).then_some(calls));
+    message.kept.restore(NAME, &mut object);
+    writing.losses.message(NAME, &message);
+    if object.len() > 1 || writing.is_faithful {
+        out.push(object.into());
+    }
+}
+
+fn write_content(content: Content, writing: &mut Writing<'_>) -> Option<Value> {
+    let Content { mut parts, form } = content;
+    let is_text = form != Form::List || !writing.is_faithful;
+    if is_text && let [Part { body: Body::Text(text), .. }] = parts.as_mut_slice() {
+        let text = std::mem::take(text);
+        writing.losses.part(NAME, &parts[0]);
+        return Some(text.into());
+    }
+    if parts.is_empty() && (form != Form::List || !writing.is_faithful) {
+        return None;
+    }
+    let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, writing)).collect();
+    (!parts.is_empty() || writing.is_faithful).then(|| parts.into())
+}
+
+fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+    let mut object = Object::new();
+    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
+        Body::Text(text) | Body::Refusal(text) | Body::Media(Media { source: Source::Text(text), .. }) => {
+            object.insert("type", "text");
+            object.insert("text", text);
+        }
+        Body::Thought(thought) => {
+            let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+            if text.as_ref().is_none_or(String::is_empty) && !writing.is_faithful {
+                writing.losses.put("encrypted reasoning");
+                return None;
+            }
+            object.insert("type", "thinking");
+            put(&mut object, "thinking", text);
+        }
+        Body::Media(Media { kind: MediaKind::Image, source, media_type, detail, .. }) => {
+            let url = match source {
+                Source::Url(url) => url,
+                Source::Data(data) => data_url(media_type.as_deref().unwrap_or("image/jpeg"), &data),
+                Source::Id(_) | Source::Text(_) => {
+                    writing.losses.put("image with the provider");
+                    return None;
+                }
+            };
+            object.insert("type", "image_url");
+            put(&mut object, "image_url.url", Some(url));
+            put(&mut object, "image_url.detail", detail);
+        }
+        Body::Opaque(word) => {
+            if part.kept.protocol() != Some(NAME) {
+                writing.losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
+            }
+            return part.kept.into_whole(NAME);
+        }
+        body => {
+            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+            return None;
+        }
+    }
+    part.kept.restore(NAME, &mut object);
+    writing.losses.part(NAME, &part);
+    Some(object.into())
+}
+
+fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+    let Body::Call(call) = std::mem::replace(&mut part.body, Body::Opaque(String::new())) else {
+        return None;
+    };
+    let mut object = Object::new();
+    put(&mut object, "id", call.id);
+    object.insert("type", "function");
+    put(&mut object, "function.name", Some(call.name));
+    put(&mut object, "function.arguments", Some(call.arguments.into_text()));
+    part.kept.restore(NAME, &mut object);
+    writing.losses.part(NAME, &part);
+    Some(object.into())
+}
+
+fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
+        ToolKind::Function { schema } => {
+            let mut object = Object::from_iter([("type", "function")]);
+            put(&mut object, "function.name", Some(tool.name.clone()));
+            put(&mut object, "function.description", tool.description.take());
+            put(&mut object, "function.parameters", schema);
+            tool.kept.restore(NAME, &mut object);
+            writing.losses.tool(NAME, &tool);
+            Some(object.into())
+        }
+        kind => {
+            tool.kind = kind;
+            writing.losses.tool(NAME, &tool);
+            tool.kept.into_whole(NAME)
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Requests of Ollama `/api/chat`.
+
+use super::PROTOCOL;
+use crate::error::Result;
+use crate::json::{Object, Value};
+use crate::request::{
+    Arguments, Body, Call, CallKind, CallResult, Content, Format, Kept, Limits, Media, MediaKind, Members,
+    Message, Part, Request, RequestCoding, Role, Source, Thinking, Thought, Tool, ToolChoice, ToolKind,
+    Writing, put,
+};
+
+pub(super) const CODING: RequestCoding = RequestCoding { read, write, limits: &Limits::OLLAMA };
+
+const NAME: &str = PROTOCOL.name;
+
+const ROLES: &[(&str, Role)] =
+    &[("system", Role::System), ("user", Role::User), ("assistant", Role::Assistant), ("tool", Role::Tool)];
+
+fn read(body: Object) -> Result<Request> {
+    let mut body = Members::new(body);
+    let mut request = Request { protocol: Some(NAME), ..Request::default() };
+    request.model = body.string("model");
+    request.messages = body.objects("messages").unwrap_or_default().into_iter().map(read_message).collect();
+    request.tools = body.objects("tools").unwrap_or_default().into_iter().map(read_tool).collect();
+    request.max_tokens = body.number("options.num_predict");
+    request.stop = body.strings("options.stop").unwrap_or_default();
+    let sampling = &mut request.sampling;
+    sampling.temperature = body.number("options.temperature");
+    sampling.top_p = body.number("options.top_p");
+    sampling.top_k = body.number("options.top_k");
+    sampling.min_p = body.number("options.min_p");
+    sampling.frequency_penalty = body.number("options.frequency_penalty");
+    sampling.presence_penalty = body.number("options.presence_penalty");
+    sampling.repetition_penalty = body.number("options.repeat_penalty");
+    sampling.seed = body.number("options.seed");
+    sampling.logprobs = body.truth("logprobs");
+    sampling.top_logprobs = body.number("top_logprobs");
+    request.format = match body.take_if("format", |format| *format == "json" || format.is_object()) {
+        Some(Value::String(_)) => Some(Format::Json),
+        Some(schema) => Some(Format::Schema { name: None, description: None, schema, strict: None }),
+        None => None,
+    };
+    match body.take_if("think", |think| think.is_boolean() || think.is_string()) {
+        Some(Value::Bool(is_on)) => {
+            request.reasoning.mode = Some(if is_on { Thinking::On } else { Thinking::Off });
+        }
+        Some(Value::String(level)) => request.reasoning.effort = Some(level),
+        _ => {}
+    }
+    request.stream = body.truth("stream");
+    request.kept = body.rest(NAME);
+    Ok(request)
+}
+
+fn read_message(message: Object) -> Message {
+    let mut message = Members::new(message);
+    message.note_absence("role");
+    let role = ROLES.iter().find(|(word, _)| message.peek_str("role") == Some(word));
+    if role.is_some() {
+        message.string("role");
+    }
+    let role = role.map_or(Role::User, |&(_, role)| role);
+    let mut content = Content::default();
+    if let Some(text) = message.string("thinking") {
+        content.parts.push(Part::new(Body::Thought(Thought { text: Some(text), ..Thought::default() })));
+    }
+    if let Some(text) = message.string("content") {
+        content.parts.push(Part::text(text));
+    }
+    for data in message.strings("images").unwrap_or_default() {
+        content.parts.push(Part::new(Body::Media(Media::new(MediaKind::Image, Source::Data(data)))));
+    }
+    if role == Role::Tool {
+        let result = CallResult {
+            id: message.string("tool_call_id"),
+            name: message.string("tool_name"),
+            content,
+            value: None,
+            is_error: None,
+            kind: CallKind::Function,
+        };
+        let kept = message.rest(NAME);
+        return Message { kept, ..Message::of(role, Part::new(Body::Result(result))) };
+    }
+    content.parts.extend(message.objects("tool_calls").unwrap_or_default().into_iter().map(read_call));
+    Message { kept: message.rest(NAME), ..Message::new(role, content) }
+}
+
+fn read_call(call: Object) -> Part {
+    let mut call = Members::new(call);
+    let Some(name) = call.string("function.name") else {
+        return Part::opaque(NAME, "tool_call", call.into_object().into());
+    };
+    call.note_absence("function.arguments");
+    let arguments = match call.take_if("function.arguments", |value| value.is_object() || value.is_string()) {
+        Some(Value::String(text)) => Arguments::Text(text),
+        Some(value) => Arguments::Json(value),
+        None => Arguments::Json(Object::new().into()),
+    };
+    let id = call.string("id");
+    let body = Body::Call(Call { id, name, namespace: None, arguments, kind: CallKind::Function });
+    Part { kept: call.rest(NAME), ..Part::new(body) }
+}
+
+fn read_tool(tool: Object) -> Tool {
+    let mut tool = Members::new(tool);
+    let word = tool.peek_str("type").unwrap_or("function").to_owned();
+    let Some(name) = (word == "function").then(|| tool.string("function.name")).flatten() else {
+        let kept = Kept::whole(NAME, tool.into_object().into());
+        return Tool { kept, ..Tool::new(word.clone(), ToolKind::Builtin(word)) };
+    };
+    tool.note_absence("type");
+    tool.string("type");
+    let kind = ToolKind::Function { schema: tool.object("function.parameters").map(Value::from) };
+    let description = tool.string("function.description");
+    Tool { description, kept: tool.rest(NAME), ..Tool::new(name, kind) }
+}
+
+fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+    let mut body = Object::new();
+    put(&mut body, "model", request.model.take());
+    let mut messages = Vec::new();
+    if !request.instructions.is_empty() {
+        write_message(Message::new(Role::System, request.instructions.take()), &mut messages, writing);
+    }
+    for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+        writing.losses.at(format_args!("messages[{number}]"));
+        write_message(message, &mut messages, writing);
+    }
+    if !messages.is_empty() || !writing.is_faithful {
+        body.insert("messages", messages);
+    }
+    if !writing.is_faithful && request.tool_choice == Some(ToolChoice::None) {
+        // There is no such word: what is not there cannot be called.
+        request.tools.clear();
+        request.tool_choice = None;
+    }
+    let tools: Vec<Value> = std::mem::take(&mut request.tools)
+        .into_iter()
+        .enumerate()
+        .filter_map(|(number, tool)| {
+            writing.losses.at(format_args!("tools[{number}]"));
+            write_tool(tool, writing)
+        })
+        .collect();
+    put(&mut body, "tools", (!tools.is_empty()).then_some(tools));
+    put(&mut body, "options.num_predict", request.max_tokens.take());
+    let stop = std::mem::take(&mut request.stop);
+    put(&mut body, "options.stop", (!stop.is_empty()).then_some(stop));
+    let sampling = &mut request.sampling;
+    put(&mut body, "options.temperature", sampling.temperature.take());
+    put(&mut body, "options.top_p", sampling.top_p.take());
+    put(&mut body, "options.top_k", sampling.top_k.take());
+    put(&mut body, "options.min_p", sampling.min_p.take());
+    put(&mut body, "options.frequency_penalty", sampling.frequency_penalty.take());
+    put(&mut body, "options.presence_penalty", sampling.presence_penalty.take());
+    put(&mut body, "options.repeat_penalty", sampling.repetition_penalty.take());
+    put(&mut body, "options.seed", sampling.seed.take());
+    put(&mut body, "logprobs", sampling.logprobs.take());
+    put(&mut body, "top_logprobs", sampling.top_logprobs.take());
+    match request.format.take() {
+        Some(Format::Json) => put(&mut body, "format", Some("json")),
+        Some(Format::Schema { schema, .. }) => put(&mut body, "format", Some(schema)),
+        Some(Format::Text) | None => {}
+    }
+    put(&mut body, "think", write_think(request, writing));
+    // Without a word the answer would be streamed.
+    let stream = request.stream.take().or_else(|| (!writing.is_faithful).then_some(false));
+    put(&mut body, "stream", stream);
+    request.kept.restore(NAME, &mut body);
+    body
+}
+
+fn write_think(request: &mut Request, writing: &Writing<'_>) -> Option<Value> {
+    let reasoning = &mut request.reasoning;
+    if let Some(effort) = reasoning.effort.take() {
+        reasoning.mode = None;
+        if writing.is_faithful {
+            return Some(effort.into());
+        }
+        return Some(match effort.as_str() {
+            "none" => false.into(),
+            "minimal" | "low" => "low".into(),
+            "medium" => "medium".into(),
+            "high" => "high".into(),
+            _ => "max".into(),
+        });
+    }
+    if let Some(budget) = &reasoning.budget
+        && budget.as_str() == "0"
+    {
+        reasoning.budget = None;
+        return Some(false.into());
+    }
+    let mode = reasoning.mode.take();
+    mode.map(|mode| (mode != Thinking::Off).into())
+        .or_else(|| reasoning.budget.is_some().then(|| true.into()))
+}
+
+fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writing<'_>) {
+    let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("system", |(word, _)| word);
+    if message.role == Role::Tool {
+        for mut part in std::mem::take(&mut message.content.parts) {
+            let Body::Result(ref mut result) = part.body else {
+                message.content.parts.push(part);
+                continue;
+            };
+            let mut object = Object::from_iter([("role", role)]);
+            write_content(result.content.take(), &mut object, writing);
+            put(&mut object, "tool_name", result.name.take());
+            put(&mut object, "tool_call_id", result.id.take());
+            if result.is_error == Some(true) {
+                writing.losses.put("error mark of a result");
+            }
+            message.kept.restore(NAME, &mut object);
+            writing.losses.part(NAME, &part);
+            out.push(object.into());
+        }
+        writing.losses.message(NAME, &message);
+        return;
+    }
+    let mut object = Object::from_iter([("role", role)]);
+    let content = message.content.take();
+    let is_silent = content.is_empty();
+    let calls = write_content(content, &mut object, writing);
+    put(&mut object, "tool_calls", (!calls.is_empty()).then_some(calls));
+    message.kept.restore(NAME, &mut object);
+    writing.losses.message(NAME, &message);
+    if object.len() > 1 || writing.is_faithful || is_silent {
+        out.push(object.into());
+    }
+}
+
+/// Writes one text and the images beside it; gives the calls back.
+fn write_content(content: Content, object: &mut Object, writing: &mut Writing<'_>) -> Vec<Value> {
+    let (mut text, mut thoughts): (Option<String>, Option<String>) = (None, None);
+    let (mut images, mut calls) = (Vec::new(), Vec::new());
+    for mut part in content.parts {
+        match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
+            Body::Text(own) | Body::Refusal(own) => text.get_or_insert_default().push_str(&own),
+            Body::Thought(thought) => {
+                let own = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+                match own.filter(|own| writing.is_faithful || !own.is_empty()) {
+                    Some(own) => thoughts.get_or_insert_default().push_str(&own),
+                    None => writing.losses.put("encrypted reasoning"),
+                }
+            }
+            Body::Media(Media { kind: MediaKind::Image, source: Source::Data(data), detail, .. }) => {
+                if detail.is_some() {
+                    writing.losses.put("detail of an image");
+                }
+                images.push(data);
+            }
+            Body::Media(Media { source: Source::Text(own), .. }) => {
+                text.get_or_insert_default().push_str(&own)
+            }
+            Body::Call(call) => {
+                calls.push(write_call(call, &mut part, writing));
+            }
+            Body::Opaque(word) if part.kept.protocol() == Some(NAME) && word == "tool_call" => {
+                calls.extend(std::mem::take(&mut part.kept).into_whole(NAME));
+            }
+            Body::Media(media) => {
+                let way = if matches!(media.source, Source::Url(_)) { "by url" } else { "" };
+                writing.losses.put(format!("{:?} {way}", media.kind).trim().to_lowercase());
+            }
+            body => {
+                writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+                continue;
+            }
+        }
+        writing.losses.part(NAME, &part);
+    }
+    put(object, "thinking", thoughts);
+    put(object, "content", text);
+    put(object, "images", (!images.is_empty()).then_some(images));
+    calls
+}
+
+fn write_call(call: Call, part: &mut Part, writing: &mut Writing<'_>) -> Value {
+    let mut object = Object::new();
+    put(&mut object, "id", call.id);
+    put(&mut object, "function.name", Some(call.name));
+    let arguments = match call.arguments {
+        Arguments::Text(text) if writing.is_faithful => text.into(),
+        arguments => Value::from(arguments.into_object().unwrap_or_else(|text| {
+            writing.losses.refuse("arguments that are not an object");
+            Object::from_iter([("arguments", text)])
+        })),
+    };
+    put(&mut object, "function.arguments", Some(arguments));
+    part.kept.restore(NAME, &mut object);
+    object.into()
+}
+
+fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
+        ToolKind::Function { schema } => {
+            let mut object = Object::from_iter([("type", "function")]);
+            put(&mut object, "function.name", Some(tool.name.clone()));
+            put(&mut object, "function.description", tool.description.take());
+            put(&mut object, "function.parameters", schema);
+            tool.kept.restore(NAME, &mut object);
+            writing.losses.tool(NAME, &tool);
+            Some(object.into())
+        }
+        kind => {
+            tool.kind = kind;
+            writing.losses.tool(NAME, &tool);
+            tool.kept.into_whole(NAME)
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! How hard a model thinks, in words and in tokens: wires know the one or the other.
+
+use super::{Reasoning, Thinking};
+use crate::json::Number;
+
+/// Words for effort and the tokens that gateways agree on for them.
+const BUDGETS: &[(&str, u64)] = &[
+    ("none", 0),
+    ("minimal", 512),
+    ("low", 1024),
+    ("medium", 2048),
+    ("high", 4096),
+    ("xhigh", 8192),
+    ("max", 16384),
+];
+
+/// Takes the effort; a budget says one as well, `high` at most, since only some models know more.
+pub(crate) fn take(reasoning: &mut Reasoning) -> Option<String> {
+    let Reasoning { mode, effort, budget, .. } = reasoning;
+    if let Some(effort) = effort.take() {
+        // Said in words, the mode and the budget say nothing more.
+        *mode = None;
+        *budget = None;
+        return Some(effort);
+    }
+    if let Some(tokens) = budget.take() {
+        *mode = None;
+        let tokens = tokens.as_u64().unwrap_or(0);
+        let word = match tokens {
+            0 => "none",
+            tokens => BUDGETS[2..=4]
+                .iter()
+                .rev()
+                .find(|(_, least)| tokens >= *least)
+                .map_or("minimal", |(word, _)| word),
+        };
+        return Some(word.to_owned());
+    }
+    // No thinking at all is not what every model of such a wire knows: that is a loss.
+    mode.take_if(|mode| *mode != Thinking::Off).map(|_| "medium".to_owned())
+}
+
+/// Takes the budget; an effort says one as well.
+pub(crate) fn take_budget(reasoning: &mut Reasoning) -> Option<Number> {
+    let Reasoning { mode, effort, budget, .. } = reasoning;
+    let said = effort.take();
+    let mode = mode.take();
+    budget.take().or_else(|| {
+        let word = match (said.as_deref(), mode) {
+            (Some(word), _) => word,
+            (None, Some(Thinking::Off)) => "none",
+            (None, Some(Thinking::On)) => "high",
+            (None, Some(Thinking::Adaptive) | None) => return None,
+        };
+        let tokens = BUDGETS.iter().find(|(own, _)| *own == word).map_or(2048, |(_, tokens)| *tokens);
+        Some(tokens.into())
+    })
+}

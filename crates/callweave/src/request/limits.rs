@@ -1,0 +1,403 @@
+//! What providers demand of a request and refuse otherwise, one row for each.
+
+use super::Losses;
+use super::schema::Rules;
+use crate::json::Object;
+
+/// A row: what one provider demands.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// The provider's name.
+    pub(crate) provider: &'static str,
+    /// The row that this one is a variant of, and what the names of the models for which it holds begin with, after any
+    /// path.
+    pub(crate) models: Option<(&'static str, &'static [&'static str])>,
+    /// Where operators speak.
+    pub(crate) system: System,
+    /// Whether it knows developers; else they are operators.
+    pub(crate) knows_developers: bool,
+    /// Who tells results.
+    pub(crate) results: Teller,
+    /// Whether a result may hold more than text; else images follow all results in a message of the user's.
+    pub(crate) takes_rich_results: bool,
+    /// Whether a result may be an object.
+    pub(crate) takes_object_results: bool,
+    /// Whether nobody may speak twice in a row.
+    pub(crate) alternates: bool,
+    /// Whether everything that the model said between two turns of others is one message.
+    pub(crate) joins_turns: bool,
+    /// Whose thoughts may be replayed.
+    pub(crate) thoughts: Thoughts,
+    /// Whether calls are signed, not the thoughts before them.
+    pub(crate) signs_calls: bool,
+    /// Whether a text may be empty or blank.
+    pub(crate) takes_blank_text: bool,
+    /// Whether there are tools with free text.
+    pub(crate) takes_free_text: bool,
+    /// Whether tools may stand in groups, and be declared in mid-conversation.
+    pub(crate) takes_groups: bool,
+    /// Whether the choice of tools can be narrowed; else the other tools are left out.
+    pub(crate) takes_allowed_tools: bool,
+    /// Whether a conversation with calls must declare some tool.
+    pub(crate) demands_tools: bool,
+    /// Whether calls must have ids.
+    pub(crate) demands_ids: bool,
+    /// How long an answer may be if nobody says, where somebody must.
+    pub(crate) max_tokens: Option<u64>,
+    /// What names of tools look like.
+    pub(crate) tool_names: Word,
+    /// What ids of calls look like.
+    pub(crate) call_ids: Word,
+    /// Whether a call must have a thought before it, be it empty.
+    pub(crate) fills_thoughts: bool,
+    /// Whether the model must speak between results and the user.
+    pub(crate) bridges_results: bool,
+    /// Words of this provider, where the wire's own are refused: the usual word, and its own; none if there is no such
+    /// member.
+    pub(crate) words: &'static [(&'static str, Option<&'static str>)],
+    /// Whether tools may be strict.
+    pub(crate) takes_strict: bool,
+    /// Whether speakers may have names.
+    pub(crate) names_speakers: bool,
+    /// Whether results name their tool.
+    pub(crate) names_results: bool,
+    /// Whether schemas may be written in full, where the wire has two places for them.
+    pub(crate) takes_json_schema: bool,
+    /// What schemas may say.
+    pub(crate) schemas: &'static Rules,
+}
+
+/// Where operators speak.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum System {
+    /// Above the conversation, and nowhere else.
+    Above,
+    /// In messages, wherever they stand.
+    Anywhere,
+}
+
+/// Whose thoughts may be replayed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Thoughts {
+    /// Anybody's, if they are told in words.
+    Told,
+    /// Nobody's.
+    Never,
+    /// Those that this issuer signed or encrypted.
+    Signed(&'static str),
+    /// Those that this issuer encrypted.
+    Encrypted(&'static str),
+}
+
+/// Who tells the results of calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Teller {
+    /// A role of their own.
+    Tool,
+    /// The user, before anything else.
+    User,
+}
+
+/// What a name or id looks like: ASCII letters and digits, and what else is allowed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word {
+    /// Which other characters.
+    pub(crate) others: &'static str,
+    /// How long at least and at most.
+    pub(crate) length: (usize, usize),
+}
+
+impl Word {
+    const ANY: Self = Self { others: "", length: (0, usize::MAX) };
+
+    /// Whether a word can be sent as it is.
+    pub(crate) fn fits(&self, word: &str) -> bool {
+        word.chars().all(|character| self.allows(character))
+            && (self.length.0..=self.length.1).contains(&word.len())
+    }
+
+    fn allows(&self, character: char) -> bool {
+        // Where nothing says how long a word may be, nothing says what it is made of.
+        self.length.1 == usize::MAX || character.is_ascii_alphanumeric() || self.others.contains(character)
+    }
+
+    /// A word that can be sent: always the same for the same word, and another for another.
+    pub(crate) fn fitted(&self, word: &str, is_taken: impl Fn(&str) -> bool) -> String {
+        if self.fits(word) && !is_taken(word) {
+            return word.to_owned();
+        }
+        if self.length.0 == self.length.1 {
+            return (0..)
+                .map(|salt| letters(hash(word, salt), self.length.0))
+                .find(|word| !is_taken(word))
+                .unwrap_or_default();
+        }
+        let filler = self.others.chars().next().unwrap_or('_');
+        let clean: String = word.chars().map(|own| if self.allows(own) { own } else { filler }).collect();
+        if self.fits(&clean) && clean != word && !is_taken(&clean) {
+            return clean;
+        }
+        // A bare cut would make one word of two.
+        (0..)
+            .map(|salt| {
+                let end = clean.len().min(self.length.1.saturating_sub(SUFFIX + 1));
+                format!("{}{filler}{}", &clean[..end], letters(hash(word, salt), SUFFIX))
+            })
+            .find(|word| !is_taken(word))
+            .unwrap_or_default()
+    }
+}
+
+/// How many letters tell long words apart.
+const SUFFIX: usize = 8;
+
+fn hash(word: &str, salt: u64) -> u64 {
+    // FNV-1a: the same on every machine and in every release.
+    word.bytes().fold(0xcbf2_9ce4_8422_2325 ^ salt, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn letters(mut number: u64, count: usize) -> String {
+    const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    (0..count)
+        .map(|_| {
+            let letter = LETTERS[(number % LETTERS.len() as u64) as usize];
+            number /= LETTERS.len() as u64;
+            char::from(letter)
+        })
+        .collect()
+}
+
+/// The word that OpenAI has given up and others have not.
+const OLD_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_completion_tokens", Some("max_tokens"))];
+
+/// What the rows have in common.
+const USUAL: Limits = Limits {
+    provider: "",
+    models: None,
+    system: System::Anywhere,
+    knows_developers: false,
+    results: Teller::Tool,
+    takes_rich_results: false,
+    takes_object_results: false,
+    alternates: false,
+    joins_turns: true,
+    thoughts: Thoughts::Told,
+    signs_calls: false,
+    takes_blank_text: true,
+    takes_free_text: false,
+    takes_groups: false,
+    takes_allowed_tools: false,
+    demands_tools: false,
+    demands_ids: true,
+    max_tokens: None,
+    tool_names: Word { others: "_-", length: (1, 64) },
+    call_ids: Word::ANY,
+    fills_thoughts: false,
+    bridges_results: false,
+    words: &[],
+    takes_strict: true,
+    names_speakers: false,
+    names_results: false,
+    takes_json_schema: false,
+    schemas: &Rules::OBJECT,
+};
+
+impl Limits {
+    pub(crate) const OPENAI_CHAT: Self = Self {
+        provider: "openai",
+        knows_developers: true,
+        takes_free_text: true,
+        takes_allowed_tools: true,
+        call_ids: Word { others: "_-.:|", length: (1, 64) },
+        names_speakers: true,
+        ..USUAL
+    };
+
+    pub(crate) const OPENAI_RESPONSES: Self = Self {
+        provider: "openai-responses",
+        takes_rich_results: true,
+        joins_turns: false,
+        thoughts: Thoughts::Encrypted("openai"),
+        takes_groups: true,
+        names_speakers: false,
+        ..Self::OPENAI_CHAT
+    };
+
+    pub(crate) const ANTHROPIC: Self = Self {
+        provider: "anthropic",
+        system: System::Above,
+        results: Teller::User,
+        takes_rich_results: true,
+        alternates: true,
+        thoughts: Thoughts::Signed("anthropic"),
+        takes_blank_text: false,
+        demands_tools: true,
+        max_tokens: Some(8192),
+        tool_names: Word { others: "_-", length: (1, 128) },
+        call_ids: Word { others: "_-", length: (1, 128) },
+        schemas: &Rules::ANTHROPIC,
+        ..USUAL
+    };
+
+    pub(crate) const GEMINI: Self = Self {
+        provider: "gemini",
+        system: System::Above,
+        results: Teller::User,
+        takes_rich_results: true,
+        takes_object_results: true,
+        alternates: true,
+        signs_calls: true,
+        takes_blank_text: false,
+        takes_allowed_tools: true,
+        demands_ids: false,
+        tool_names: Word { others: "_.:-", length: (1, 64) },
+        names_results: true,
+        schemas: &Rules::GEMINI,
+        ..USUAL
+    };
+
+    pub(crate) const GEMINI_3: Self = Self {
+        provider: "gemini-3",
+        models: Some(("gemini", &["gemini-3"])),
+        takes_json_schema: true,
+        schemas: &Rules::OBJECT,
+        ..Self::GEMINI
+    };
+
+    pub(crate) const CONVERSE: Self = Self {
+        provider: "bedrock",
+        system: System::Above,
+        results: Teller::User,
+        takes_rich_results: true,
+        takes_object_results: true,
+        alternates: true,
+        thoughts: Thoughts::Signed("anthropic"),
+        takes_blank_text: false,
+        demands_tools: true,
+        call_ids: Word { others: "_-", length: (1, 64) },
+        ..USUAL
+    };
+
+    pub(crate) const OLLAMA: Self = Self {
+        provider: "ollama",
+        takes_rich_results: true,
+        names_results: true,
+        demands_ids: false,
+        tool_names: Word::ANY,
+        ..USUAL
+    };
+
+    pub(crate) const COHERE: Self = Self { provider: "cohere", takes_blank_text: false, ..USUAL };
+
+    pub(crate) const MISTRAL: Self = Self {
+        provider: "mistral",
+        models: Some((
+            "openai",
+            &["mistral-", "ministral-", "codestral-", "devstral-", "pixtral-", "magistral-", "open-mistral-"],
+        )),
+        alternates: true,
+        bridges_results: true,
+        thoughts: Thoughts::Never,
+        call_ids: Word { others: "", length: (9, 9) },
+        words: &[
+            ("max_completion_tokens", Some("max_tokens")),
+            ("seed", Some("random_seed")),
+            ("stream_options", None),
+        ],
+        names_results: true,
+        ..USUAL
+    };
+
+    pub(crate) const DEEPSEEK: Self = Self {
+        provider: "deepseek",
+        models: Some(("openai", &["deepseek-"])),
+        fills_thoughts: true,
+        words: OLD_MAX_TOKENS,
+        ..USUAL
+    };
+
+    pub(crate) const MOONSHOT: Self = Self {
+        provider: "moonshot",
+        models: Some(("openai", &["kimi-", "moonshot-"])),
+        fills_thoughts: true,
+        words: OLD_MAX_TOKENS,
+        ..USUAL
+    };
+
+    pub(crate) const GROQ: Self = Self { provider: "groq", thoughts: Thoughts::Never, ..USUAL };
+
+    pub(crate) const CEREBRAS: Self = Self { provider: "cerebras", thoughts: Thoughts::Never, ..USUAL };
+
+    pub(crate) const XAI: Self =
+        Self { provider: "xai", models: Some(("openai", &["grok-"])), takes_strict: false, ..USUAL };
+
+    /// The variant of this row that holds for a model.
+    pub(super) fn of_model(&'static self, model: &str) -> &'static Self {
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let is_variant = |row: &&Self| {
+            row.models.is_some_and(|(base, starts)| {
+                base == self.provider && starts.iter().any(|start| name.starts_with(start))
+            })
+        };
+        TABLE.iter().find(is_variant).unwrap_or(self)
+    }
+
+    /// Puts this provider's words into a body.
+    pub(crate) fn respell(&self, body: &mut Object, losses: &mut Losses) {
+        for (usual, own) in self.words {
+            let Some(value) = body.remove(usual) else { continue };
+            match own {
+                Some(own) => {
+                    body.insert(*own, value);
+                }
+                None => losses.put(usual.replace('_', " ")),
+            }
+        }
+    }
+
+    /// The row of that provider.
+    pub(super) fn named(provider: &str) -> Option<&'static Self> {
+        TABLE.iter().find(|row| row.provider.eq_ignore_ascii_case(provider))
+    }
+}
+
+static TABLE: &[Limits] = &[
+    Limits::OPENAI_CHAT,
+    Limits::OPENAI_RESPONSES,
+    Limits::ANTHROPIC,
+    Limits::GEMINI,
+    Limits::GEMINI_3,
+    Limits::CONVERSE,
+    Limits::OLLAMA,
+    Limits::COHERE,
+    Limits::MISTRAL,
+    Limits::DEEPSEEK,
+    Limits::MOONSHOT,
+    Limits::GROQ,
+    Limits::CEREBRAS,
+    Limits::XAI,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_made_to_fit_and_stay_apart() {
+        let names = Limits::OPENAI_CHAT.tool_names;
+        assert_eq!(names.fitted("files.read", |_| false), "files_read");
+        let long = "a".repeat(70);
+        let (one, other) =
+            (names.fitted(&format!("{long}1"), |_| false), names.fitted(&format!("{long}2"), |_| false));
+        assert_ne!(one, other);
+        assert!(names.fits(&one) && names.fits(&other));
+        assert_ne!(names.fitted("files.read", |name| name == "files_read"), "files_read");
+
+        let ids = Limits::MISTRAL.call_ids;
+        assert_eq!(ids.fitted("abcDEF123", |_| false), "abcDEF123");
+        assert!(ids.fits(&ids.fitted("call_1", |_| false)));
+        assert_ne!(ids.fitted("call_1", |_| false), ids.fitted("call_2", |_| false));
+    }
+}

@@ -1,0 +1,205 @@
+//! What could not be carried, by name.
+
+use std::fmt;
+
+use super::{Body, Content, Kept, Message, Part, Request, Tool, ToolChoice, ToolKind};
+
+/// Something that a request asks for and the written body does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// Where in the neutral request, such as `messages[3].parts[0]`; empty for the request as a whole.
+    pub place: String,
+    /// What, in a few fixed words.
+    pub what: String,
+    /// Whether it was not even what the protocol it came in demands: a server would refuse such a request.
+    pub is_malformed: bool,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place.is_empty() {
+            true => f.write_str(&self.what),
+            false => write!(f, "{}: {}", self.place, self.what),
+        }
+    }
+}
+
+/// Losses as they are found.
+#[derive(Default)]
+pub(crate) struct Losses {
+    pub(super) all: Vec<Loss>,
+    /// Where the next loss is.
+    place: String,
+}
+
+impl Losses {
+    /// Says where the next losses are.
+    pub(crate) fn at(&mut self, place: fmt::Arguments<'_>) {
+        use fmt::Write;
+        self.place.clear();
+        let _ = self.place.write_fmt(place);
+    }
+
+    /// Names a loss, once for each place.
+    pub(crate) fn put(&mut self, what: impl Into<String>) {
+        self.add(what.into(), false);
+    }
+
+    /// Names what was malformed.
+    pub(crate) fn refuse(&mut self, what: impl Into<String>) {
+        self.add(what.into(), true);
+    }
+
+    fn add(&mut self, what: String, is_malformed: bool) {
+        let loss = Loss { place: self.place.clone(), what, is_malformed };
+        // What is lost at one place is told in a row.
+        let mut same = self.all.iter().rev().take_while(|other| other.place == loss.place);
+        if !same.any(|other| *other == loss) {
+            self.all.push(loss);
+        }
+    }
+
+    /// Names what a part has left after it was written.
+    pub(crate) fn part(&mut self, protocol: &str, part: &Part) {
+        if part.cache.is_some() {
+            self.put("cache mark");
+        }
+        if let Some(seal) = &part.signature {
+            self.put(format!("signature of {}", seal.issuer));
+        }
+        self.kept(protocol, &part.kept);
+    }
+
+    /// Names what only another protocol knows.
+    pub(crate) fn kept(&mut self, protocol: &str, kept: &Kept) {
+        let Some(own) = kept.protocol().filter(|own| *own != protocol) else { return };
+        for path in kept.malformed() {
+            self.refuse(format!("malformed {path} of {own}"));
+        }
+        for (key, _) in kept.unread().filter(|(key, _)| *key != "type") {
+            self.put(format!("{key} of {own}"));
+        }
+    }
+
+    /// Names what a message has left after it was written.
+    pub(crate) fn message(&mut self, protocol: &str, message: &Message) {
+        if message.name.is_some() {
+            self.put("name of a speaker");
+        }
+        self.kept(protocol, &message.kept);
+        self.content(protocol, &message.content);
+    }
+
+    fn content(&mut self, protocol: &str, content: &Content) {
+        for part in &content.parts {
+            match &part.body {
+                Body::Text(_) => self.put("text"),
+                Body::Refusal(_) => self.put("refusal"),
+                Body::Media(media) => self.put(format!("{:?}", media.kind).to_lowercase()),
+                Body::Thought(_) => self.put("reasoning"),
+                Body::Call(call) => self.put(format!("{:?} call", call.kind).to_lowercase()),
+                Body::Result(result) => self.put(format!("{:?} result", result.kind).to_lowercase()),
+                Body::Tools(_) => self.put("tools declared in mid-conversation"),
+                Body::Opaque(word) => {
+                    if part.kept.protocol().is_some_and(|own| own != protocol) {
+                        self.put(format!("{word} of {}", part.kept.protocol().unwrap_or_default()));
+                    }
+                    continue;
+                }
+            }
+            self.part(protocol, part);
+        }
+    }
+
+    /// Names what a tool has left after it was written.
+    pub(crate) fn tool(&mut self, protocol: &str, tool: &Tool) {
+        if tool.strict == Some(true) {
+            self.put("strict tool");
+        }
+        if tool.cache.is_some() {
+            self.put("cache mark");
+        }
+        if let ToolKind::Builtin(word) = &tool.kind {
+            if let Some(own) = tool.kept.protocol().filter(|own| *own != protocol) {
+                // A function that has no name is none.
+                match word.as_str() {
+                    "function" | "custom" => self.refuse(format!("malformed tool of {own}")),
+                    word => self.put(format!("tool {word} of {own}")),
+                }
+            }
+            return;
+        }
+        self.kept(protocol, &tool.kept);
+    }
+
+    /// Names what is left of a request after its body was written.
+    pub(super) fn leftovers(&mut self, protocol: &str, request: &Request) {
+        self.place.clear();
+        let Request {
+            protocol: _,
+            model: _,
+            instructions,
+            messages,
+            tools,
+            tool_choice,
+            parallel_calls,
+            max_tool_calls,
+            max_tokens,
+            stop,
+            sampling,
+            format,
+            reasoning,
+            stream: _,
+            stream_usage: _,
+            store,
+            previous,
+            metadata,
+            user,
+            service_tier,
+            cache_key,
+            compaction,
+            verbosity,
+            kept,
+        } = request;
+        let set = [
+            ("instructions", !instructions.is_empty()),
+            ("messages", !messages.is_empty()),
+            ("tools", !tools.is_empty()),
+            ("tool choice", tool_choice.as_ref().is_some_and(|choice| *choice != ToolChoice::Auto)),
+            ("parallel calls", *parallel_calls == Some(false)),
+            ("max tool calls", max_tool_calls.is_some()),
+            ("max tokens", max_tokens.is_some()),
+            ("stop", !stop.is_empty()),
+            ("temperature", sampling.temperature.is_some()),
+            ("top_p", sampling.top_p.is_some()),
+            ("top_k", sampling.top_k.is_some()),
+            ("min_p", sampling.min_p.is_some()),
+            ("frequency penalty", sampling.frequency_penalty.is_some()),
+            ("presence penalty", sampling.presence_penalty.is_some()),
+            ("repetition penalty", sampling.repetition_penalty.is_some()),
+            ("seed", sampling.seed.is_some()),
+            ("several choices", sampling.choices.as_ref().is_some_and(|number| number.as_str() != "1")),
+            ("logit bias", sampling.logit_bias.is_some()),
+            ("logprobs", sampling.logprobs == Some(true)),
+            ("top logprobs", sampling.top_logprobs.is_some()),
+            ("format", format.is_some()),
+            ("thinking", reasoning.mode.is_some()),
+            ("effort", reasoning.effort.is_some()),
+            ("thinking budget", reasoning.budget.is_some()),
+            ("summary of reasoning", reasoning.summary.is_some()),
+            ("store", *store == Some(true)),
+            ("previous response", previous.is_some()),
+            ("metadata", metadata.as_ref().is_some_and(|all| !all.is_empty())),
+            ("user", user.is_some()),
+            ("service tier", service_tier.is_some()),
+            ("cache key", cache_key.is_some()),
+            ("compaction", compaction.is_some()),
+            ("verbosity", verbosity.is_some()),
+        ];
+        for (what, _) in set.iter().filter(|(_, is_set)| *is_set) {
+            self.put(*what);
+        }
+        self.kept(protocol, kept);
+    }
+}

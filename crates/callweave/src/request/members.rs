@@ -1,0 +1,317 @@
+//! Members of an object that are taken out one by one; the rest is kept.
+
+use crate::json::{Array, Number, Object, Value};
+
+use super::Kept;
+use super::kept::Spelling;
+
+/// The members of an object while they are taken. A path such as `reasoning.effort` names a member of a member. What is
+/// not of the kind that is asked for stays, as null does.
+pub(crate) struct Members {
+    object: Object,
+    spellings: Vec<(String, Spelling)>,
+    is_any_case: bool,
+}
+
+impl Members {
+    pub(crate) fn new(object: Object) -> Self {
+        Self { object, spellings: Vec::new(), is_any_case: false }
+    }
+
+    /// Members that may be spelled `likeThis` or `like_this`.
+    pub(crate) fn any_case(object: Object) -> Self {
+        Self { is_any_case: true, ..Self::new(object) }
+    }
+
+    /// What stands there.
+    pub(crate) fn peek(&self, path: &str) -> Option<&Value> {
+        let mut segments = path.split('.');
+        let mut value = self.in_case(&self.object, segments.next()?)?;
+        for key in segments {
+            value = self.in_case(value.as_object()?, key)?;
+        }
+        Some(value)
+    }
+
+    fn in_case<'o>(&self, object: &'o Object, key: &str) -> Option<&'o Value> {
+        object.get(key).or_else(|| self.is_any_case.then(|| object.get(&snake(key))).flatten())
+    }
+
+    /// The text that stands there.
+    pub(crate) fn peek_str(&self, path: &str) -> Option<&str> {
+        self.peek(path).and_then(Value::as_str)
+    }
+
+    /// Takes another word for a member as the usual one, unless that is there.
+    pub(crate) fn rename(&mut self, usual: &str, word: &str) {
+        let (parent, last) = usual.rsplit_once('.').map_or((None, usual), |(up, last)| (Some(up), last));
+        let object = match parent {
+            None => Some(&mut self.object),
+            Some(path) => {
+                path.split('.').try_fold(&mut self.object, |object, key| object.get_mut(key)?.as_object_mut())
+            }
+        };
+        let Some(object) = object else { return };
+        if !object.contains_key(last)
+            && let Some(value) = object.remove(word)
+        {
+            object.insert(last, value);
+            self.spellings.push((usual.to_owned(), Spelling::Word(word.to_owned())));
+        }
+    }
+
+    /// Notes that a member that is usually there is not.
+    pub(crate) fn note_absence(&mut self, path: &str) {
+        if self.peek(path).is_none() {
+            self.spellings.push((path.to_owned(), Spelling::Absent));
+        }
+    }
+
+    /// Notes that a member is the only element of what is usually a list.
+    pub(crate) fn note_alone(&mut self, path: &str) {
+        self.spellings.push((path.to_owned(), Spelling::Alone));
+    }
+
+    /// Notes that a member stays as it is although it was read.
+    pub(crate) fn note_read(&mut self, path: &str) {
+        if self.peek(path).is_some() {
+            self.spellings.push((path.to_owned(), Spelling::Known));
+        }
+    }
+
+    /// Notes that a member is not what the protocol itself demands, be it missing. It stays as it is.
+    pub(crate) fn note_malformed(&mut self, path: &str) {
+        self.spellings.push((path.to_owned(), Spelling::Malformed));
+    }
+
+    /// The keys of what was not taken.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.object.keys()
+    }
+
+    /// Takes what stands there if it fits.
+    pub(crate) fn take_if(&mut self, path: &str, is_fit: impl FnOnce(&Value) -> bool) -> Option<Value> {
+        if self.is_any_case {
+            self.usual_case(path);
+        }
+        match path.rsplit_once('.') {
+            None => {
+                if self.object.get(path).is_some_and(is_fit) {
+                    self.object.remove(path)
+                } else {
+                    None
+                }
+            }
+            Some((parent, last)) => {
+                let object = parent
+                    .split('.')
+                    .try_fold(&mut self.object, |object, key| object.get_mut(key)?.as_object_mut())?;
+                if !object.get(last).is_some_and(is_fit) {
+                    return None;
+                }
+                let taken = object.remove(last);
+                self.prune(parent);
+                taken
+            }
+        }
+    }
+
+    /// Removes objects of which everything was taken.
+    fn prune(&mut self, mut path: &str) {
+        loop {
+            let (parent, last) = path.rsplit_once('.').map_or((None, path), |(up, last)| (Some(up), last));
+            let object = match parent {
+                None => Some(&mut self.object),
+                Some(path) => path
+                    .split('.')
+                    .try_fold(&mut self.object, |object, key| object.get_mut(key)?.as_object_mut()),
+            };
+            let Some(object) = object else { return };
+            if !object.get(last).and_then(Value::as_object).is_some_and(Object::is_empty) {
+                return;
+            }
+            object.remove(last);
+            match parent {
+                Some(parent) => path = parent,
+                None => return,
+            }
+        }
+    }
+
+    fn usual_case(&mut self, path: &str) {
+        let mut object = &mut self.object;
+        let mut start = 0;
+        for key in path.split('.') {
+            let end = start + key.len();
+            if !object.contains_key(key) {
+                let word = snake(key);
+                if word == key {
+                    return;
+                }
+                let Some(value) = object.remove(&word) else { return };
+                object.insert(key, value);
+                self.spellings.push((path.get(..end).unwrap_or(path).to_owned(), Spelling::Word(word)));
+            }
+            start = end + 1;
+            let Some(inner) = object.get_mut(key).and_then(Value::as_object_mut) else { return };
+            object = inner;
+        }
+    }
+
+    pub(crate) fn string(&mut self, path: &str) -> Option<String> {
+        match self.take_if(path, Value::is_string) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn number(&mut self, path: &str) -> Option<Number> {
+        match self.take_if(path, Value::is_number) {
+            Some(Value::Number(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn truth(&mut self, path: &str) -> Option<bool> {
+        self.take_if(path, Value::is_boolean).and_then(|value| value.as_bool())
+    }
+
+    pub(crate) fn array(&mut self, path: &str) -> Option<Array> {
+        match self.take_if(path, Value::is_array) {
+            Some(Value::Array(elements)) => Some(elements),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn object(&mut self, path: &str) -> Option<Object> {
+        match self.take_if(path, Value::is_object) {
+            Some(Value::Object(members)) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// A list of texts; an empty one stays.
+    pub(crate) fn strings(&mut self, path: &str) -> Option<Vec<String>> {
+        let is_texts = |value: &Value| {
+            value.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_string))
+        };
+        let Some(Value::Array(texts)) = self.take_if(path, is_texts) else { return None };
+        Some(
+            texts
+                .into_iter()
+                .filter_map(|text| if let Value::String(text) = text { Some(text) } else { None })
+                .collect(),
+        )
+    }
+
+    /// A list of texts, or one text without the list.
+    pub(crate) fn string_or_strings(&mut self, path: &str) -> Option<Vec<String>> {
+        if let Some(text) = self.string(path) {
+            self.note_alone(path);
+            return Some(vec![text]);
+        }
+        self.strings(path)
+    }
+
+    /// A text that always stands there, which is not worth keeping.
+    pub(crate) fn constant(&mut self, path: &str, text: &str) -> bool {
+        self.take_if(path, |value| value == text).is_some()
+    }
+
+    /// A list of objects, and nothing else; an empty one stays.
+    pub(crate) fn objects(&mut self, path: &str) -> Option<Vec<Object>> {
+        let is_objects = |value: &Value| {
+            value.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_object))
+        };
+        let Some(Value::Array(objects)) = self.take_if(path, is_objects) else { return None };
+        Some(
+            objects
+                .into_iter()
+                .filter_map(|one| if let Value::Object(one) = one { Some(one) } else { None })
+                .collect(),
+        )
+    }
+
+    /// Puts back what was taken too early.
+    pub(crate) fn put<V: Into<Value>>(&mut self, path: &str, value: Option<V>) {
+        put(&mut self.object, path, value);
+    }
+
+    /// What was not taken.
+    pub(crate) fn rest(self, protocol: &'static str) -> Kept {
+        Kept::spelled(protocol, self.object, self.spellings)
+    }
+
+    /// All that is there now, as an object, as it was spelled.
+    pub(crate) fn into_object(self) -> Object {
+        let mut object = Object::new();
+        self.rest("").restore("", &mut object);
+        object
+    }
+}
+
+/// Puts a value at a path such as `reasoning.effort`, if there is one.
+pub(crate) fn put<V: Into<Value>>(object: &mut Object, path: &str, value: Option<V>) {
+    let Some(value) = value else { return };
+    let (parents, last) = path.rsplit_once('.').map_or((None, path), |(up, last)| (Some(up), last));
+    let mut place = object;
+    for key in parents.into_iter().flat_map(|path| path.split('.')) {
+        let inner = place.get_or_insert_with(key, || Object::new().into());
+        let Some(inner) = inner.as_object_mut() else { return };
+        place = inner;
+    }
+    place.insert(last, value);
+}
+
+/// `likeThis` → `like_this`
+fn snake(key: &str) -> String {
+    let mut snake = String::with_capacity(key.len() + 4);
+    for character in key.chars() {
+        if character.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(character.to_ascii_lowercase());
+    }
+    snake
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(text: &str) -> Members {
+        Members::new(text.parse().expect("an object"))
+    }
+
+    #[test]
+    fn what_is_not_taken_comes_back() {
+        let whole: Object =
+            r#"{"a": {"b": 1, "c": {"d": "x"}}, "e": null, "n": {}}"#.parse().expect("an object");
+        let mut members = Members::new(whole.clone());
+        assert_eq!(members.string("a.c.d").as_deref(), Some("x"));
+        assert_eq!(members.number("e"), None);
+        let mut written: Object = r#"{"a": {"c": {"d": "x"}}}"#.parse().expect("an object");
+        members.rest("own").restore("own", &mut written);
+        assert_eq!(written, whole);
+    }
+
+    #[test]
+    fn other_spellings_come_back() {
+        let whole: Object =
+            r#"{"inline_data": {"mime_type": "x", "other_thing": 1}}"#.parse().expect("an object");
+        let mut members = Members::any_case(whole.clone());
+        assert_eq!(members.string("inlineData.mimeType").as_deref(), Some("x"));
+        let mut written: Object = r#"{"inlineData": {"mimeType": "x"}}"#.parse().expect("an object");
+        members.rest("own").restore("own", &mut written);
+        assert_eq!(written, whole);
+    }
+
+    #[test]
+    fn another_protocol_restores_nothing() {
+        let mut kept = members(r#"{"a": 1}"#).rest("own");
+        let mut written = Object::new();
+        kept.restore("other", &mut written);
+        assert!(written.is_empty());
+        assert!(!kept.is_empty());
+    }
+}

@@ -1,0 +1,460 @@
+//! Schemas as a provider accepts them.
+//!
+//! One pass from the root down, over a list of what is still to do: no recursion. References are replaced by what they
+//! refer to where a provider knows none; one that leads into itself becomes any object, and is named as a loss.
+
+use std::rc::Rc;
+
+use super::Losses;
+use crate::json::{Array, Object, Value};
+
+/// Keywords that hold schemas by name.
+macro_rules! group {
+    () => {
+        "properties" | "patternProperties" | "$defs" | "definitions"
+    };
+}
+
+/// Keywords that hold one schema.
+macro_rules! single {
+    () => {
+        "items" | "additionalProperties" | "not" | "contains"
+    };
+}
+
+/// Keywords that hold a list of schemas.
+macro_rules! union {
+    () => {
+        "anyOf" | "oneOf" | "allOf" | "prefixItems"
+    };
+}
+
+/// What a provider's schemas may say.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// The keywords that are known; all, if none are listed.
+    keywords: Option<&'static [&'static str]>,
+    /// Whether the root must be an object, and no union.
+    is_object: bool,
+    /// Whether there must be a schema.
+    is_demanded: bool,
+    /// Whether it is a subset of `OpenAPI`: one type, `nullable`, no references, `anyOf` alone of all unions, texts alone
+    /// in enumerations.
+    is_open_api: bool,
+    /// The formats that are known; all, if none are listed.
+    formats: Option<&'static [&'static str]>,
+    /// What a schema that an answer must fit may not say.
+    strict_refuses: &'static [&'static str],
+}
+
+impl Rules {
+    pub(super) const OBJECT: Self = Self {
+        keywords: None,
+        is_object: true,
+        is_demanded: false,
+        is_open_api: false,
+        formats: None,
+        strict_refuses: &[],
+    };
+
+    pub(super) const ANTHROPIC: Self = Self {
+        is_demanded: true,
+        strict_refuses: &[
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "multipleOf",
+            "pattern",
+            "uniqueItems",
+            "contains",
+            "prefixItems",
+            "patternProperties",
+            "propertyNames",
+            "not",
+            "if",
+            "then",
+            "else",
+        ],
+        ..Self::OBJECT
+    };
+
+    pub(super) const GEMINI: Self = Self {
+        keywords: Some(&[
+            "type",
+            "format",
+            "title",
+            "description",
+            "nullable",
+            "enum",
+            "items",
+            "properties",
+            "required",
+            "propertyOrdering",
+            "minItems",
+            "maxItems",
+            "minProperties",
+            "maxProperties",
+            "minLength",
+            "maxLength",
+            "minimum",
+            "maximum",
+            "pattern",
+            "example",
+            "anyOf",
+            "default",
+        ]),
+        is_object: true,
+        is_demanded: false,
+        is_open_api: true,
+        formats: Some(&["enum", "date-time"]),
+        strict_refuses: &[],
+    };
+}
+
+/// How many references may be followed in all. Each may copy much.
+const MOST_REFERENCES: usize = 1000;
+
+/// The references that led to a schema.
+type Way = Option<Rc<Step>>;
+
+struct Step {
+    reference: String,
+    before: Way,
+}
+
+fn leads_through(way: &Way, reference: &str) -> bool {
+    let mut at = way;
+    while let Some(step) = at {
+        if step.reference == reference {
+            return true;
+        }
+        at = &step.before;
+    }
+    false
+}
+
+/// Whether a schema says what the provider refuses where arguments must fit it.
+pub(super) fn is_refused(schema: &Value, rules: &Rules) -> bool {
+    let mut open = vec![schema];
+    while let Some(value) = open.pop() {
+        let Some(node) = value.as_object() else { continue };
+        if rules.strict_refuses.iter().any(|keyword| node.contains_key(keyword)) {
+            return true;
+        }
+        for (key, value) in node {
+            match (key, value) {
+                (group!(), Value::Object(members)) => open.extend(members.values()),
+                (single!(), value) => open.push(value),
+                (union!(), Value::Array(branches)) => open.extend(branches.iter()),
+                _ => {}
+            }
+        }
+    }
+    false
+}
+
+/// Makes the schema of an answer one that the provider accepts. What it refuses to check, the model can still read.
+pub(super) fn fit_answer(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
+    fit(schema, rules, losses);
+    if rules.strict_refuses.is_empty() {
+        return;
+    }
+    let mut open = vec![schema];
+    while let Some(value) = open.pop() {
+        let Some(node) = value.as_object_mut() else { continue };
+        for keyword in rules.strict_refuses {
+            if let Some(value) = node.remove(keyword) {
+                losses.put(format!("{keyword} of a schema"));
+                describe(node, &format!("{keyword}: {value}"));
+            }
+        }
+        if let Some(branches) = node.remove("oneOf") {
+            node.insert("anyOf", branches);
+        }
+        if node["type"] == "object" {
+            node.insert("additionalProperties", false);
+        }
+        for (key, value) in node.iter_mut() {
+            match (key, value) {
+                (group!(), Value::Object(members)) => open.extend(members.values_mut()),
+                (single!(), value) => open.push(value),
+                (union!(), Value::Array(branches)) => open.extend(branches.iter_mut()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Adds a line to what a schema tells the model.
+fn describe(node: &mut Object, line: &str) {
+    match node.get_mut("description") {
+        Some(Value::String(text)) => {
+            text.push('\n');
+            text.push_str(line);
+        }
+        _ => {
+            node.insert("description", line);
+        }
+    }
+}
+
+/// Makes the schema of a tool's arguments one that the provider accepts.
+pub(super) fn fit_arguments(schema: &mut Option<Value>, rules: &Rules, losses: &mut Losses) {
+    if schema.is_none() && rules.is_demanded {
+        *schema = Some(Value::object([("type", "object".into()), ("properties", Object::new().into())]));
+    }
+    let Some(schema) = schema else { return };
+    fit(schema, rules, losses);
+    let Some(root) = schema.as_object_mut() else { return };
+    if !rules.is_object {
+        return;
+    }
+    for union in ["anyOf", "oneOf", "allOf"] {
+        if root.contains_key(union) && !root.contains_key("properties") {
+            merge_branches(root, union);
+            losses.put(format!("{union} at the root of a schema"));
+        }
+    }
+    if !root.contains_key("type") {
+        root.insert("type", "object");
+    }
+}
+
+/// The properties of all branches; demanded is what all demand.
+fn merge_branches(root: &mut Object, union: &str) {
+    let Some(Value::Array(branches)) = root.remove(union) else { return };
+    let mut properties = Object::new();
+    let mut required: Option<Vec<Value>> = None;
+    for branch in branches {
+        let Value::Object(mut branch) = branch else { continue };
+        if let Some(Value::Object(own)) = branch.remove("properties") {
+            properties.extend(own);
+        }
+        let own = match branch.remove("required") {
+            Some(Value::Array(own)) => own.into_vec(),
+            _ => Vec::new(),
+        };
+        required = Some(match required {
+            None => own,
+            Some(before) if union == "allOf" => before.into_iter().chain(own).collect(),
+            Some(before) => before.into_iter().filter(|key| own.contains(key)).collect(),
+        });
+    }
+    root.insert("properties", properties);
+    if let Some(required) = required.filter(|keys| !keys.is_empty()) {
+        root.insert("required", required);
+    }
+}
+
+/// Makes a schema one that the provider accepts.
+pub(super) fn fit(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
+    let definitions = if rules.is_open_api { schema.clone() } else { Value::Null };
+    let mut references = 0;
+    let mut open: Vec<(&mut Value, Way)> = vec![(schema, None)];
+    while let Some((value, mut way)) = open.pop() {
+        if rules.is_open_api && value.is_boolean() {
+            *value = Object::new().into();
+        }
+        if let Some(node) = value.as_object_mut().filter(|_| rules.is_open_api) {
+            unfold_null(node);
+        }
+        while rules.is_open_api
+            && (value.get("$ref").is_some_and(Value::is_string) || value.get("allOf").is_some())
+        {
+            while let Some(reference) = value.get("$ref").and_then(Value::as_str).map(str::to_owned) {
+                references += 1;
+                way = follow(value, &reference, &definitions, way, references, losses);
+            }
+            join_all_of(value, &definitions, &mut way, &mut references, losses);
+            // A union of one may be another reference.
+            if let Some(node) = value.as_object_mut() {
+                to_open_api(node, losses);
+            }
+        }
+        let Some(node) = value.as_object_mut() else { continue };
+        if rules.is_open_api {
+            to_open_api(node, losses);
+        } else {
+            from_open_api(node);
+        }
+        if let Some(formats) = rules.formats
+            && let Some(format) = node.get("format").and_then(Value::as_str)
+            && !formats.contains(&format)
+        {
+            losses.put(format!("format {format} of a schema"));
+            node.remove("format");
+        }
+        if let Some(keywords) = rules.keywords {
+            node.retain(|key, _| {
+                let is_known = keywords.contains(&key);
+                if !is_known && !SILENT.contains(&key) {
+                    losses.put(format!("{key} of a schema"));
+                }
+                is_known
+            });
+        }
+        for (key, value) in node.iter_mut() {
+            match (key, value) {
+                (group!(), Value::Object(members)) => {
+                    open.extend(members.values_mut().map(|member| (member, way.clone())));
+                }
+                (single!(), value @ Value::Object(_)) => {
+                    open.push((value, way.clone()));
+                }
+                (union!(), Value::Array(branches)) => {
+                    open.extend(branches.iter_mut().map(|branch| (branch, way.clone())));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Keywords that demand nothing of a value, or whose meaning was put elsewhere.
+const SILENT: &[&str] = &["$schema", "$id", "$defs", "definitions", "$comment", "$anchor"];
+
+/// Replaces a reference by what it refers to; what stands beside it counts more.
+fn follow(
+    value: &mut Value,
+    reference: &str,
+    definitions: &Value,
+    way: Way,
+    references: usize,
+    losses: &mut Losses,
+) -> Way {
+    let Some(node) = value.as_object_mut() else { return way };
+    node.remove("$ref");
+    let found = reference.strip_prefix('#').and_then(|pointer| definitions.pointer(pointer));
+    let is_bounded = !leads_through(&way, reference) && references <= MOST_REFERENCES;
+    match found {
+        Some(Value::Object(found)) if is_bounded => {
+            for (key, member) in found {
+                node.get_or_insert_with(key, || member.clone());
+            }
+        }
+        Some(_) if !is_bounded => {
+            losses.put("recursive reference of a schema");
+            node.get_or_insert_with("type", || "object".into());
+        }
+        _ => losses.put("reference of a schema that leads nowhere"),
+    }
+    Some(Rc::new(Step { reference: reference.to_owned(), before: way }))
+}
+
+/// Puts what all of several schemas say into one.
+fn join_all_of(
+    value: &mut Value,
+    definitions: &Value,
+    way: &mut Way,
+    references: &mut usize,
+    losses: &mut Losses,
+) {
+    while let Some(Value::Array(branches)) = value.as_object_mut().and_then(|node| node.remove("allOf")) {
+        for mut branch in branches {
+            while let Some(reference) = branch.get("$ref").and_then(Value::as_str).map(str::to_owned) {
+                *references += 1;
+                *way = follow(&mut branch, &reference, definitions, way.take(), *references, losses);
+            }
+            let (Some(node), Value::Object(branch)) = (value.as_object_mut(), branch) else { continue };
+            for (key, member) in branch {
+                match (node.get_mut(&key), member) {
+                    (Some(Value::Object(own)), Value::Object(members)) => own.extend(members),
+                    (Some(Value::Array(own)), Value::Array(elements)) => own.extend(elements),
+                    (Some(_), _) => {}
+                    (None, member) => {
+                        node.insert(key, member);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn to_open_api(node: &mut Object, losses: &mut Losses) {
+    if let Some(constant) = node.remove("const") {
+        node.insert("enum", Array::from(vec![constant]));
+    }
+    if let Some(branches) = node.remove("oneOf") {
+        node.insert("anyOf", branches);
+    }
+    unfold_types(node);
+    unfold_null(node);
+    let Some(Value::Array(values)) = node.get("enum") else { return };
+    if values.iter().all(|value| value.as_str().is_some_and(|text| !text.is_empty())) {
+        node.get_or_insert_with("type", || "string".into());
+        return;
+    }
+    // The provider would refuse them; the model can still read them.
+    let told = format!("One of: {}", Value::from(values.clone()));
+    node.remove("enum");
+    losses.put("enum of other values than texts");
+    describe(node, &told);
+}
+
+/// Types in capitals, and `nullable`, are words of `OpenAPI`.
+fn from_open_api(node: &mut Object) {
+    if let Some(Value::String(own)) = node.get_mut("type")
+        && ["OBJECT", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "NULL"].contains(&own.as_str())
+    {
+        own.make_ascii_lowercase();
+    }
+    if node.get("nullable").is_some_and(|nullable| *nullable == true)
+        && let Some(Value::String(own)) = node.get("type")
+    {
+        let types = vec![own.clone(), "null".to_owned()];
+        node.insert("type", types);
+        node.remove("nullable");
+    }
+}
+
+/// `type: ["string", "null"]` → `type: "string", nullable: true`; more types are a union.
+fn unfold_types(node: &mut Object) {
+    let Some(Value::Array(types)) = node.get_mut("type") else { return };
+    let mut types = std::mem::take(types).into_vec();
+    let count = types.len();
+    types.retain(|one| one != "null");
+    if types.len() < count {
+        node.insert("nullable", true);
+    }
+    match types.len() {
+        0 => {
+            node.remove("type");
+        }
+        1 => {
+            node.insert("type", types.pop());
+        }
+        _ => {
+            node.remove("type");
+            let branches: Vec<Value> = types.into_iter().map(|one| Value::object([("type", one)])).collect();
+            if !node.contains_key("anyOf") {
+                node.insert("anyOf", branches);
+            }
+        }
+    }
+}
+
+/// A union with null is nullable; a union of one is that one.
+fn unfold_null(node: &mut Object) {
+    let Some(Value::Array(branches)) = node.get_mut("anyOf") else { return };
+    let count = branches.len();
+    branches.retain(|branch| branch["type"] != "null");
+    let has_null = branches.len() < count;
+    let only = if branches.len() == 1 { branches.pop() } else { None };
+    let is_empty = branches.is_empty();
+    if has_null {
+        node.insert("nullable", true);
+    }
+    if is_empty {
+        node.remove("anyOf");
+    }
+    if let Some(Value::Object(only)) = only {
+        for (key, member) in only {
+            node.get_or_insert_with(&key, || member);
+        }
+    }
+}

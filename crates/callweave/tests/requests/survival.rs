@@ -1,0 +1,287 @@
+//! Law: what a request says arrives in every other protocol, or is named as a loss.
+//!
+//! What was written is read again, and both requests are asked the same questions. So a writer that forgets something,
+//! and a reader that does, cannot pass unless they say so.
+
+use std::collections::{BTreeMap, HashMap};
+
+use callweave::json::Value;
+use callweave::protocol::TABLE;
+use callweave::request::{
+    Arguments, Body, CallKind, Content, Format, Request, RequestOptions, Role, Source, Thinking, Tool,
+    ToolChoice, ToolKind, Written,
+};
+
+use super::{own, recorded};
+
+/// What a request says, in a form in which two can be compared.
+#[derive(Default)]
+struct Said {
+    system: Vec<String>,
+    user: Vec<String>,
+    assistant: Vec<String>,
+    results: Vec<String>,
+    thoughts: Vec<String>,
+    seals: Vec<String>,
+    calls: Vec<String>,
+    media: Vec<String>,
+    tools: Vec<String>,
+    settings: BTreeMap<&'static str, String>,
+}
+
+impl Said {
+    fn by(request: &Request, names: &HashMap<String, String>) -> Self {
+        let mut said = Self::default();
+        said.content(Role::System, &request.instructions, names);
+        for message in &request.messages {
+            said.content(message.role, &message.content, names);
+        }
+        let mut open: Vec<(&Tool, Option<&str>)> = request.tools.iter().map(|tool| (tool, None)).collect();
+        while let Some((tool, group)) = open.pop() {
+            let name = names.get(&tool.name).unwrap_or(&tool.name);
+            match &tool.kind {
+                ToolKind::Group(members) => {
+                    let group = Some(tool.name.as_str()).filter(|name| !name.is_empty());
+                    open.extend(members.iter().map(|member| (member, group)));
+                }
+                ToolKind::Builtin(_) => {}
+                _ => said.tools.push(group.map_or(name.clone(), |group| format!("{group}.{name}"))),
+            }
+        }
+        said.settings = settings(request);
+        said
+    }
+
+    fn content(&mut self, role: Role, content: &Content, names: &HashMap<String, String>) {
+        for part in &content.parts {
+            if let Some(seal) = &part.signature {
+                self.seals.push(seal.data.clone());
+            }
+            match &part.body {
+                Body::Text(text) | Body::Refusal(text) => match role {
+                    Role::System | Role::Developer => self.system.push(text.clone()),
+                    Role::User => self.user.push(text.clone()),
+                    Role::Assistant => self.assistant.push(text.clone()),
+                    Role::Tool => self.results.push(text.clone()),
+                },
+                Body::Thought(thought) => {
+                    self.thoughts.extend(thought.text.clone());
+                    self.thoughts.extend(thought.summary.iter().flatten().cloned());
+                    self.seals.extend(thought.encrypted.iter().map(|seal| seal.data.clone()));
+                }
+                Body::Media(media) => match &media.source {
+                    Source::Data(data) | Source::Url(data) | Source::Id(data) => {
+                        self.media.push(data.clone())
+                    }
+                    Source::Text(text) => self.user.push(text.clone()),
+                    _ => {}
+                },
+                Body::Call(call) => {
+                    let name = match &call.namespace {
+                        Some(group) => format!("{group}.{}", call.name),
+                        None => names.get(&call.name).unwrap_or(&call.name).clone(),
+                    };
+                    // A model may call a tool of a group by its name in full.
+                    let name = name.replace('.', "__");
+                    self.calls.push(format!("{name} {}", arguments(&call.arguments, call.kind)));
+                }
+                Body::Result(result) => {
+                    self.results.extend(result.value.iter().flat_map(texts));
+                    self.content(Role::Tool, &result.content, names);
+                }
+                Body::Tools(tools) => {
+                    let named = tools
+                        .iter()
+                        .filter(|tool| !matches!(tool.kind, ToolKind::Builtin(_) | ToolKind::Group(_)));
+                    self.tools.extend(named.map(|tool| tool.name.clone()));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The texts in a value.
+fn texts(value: &Value) -> Vec<String> {
+    let (mut texts, mut open) = (Vec::new(), vec![value]);
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => texts.push(text.clone()),
+            Value::Array(list) => open.extend(list.iter()),
+            Value::Object(members) => open.extend(members.values()),
+            _ => {}
+        }
+    }
+    texts
+}
+
+/// Arguments by value; free text in whatever wrapping is the text.
+fn arguments(arguments: &Arguments, kind: CallKind) -> String {
+    let value = match arguments {
+        Arguments::Text(text) if kind == CallKind::Custom => return text.clone(),
+        Arguments::Text(text) if text.trim().is_empty() => return "{}".to_owned(),
+        Arguments::Text(text) => text.parse().unwrap_or_else(|_| Value::from(text.as_str())),
+        Arguments::Json(value) => value.clone(),
+    };
+    let is_alone = value.as_object().is_some_and(|members| members.len() == 1);
+    let wrapped = ["input", "arguments"].iter().find_map(|key| value.get(*key).and_then(Value::as_str));
+    wrapped.filter(|_| is_alone).map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn settings(request: &Request) -> BTreeMap<&'static str, String> {
+    let sampling = &request.sampling;
+    let reasoning = &request.reasoning;
+    let number =
+        |number: &Option<callweave::json::Number>| number.as_ref().map(|number| number.as_str().to_owned());
+    let thinks = reasoning.mode.is_some_and(|mode| mode != Thinking::Off)
+        || reasoning.effort.as_ref().is_some_and(|effort| effort != "none")
+        || reasoning.budget.as_ref().is_some_and(|budget| budget.as_str() != "0");
+    let rests = reasoning.mode == Some(Thinking::Off)
+        || reasoning.effort.as_deref() == Some("none")
+        || reasoning.budget.as_ref().is_some_and(|budget| budget.as_str() == "0");
+    let choice =
+        request.tool_choice.as_ref().filter(|_| !request.tools.is_empty()).and_then(|choice| match choice {
+            ToolChoice::None => Some("none"),
+            ToolChoice::Required | ToolChoice::Tool { .. } => Some("must"),
+            ToolChoice::Allowed { .. } => Some("some"),
+            _ => None,
+        });
+    let all = [
+        ("max tokens", number(&request.max_tokens)),
+        ("temperature", number(&sampling.temperature)),
+        ("top_p", number(&sampling.top_p)),
+        ("top_k", number(&sampling.top_k)),
+        ("min_p", number(&sampling.min_p)),
+        ("frequency penalty", number(&sampling.frequency_penalty)),
+        ("presence penalty", number(&sampling.presence_penalty)),
+        ("repetition penalty", number(&sampling.repetition_penalty)),
+        ("seed", number(&sampling.seed)),
+        ("several choices", number(&sampling.choices).filter(|count| count != "1")),
+        ("logit bias", sampling.logit_bias.as_ref().map(ToString::to_string)),
+        ("logprobs", sampling.logprobs.filter(|is_on| *is_on).map(|_| String::new())),
+        ("top logprobs", number(&sampling.top_logprobs)),
+        ("stop", (!request.stop.is_empty()).then(|| request.stop.join("|"))),
+        (
+            "format",
+            request.format.as_ref().and_then(|format| match format {
+                Format::Json => Some("json".to_owned()),
+                Format::Schema { .. } => Some("schema".to_owned()),
+                _ => None,
+            }),
+        ),
+        ("thinking", thinks.then(String::new)),
+        ("thinking off", rests.then(String::new)),
+        ("tool choice", choice.map(str::to_owned)),
+        (
+            "parallel calls",
+            request
+                .parallel_calls
+                .filter(|can| !can)
+                .filter(|_| !request.tools.is_empty())
+                .map(|_| String::new()),
+        ),
+        ("store", request.store.filter(|is_on| *is_on).map(|_| String::new())),
+        ("previous response", request.previous.clone()),
+        ("metadata", request.metadata.as_ref().filter(|all| !all.is_empty()).map(ToString::to_string)),
+        ("user", request.user.clone()),
+        ("service tier", request.service_tier.clone()),
+        ("cache key", request.cache_key.clone()),
+        ("verbosity", request.verbosity.clone()),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// What does not arrive and is not named.
+fn silent(before: &Said, after: &Said, written: &Written) -> Vec<String> {
+    let is_named =
+        |words: &[&str]| written.losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
+    let mut found = Vec::new();
+    let squeeze = |text: &str| text.split_whitespace().collect::<String>();
+    let mut spoken = |what: &str, before: &[String], after: &[String], words: &[&str]| {
+        let all = squeeze(&after.concat());
+        if before.iter().any(|text| !all.contains(&squeeze(text))) && !is_named(words) {
+            found.push(format!("a {what}"));
+        }
+    };
+    spoken("system text", &before.system, &after.system, &[]);
+    // Whoever is not known speaks as a user.
+    let user: Vec<String> = after.user.iter().chain(&after.results).cloned().collect();
+    spoken("user's text", &before.user, &user, &["by url", "file"]);
+    spoken("answer", &before.assistant, &after.assistant, &[]);
+    let results: Vec<String> = after
+        .results
+        .iter()
+        .cloned()
+        .chain(
+            after
+                .results
+                .iter()
+                .flat_map(|text| text.parse::<Value>().map(|value| texts(&value)).unwrap_or_default()),
+        )
+        .collect();
+    spoken("result", &before.results, &results, &["result without a call"]);
+    spoken("thought", &before.thoughts, &after.thoughts, &["reasoning"]);
+    let mut counted = |what: &str, before: &[String], after: &[String], words: &[&str]| {
+        let mut rest: Vec<&String> = after.iter().collect();
+        for one in before {
+            match rest.iter().position(|other| *other == one) {
+                Some(at) => {
+                    rest.swap_remove(at);
+                }
+                None if is_named(words) => {}
+                None => found.push(format!("a {what}")),
+            }
+        }
+    };
+    counted("seal", &before.seals, &after.seals, &["reasoning", "signature"]);
+    counted("call", &before.calls, &after.calls, &["arguments that are not an object"]);
+    counted("medium", &before.media, &after.media, &["image", "audio", "video", "file"]);
+    let is_narrowed =
+        matches!(before.settings.get("tool choice").map(String::as_str), Some("none" | "must" | "some"));
+    if !is_narrowed {
+        counted("tool", &before.tools, &after.tools, &["tool"]);
+    }
+    for (name, value) in &before.settings {
+        let words: &[&str] = match *name {
+            "thinking" | "thinking off" => &["thinking", "effort"],
+            "format" => &["format"],
+            name => &[name],
+        };
+        let is_same = match (*name, after.settings.get(name)) {
+            (_, Some(other)) if other == value => true,
+            // Without tools nothing can be called.
+            ("tool choice", None) => value == "none" && after.tools.is_empty() || value == "some",
+            // The tools that may not be called are left out.
+            ("tool choice", Some(other)) => value == "some" && other == "must",
+            ("parallel calls", None) => after.tools.is_empty(),
+            _ => false,
+        };
+        if !is_same && !is_named(words) {
+            found.push(format!("{name} ({value} → {:?})", after.settings.get(name)));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_request_says_arrives_or_is_named() {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for sample in own().into_iter().chain(recorded()) {
+        let request = sample.protocol.read_request(sample.body.clone()).expect("a request");
+        let before = Said::by(&request, &HashMap::new());
+        for &other in TABLE.iter().filter(|other| other.has_requests()) {
+            let written = other.write_request(&request, &RequestOptions::default()).expect("a body");
+            let again = other.read_request(written.body.clone()).expect("a request");
+            let after = Said::by(&again, &written.names.iter().cloned().collect());
+            for what in silent(&before, &after, &written) {
+                let pair = format!("{} → {}: {what}", sample.protocol.name, other.name);
+                found.entry(pair).or_default().push(sample.title.clone());
+            }
+        }
+    }
+    let lines: Vec<String> = found
+        .iter()
+        .map(|(what, titles)| format!("{what}: {} bodies, such as {}", titles.len(), titles[0]))
+        .collect();
+    assert!(lines.is_empty(), "{}", lines.join("\n"));
+}
