@@ -219,7 +219,8 @@ impl<'a> Body<'a> {
             | Self::BlockEnd { block, .. }
             | Self::Foreign { scope: Scope::Block(block), .. }
             | Self::Identity { scope: Scope::Block(block), .. }
-            | Self::Attachment { scope: Scope::Block(block), .. } => Some(*block),
+            | Self::Attachment { scope: Scope::Block(block), .. }
+            | Self::Progress { scope: Scope::Block(block), .. } => Some(*block),
             _ => None,
         }
     }
@@ -469,6 +470,9 @@ pub enum NoticeCode {
     SchemaMismatch,
     /// A markup marker without its partner, or syntax out of place.
     StrayMarkup,
+    /// What looks like a call was weighed, and is text; or it is a call although it stands where calls are
+    /// shown. The detail says why.
+    Judged,
     /// A registered matcher failed or answered nonsense; it was left out.
     Matcher,
     /// A value was altered to fit its schema, or repaired.

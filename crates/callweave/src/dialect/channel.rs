@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::markers::{Found, Markers};
 use super::table;
 use super::tools::Tools;
 use crate::event::CallKind;
@@ -87,26 +88,12 @@ impl Grammar {
             return Some(false);
         }
         // What may follow: the end of the header, or another of its tokens.
-        let follows = |token: &str| {
-            after.starts_with(token).then_some(true).or((!token.starts_with(after)).then_some(false))
-        };
-        let answers = [self.header_end].into_iter().chain(self.starts.iter().copied()).map(follows);
-        let answer = answers.reduce(|one, other| match (one, other) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (None, _) | (_, None) => None,
-            _ => Some(false),
-        });
-        match answer.flatten() {
-            None if is_last => Some(false),
-            answer => answer,
+        let tokens = [self.header_end].into_iter().chain(self.starts.iter().copied());
+        match Markers::new().with(tokens, ()).starting(after, is_last) {
+            Found::Marker { .. } => Some(true),
+            Found::Perhaps(_) => None,
+            Found::Nothing if after.is_empty() && !is_last => None,
+            Found::Nothing => Some(false),
         }
     }
-}
-
-/// Where the recipient of a header stands.
-pub(super) fn recipient(header: &str) -> Option<(usize, usize)> {
-    let start = header.find("to=")? + "to=".len();
-    let len =
-        header[start..].find(|end: char| end.is_whitespace() || end == '<').unwrap_or(header.len() - start);
-    (len > 0).then_some((start, start + len))
 }

@@ -5,7 +5,7 @@ use super::spec::{Body, Dialect, Form, Json, Tag, Tagged};
 use crate::error::{Error, ErrorKind, Result};
 
 /// If something is wrong, a sentence that begins with the field.
-type Checked = std::result::Result<(), String>;
+pub(super) type Checked = std::result::Result<(), String>;
 
 impl Dialect {
     /// Whether it has all it needs: names to be asked for by, and no marker that is missing or empty.
@@ -21,11 +21,7 @@ impl Dialect {
     /// ```
     pub fn check(&self) -> Result<()> {
         self.complain().map_err(|complaint| {
-            let detail = match self.name.as_str() {
-                "" => format!("the dialect is not usable: {complaint}"),
-                name => format!("the dialect {name:?} is not usable: {complaint}"),
-            };
-            Error::new(ErrorKind::Invalid, detail)
+            Error::new(ErrorKind::Invalid, format!("the dialect {:?} is not usable: {complaint}", self.name))
         })
     }
 
@@ -37,13 +33,15 @@ impl Dialect {
         each("markup", &self.markup, marker)?;
         for (index, thought) in self.thoughts.iter().enumerate() {
             markers(&format!("thoughts[{index}].open"), &thought.open)?;
-            some_markers(&format!("thoughts[{index}].close"), &thought.close)?;
+            markers(&format!("thoughts[{index}].close"), &thought.close)?;
+            if thought.close.is_empty() {
+                return Err(format!("thoughts[{index}].close is missing"));
+            }
         }
         for (index, form) in self.forms.iter().enumerate() {
             let field = format!("forms[{index}]");
             markers(&format!("{field}.open"), &form.open)?;
             markers(&format!("{field}.close"), &form.close)?;
-            markers(&format!("{field}.separators"), &form.separators)?;
             body(&field, form)?;
             // A grammar of channels opens its calls with a header.
             if form.open.is_empty() && self.channels.is_none() && !opens_itself(&form.body) {
@@ -57,7 +55,7 @@ impl Dialect {
 /// Whether a body is found without a marker before it.
 fn opens_itself(body: &Body) -> bool {
     match body {
-        Body::Json(_) | Body::Python(_) | Body::Elements(_) | Body::Matched(_) => true,
+        Body::Json(_) | Body::Python {} | Body::Elements(_) | Body::Matched(_) => true,
         Body::Tagged(body) => !body.call.open.is_empty(),
         Body::Header(_) | Body::Braces(_) | Body::Fields(_) => false,
     }
@@ -74,25 +72,13 @@ fn body(field: &str, form: &Form) -> Checked {
         }
         Body::Tagged(body) => tagged(&|key| of("tagged", key), body),
         Body::Braces(body) => markers(&of("braces", "before"), &body.before),
-        Body::Elements(body) => {
-            tag(&of("elements", "call"), &body.call)?;
-            marker(&of("elements", "call.end"), &body.call.end)?;
-            marker(&of("elements", "call_close"), &body.call_close)?;
-            filled(&of("elements", "item"), &body.item)
-        }
-        Body::Fields(body) => {
-            filled(&of("fields", "name"), &body.name)?;
-            body.arguments.iter().try_for_each(|child| filled(&of("fields", "arguments"), child))?;
-            marker(&of("fields", "close"), &body.close)
-        }
-        Body::Python(_) | Body::Matched(_) => Ok(()),
+        Body::Elements(body) => body.check(&|key| of("elements", key)),
+        Body::Fields(body) => body.check(&|key| of("fields", key)),
+        Body::Python {} | Body::Matched(_) => Ok(()),
     }
 }
 
 fn json(of: &dyn Fn(&str) -> String, body: &Json) -> Checked {
-    if body.name.is_empty() && !body.name_is_key {
-        return Err(format!("{} is missing", of("name")));
-    }
     for (key, texts) in [("name", &body.name), ("arguments", &body.arguments), ("id", &body.id)] {
         texts.iter().try_for_each(|text| filled(&of(key), text))?;
     }
@@ -110,7 +96,7 @@ fn tagged(of: &dyn Fn(&str) -> String, body: &Tagged) -> Checked {
 }
 
 /// A direct name may be ended by what follows; one in an attribute needs the end of its tag.
-fn tag(field: &str, tag: &Tag) -> Checked {
+pub(super) fn tag(field: &str, tag: &Tag) -> Checked {
     marker(&format!("{field}.open"), &tag.open)?;
     match &tag.attribute {
         None => Ok(()),
@@ -132,18 +118,11 @@ fn each(field: &str, texts: &[String], check: fn(&str, &str) -> Checked) -> Chec
     texts.iter().enumerate().try_for_each(|(index, text)| check(&format!("{field}[{index}]"), text))
 }
 
-fn some_markers(field: &str, texts: &[String]) -> Checked {
-    match texts {
-        [] => Err(format!("{field} is missing")),
-        _ => markers(field, texts),
-    }
-}
-
 fn markers(field: &str, texts: &[String]) -> Checked {
     texts.iter().try_for_each(|text| marker(field, text))
 }
 
-fn marker(field: &str, text: &str) -> Checked {
+pub(super) fn marker(field: &str, text: &str) -> Checked {
     match text {
         "" => Err(format!("{field} is empty")),
         _ if !may_begin(text) => Err(format!("{field} begins with a placeholder; it needs text before it")),
@@ -151,6 +130,6 @@ fn marker(field: &str, text: &str) -> Checked {
     }
 }
 
-fn filled(field: &str, text: &str) -> Checked {
+pub(super) fn filled(field: &str, text: &str) -> Checked {
     if text.trim().is_empty() { Err(format!("{field} is empty")) } else { Ok(()) }
 }

@@ -50,8 +50,6 @@ enum Place {
     Content(usize),
     Reasoning,
     Call(usize),
-    /// A call that the provider runs itself.
-    Builtin,
 }
 
 impl Extraction {
@@ -81,6 +79,10 @@ impl Extraction {
         extractor.finish(&mut extraction);
         extraction
     }
+
+    fn place(&self, block: BlockId) -> Option<Place> {
+        self.open.iter().find(|(other, _)| *other == block).map(|(_, place)| *place)
+    }
 }
 
 impl<'e> Sink<Event<'e>> for Extraction {
@@ -101,8 +103,9 @@ impl<'e> Sink<Event<'e>> for Extraction {
                 let place = match kind {
                     BlockKind::Text | BlockKind::Refusal => Place::Content(self.content.len()),
                     BlockKind::Reasoning(_) => Place::Reasoning,
-                    BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => Place::Builtin,
-                    BlockKind::ToolCall { call: CallKind::Builtin, .. } => Place::Builtin,
+                    // What the provider runs itself.
+                    BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => return,
+                    BlockKind::ToolCall { call: CallKind::Builtin, .. } => return,
                     BlockKind::ToolCall { id, name, .. } => {
                         let start = before
                             .filter(|span| span.end == source.start)
@@ -126,7 +129,7 @@ impl<'e> Sink<Event<'e>> for Extraction {
                     call.arguments.push_str(&text);
                     call.span.end = call.span.end.max(source.end);
                 }
-                Some(Place::Builtin) | None => {}
+                None => {}
             },
             Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
                 if let Some(Place::Call(call)) = self.place(block) {
@@ -136,7 +139,7 @@ impl<'e> Sink<Event<'e>> for Extraction {
             Body::Correction { block, text } => match self.place(block) {
                 Some(Place::Content(start)) => self.content.replace_range(start.., &text),
                 Some(Place::Call(call)) => self.calls[call].arguments = text.into_owned(),
-                Some(Place::Reasoning | Place::Builtin) | None => {}
+                Some(Place::Reasoning) | None => {}
             },
             Body::BlockEnd { block, completion } => {
                 if let Some(Place::Call(call)) = self.place(block) {
@@ -157,12 +160,6 @@ impl<'e> Sink<Event<'e>> for Extraction {
             Body::Notice(notice) => self.notices.push(notice.into_owned()),
             _ => {}
         }
-    }
-}
-
-impl Extraction {
-    fn place(&self, block: BlockId) -> Option<Place> {
-        self.open.iter().find(|(other, _)| *other == block).map(|(_, place)| *place)
     }
 }
 

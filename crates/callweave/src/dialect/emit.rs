@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::calls::Told;
 use crate::event::{
     BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, EventSink, Notice, NoticeCode,
     ReasoningForm, Scope, Span,
@@ -10,8 +11,9 @@ use crate::event::{
 /// Keeps the blocks of one text stream and counts its bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Emitter {
-    pub(super) choice: u32,
-    next_block: u32,
+    choice: u32,
+    /// The number of the next block.
+    pub(super) next_block: u32,
     open: Option<(BlockId, Kind)>,
     /// How many bytes of the stream have been accounted for.
     offset: u64,
@@ -49,46 +51,41 @@ impl Emitter {
     }
 
     pub(super) fn text(&mut self, text: &str, sink: &mut EventSink<'_>) {
-        self.prose(Kind::Text, text, sink);
+        self.prose(Kind::Text, text, text.len(), sink);
     }
 
     pub(super) fn reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
-        self.prose(Kind::Reasoning, text, sink);
-    }
-
-    fn prose(&mut self, kind: Kind, text: &str, sink: &mut EventSink<'_>) {
-        if text.is_empty() {
-            return;
-        }
-        let block = match self.open {
-            Some((block, open)) if open == kind => block,
-            _ => {
-                let words = if kind == Kind::Text { BlockKind::Text } else { THOUGHTS };
-                self.start(kind, words, Span::default(), sink)
-            }
-        };
-        let source = self.advance(text.len());
-        let kind = if kind == Kind::Text { DeltaKind::Text } else { DeltaKind::Reasoning };
-        self.put(source, Body::Delta { block, kind, text: Cow::Borrowed(text) }, sink);
+        self.prose(Kind::Reasoning, text, text.len(), sink);
     }
 
     /// Visible text that the prompt had already written.
     pub(super) fn text_of_prompt(&mut self, text: &str, sink: &mut EventSink<'_>) {
-        if !text.is_empty() {
-            let block = self.start(Kind::Text, BlockKind::Text, Span::default(), sink);
-            let (kind, text) = (DeltaKind::Text, Cow::Borrowed(text));
-            self.put(Span::default(), Body::Delta { block, kind, text }, sink);
-        }
+        self.prose(Kind::Text, text, 0, sink);
     }
 
     /// What has been shown as visible text was a thought: takes it back and shows it as one.
     pub(super) fn correct_to_reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
         let Some((block, Kind::Text)) = self.open else { return };
         self.put(Span::default(), Body::Correction { block, text: Cow::Borrowed("") }, sink);
-        let block = self.start(Kind::Reasoning, THOUGHTS, Span::default(), sink);
-        let (kind, text) = (DeltaKind::Reasoning, Cow::Borrowed(text));
-        self.put(Span::default(), Body::Delta { block, kind, text }, sink);
+        self.prose(Kind::Reasoning, text, 0, sink);
         self.end(Completion::Whole, sink);
+    }
+
+    /// Shows what was made from the next `len` bytes.
+    fn prose(&mut self, kind: Kind, text: &str, len: usize, sink: &mut EventSink<'_>) {
+        if text.is_empty() {
+            return;
+        }
+        let (words, delta) = match kind {
+            Kind::Reasoning => (THOUGHTS, DeltaKind::Reasoning),
+            Kind::Text | Kind::Call => (BlockKind::Text, DeltaKind::Text),
+        };
+        let block = match self.open {
+            Some((block, open)) if open == kind => block,
+            _ => self.start(kind, words, Span::default(), sink),
+        };
+        let source = self.advance(len);
+        self.put(source, Body::Delta { block, kind: delta, text: Cow::Borrowed(text) }, sink);
     }
 
     /// Ends a thought, if one is open.
@@ -119,6 +116,17 @@ impl Emitter {
         let id = (!id.is_empty()).then_some(Cow::Borrowed(id));
         let words = BlockKind::ToolCall { id, is_made: false, name: Cow::Borrowed(name), call: kind };
         self.start(Kind::Call, words, source, sink);
+    }
+
+    /// Tells calls that stand in a thought with which the answer ends.
+    pub(super) fn tell_meant(&mut self, calls: &[Told], sink: &mut EventSink<'_>) {
+        for call in calls {
+            let detail = format!("the answer ends in a thought; the call of {:?} in it is meant", call.name);
+            self.notice(NoticeCode::Judged, detail, sink);
+            self.call(&call.name, "", CallKind::Function, 0, sink);
+            self.argument(&call.arguments, 0, sink);
+            self.end(Completion::Whole, sink);
+        }
     }
 
     /// Gives the open call its id, read from the next `len` bytes.

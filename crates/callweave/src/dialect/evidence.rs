@@ -5,6 +5,7 @@
 //! shown is never held ([`Evidence::at_opener`]), and when its name is known and its arguments have begun.
 
 use super::position::Standing;
+use super::table;
 use super::tools::Tools;
 
 /// How much a marker says by itself.
@@ -35,7 +36,9 @@ pub(super) enum Arguments {
     Begun,
     /// They begin with a parameter that the tool does not have.
     Foreign,
-    /// They begin as the grammar does not allow.
+    /// They are a schema, which the tool has no parameters for.
+    Schema,
+    /// They begin as the grammar does not allow, or end so that they cannot be mended.
     Damaged,
 }
 
@@ -57,6 +60,8 @@ pub(super) struct Evidence<'e> {
     pub(super) is_named: bool,
     /// Whether visible text came before it.
     pub(super) has_text: bool,
+    /// Whether a call of its dialect came before it.
+    pub(super) is_spoken: bool,
 }
 
 /// What a candidate is.
@@ -110,21 +115,21 @@ const RULES: [Rule; 14] = [
     }),
     // `<tool_call>name</tool_call>` is a call where somebody knows the name.
     rule(Text, "it has no arguments, and its name is not declared", |it| {
-        it.arguments == Arguments::Absent && !it.is_vouched()
-    }),
-    // A list of people has names as well, where the tools are known.
-    rule(Text, "it has neither arguments nor a marker, and its name is not declared", |it| {
-        it.arguments == Arguments::Absent && it.is_bare() && !it.is_declared() && !it.tools.is_empty()
+        it.arguments == Arguments::Absent && !it.is_vouched() && !it.is_spoken
     }),
     // `name<|sep|>free text`: a damaged call where somebody knows the name, else a sentence.
     rule(Text, "its arguments are not what they should be, and its name is not declared", |it| {
         let is_sentence = it.standing == Standing::Plain && !it.is_named;
         it.arguments == Arguments::Damaged && (it.is_bare() || is_sentence || !it.is_vouched())
     }),
-    // `<tool_call> and </tool_call>`.
-    rule(Text, "its name is a word of the sentence around it", |it| {
-        it.arguments == Arguments::Absent && is_filler(it.name) && !it.is_declared()
+    // `<tool_call> and </tool_call>`, `<function=NAME>`.
+    rule(Text, "its name is a word of the sentence around it, or stands for one", |it| {
+        let is_filler = it.arguments == Arguments::Absent && is_filler(it.name);
+        let is_placeholder = !it.is_named && is_among(&table::PLACEHOLDERS, it.name);
+        (is_filler || is_placeholder) && !it.is_declared()
     }),
+    // The description of a tool stands between markers, too: <tools>{"name": …}</tools>.
+    rule(Text, "it describes a tool", |it| it.arguments == Arguments::Schema),
     // The description of a tool has the keys of one: {"name": …, "parameters": {"type": "object"}}.
     rule(Text, "its arguments are not those of the tool", |it| {
         it.arguments == Arguments::Foreign && it.is_weak()
@@ -135,9 +140,10 @@ const RULES: [Rule; 14] = [
     rule(Text, "it has no opener, and its name is not declared", |it| {
         it.strength == Strength::Missing && !it.is_declared()
     }),
-    // Among words, JSON of a tool that nobody declared is data, whatever the dialect.
-    rule(Text, "it stands among words, and its name is not declared", |it| {
-        it.strength == Strength::Bare && it.has_text && !it.is_declared() && !it.tools.is_empty()
+    // A list of people has names as well; and among words, JSON of a tool that nobody declared is data.
+    rule(Text, "nothing else speaks for it, and its name is not declared", |it| {
+        let is_alone = it.arguments == Arguments::Absent || it.strength == Strength::Bare && it.has_text;
+        it.is_bare() && is_alone && !it.is_declared() && !it.tools.is_empty()
     }),
     // `write <function=f> to …`: the tag alone, in the middle of a line, is shown.
     rule(Text, "it is a tag among words", |it| {
@@ -150,32 +156,6 @@ const RULES: [Rule; 14] = [
         it.strength == Strength::Bare && it.standing == Standing::Plain && !it.is_named && !it.is_doubted
     }),
     rule(Call, "its marker and its name are those of a call", |_| true),
-];
-
-/// Words that stand between or behind tags in sentences about them, and placeholders for names.
-const NO_NAMES: [&str; 22] = [
-    "and",
-    "are",
-    "as",
-    "block",
-    "blocks",
-    "content",
-    "for",
-    "function_name",
-    "in",
-    "is",
-    "json",
-    "name",
-    "of",
-    "or",
-    "tag",
-    "tags",
-    "the",
-    "then",
-    "to",
-    "tokens",
-    "tool_name",
-    "with",
 ];
 
 /// Names are not longer than this.
@@ -191,7 +171,11 @@ pub(super) fn may_be_name(name: &str) -> bool {
 
 /// Whether it is a word that stands among tags, and names nothing.
 pub(super) fn is_filler(name: &str) -> bool {
-    NO_NAMES.iter().any(|word| word.eq_ignore_ascii_case(name))
+    is_among(&table::NO_NAMES, name) || is_among(&table::PLACEHOLDERS, name)
+}
+
+fn is_among(words: &[&str], name: &str) -> bool {
+    words.iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
 impl Evidence<'_> {
@@ -212,6 +196,12 @@ impl Evidence<'_> {
 
     fn is_declared(&self) -> bool {
         self.tools.find(self.name).is_some()
+    }
+
+    /// Whether mended arguments would make it a call: damage alone speaks against it.
+    pub(super) fn is_worth_mending(&self) -> bool {
+        let mended = Self { arguments: Arguments::Begun, ..*self };
+        self.arguments == Arguments::Damaged && self.is_declared() && mended.verdict().0 != Text
     }
 
     /// Whether somebody besides the text says that there may be such a call.

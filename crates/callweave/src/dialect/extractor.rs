@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::matcher::Matched;
 use super::plan::Plan;
 use super::registry::Registry;
-use super::spec::{CallsInThoughts, Dialect, Start};
+use super::spec::{Dialect, Start, Thought};
 use super::tools::Tools;
 use crate::error::Result;
 use crate::event::{Completion, EventSink};
@@ -24,8 +24,6 @@ pub struct ExtractOptions {
     dialects: Vec<Dialect>,
     tools: Arc<Tools>,
     starting_in: Option<Start>,
-    calls_in_thoughts: Option<CallsInThoughts>,
-    choice: u32,
     is_trusting: bool,
     /// The dialects made ready, once somebody needs them; shared by all clones.
     plan: Arc<OnceLock<Arc<Plan>>>,
@@ -40,15 +38,7 @@ impl ExtractOptions {
     /// Reads these dialects: the text decides if there are several. They are taken as they are, empty
     /// markers ignored; [`Dialect::check`] says whether one lacks something.
     pub fn with_dialects(dialects: Vec<Dialect>) -> Self {
-        Self {
-            dialects,
-            tools: Arc::default(),
-            starting_in: None,
-            calls_in_thoughts: None,
-            choice: 0,
-            is_trusting: false,
-            plan: Arc::default(),
-        }
+        Self { dialects, tools: Arc::default(), starting_in: None, is_trusting: false, plan: Arc::default() }
     }
 
     /// Declares the tools that the model was told of: their schemas give types to untyped values, and
@@ -70,36 +60,13 @@ impl ExtractOptions {
     /// if the prompt opened one and did not close it.
     #[must_use]
     pub fn after_prompt(mut self, prompt: &str) -> Self {
-        let thoughts = || self.dialects.iter().flat_map(|dialect| &dialect.thoughts);
-        let last = |texts: Vec<&String>| {
-            texts
-                .into_iter()
-                .filter(|text| !text.is_empty())
-                .filter_map(|text| prompt.rfind(text.as_str()))
-                .max()
+        let last = |markers: fn(&Thought) -> &Vec<String>| {
+            let thoughts = self.dialects.iter().flat_map(|dialect| &dialect.thoughts);
+            let markers = thoughts.flat_map(markers).filter(|marker| !marker.is_empty());
+            markers.filter_map(|marker| prompt.rfind(marker.as_str())).max()
         };
-        let open = last(thoughts().flat_map(|thought| &thought.open).collect());
-        let close = last(thoughts().flat_map(|thought| &thought.close).collect());
-        self.starting_in = Some(match (open, close) {
-            (Some(open), Some(close)) if open > close => Start::Reasoning,
-            (Some(_), None) => Start::Reasoning,
-            _ => Start::Text,
-        });
-        self
-    }
-
-    /// Overrides what the dialect says about calls inside thoughts.
-    #[must_use]
-    pub fn calls_in_thoughts(mut self, rule: CallsInThoughts) -> Self {
-        self.calls_in_thoughts = Some(rule);
-        self.plan = Arc::default();
-        self
-    }
-
-    /// Puts the events into this choice.
-    #[must_use]
-    pub fn choice(mut self, choice: u32) -> Self {
-        self.choice = choice;
+        let is_open = last(|thought| &thought.open) > last(|thought| &thought.close);
+        self.starting_in = Some(if is_open { Start::Reasoning } else { Start::Text });
         self
     }
 
@@ -114,13 +81,13 @@ impl ExtractOptions {
         &self.dialects
     }
 
-    pub(super) fn plan(&self) -> Arc<Plan> {
-        let build = || Arc::new(Plan::new(self.dialects.clone(), self.calls_in_thoughts));
-        Arc::clone(self.plan.get_or_init(build))
-    }
-
-    pub(super) fn engine(&self, plan: Arc<Plan>, choice: u32) -> Engine {
-        Engine::new(plan, Arc::clone(&self.tools), self.starting_in, (choice, self.is_trusting))
+    /// An extractor whose events are those of a choice.
+    pub(super) fn extractor(&self, choice: u32) -> Extractor {
+        let plan = self.plan.get_or_init(|| Arc::new(Plan::new(self.dialects.clone())));
+        let (plan, tools) = (Arc::clone(plan), Arc::clone(&self.tools));
+        let engine = Engine::new(plan, tools, self.starting_in, (choice, self.is_trusting));
+        let waits_for_all = engine.whole_text_matchers().next().is_some();
+        Extractor { engine, held: String::new(), waits_for_all }
     }
 }
 
@@ -137,12 +104,7 @@ pub struct Extractor {
 impl Extractor {
     /// An extractor before its text.
     pub fn new(options: &ExtractOptions) -> Self {
-        Self::of(options.engine(options.plan(), options.choice))
-    }
-
-    pub(super) fn of(engine: Engine) -> Self {
-        let waits_for_all = engine.whole_text_matchers().next().is_some();
-        Self { engine, held: String::new(), waits_for_all }
+        options.extractor(0)
     }
 
     /// Reads on. Events come as soon as their meaning is certain.
@@ -195,11 +157,8 @@ impl Extractor {
                 Err(complaint) => complaints.push(complaint),
             }
         }
-        for complaint in complaints {
-            self.engine.complain(complaint, sink);
-        }
         calls.sort_by_key(|call| call.start);
-        self.engine.read_around(text, &calls, sink);
+        self.engine.read_around(text, (&calls, complaints), sink);
     }
 
     /// The dialect being read; with several, the one that the text has settled on.

@@ -3,6 +3,8 @@
 //! All live markers are searched in one pass. What stands at the end of the text and may still become
 //! a marker is told apart from what cannot, so that a caller holds back no more than it must.
 
+use super::table::{self, Hole};
+
 /// A set of markers, each with what it means.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Markers<M> {
@@ -16,30 +18,9 @@ pub(super) struct Markers<M> {
 struct Pattern {
     head: String,
     /// What stands between the two, and what comes after it.
-    tail: Option<(Hole, String)>,
+    tail: Option<(&'static Hole, String)>,
     /// Whether it is found in other spellings, too.
     is_loose: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hole {
-    /// An optional `:word`.
-    Suffix,
-    /// An optional name.
-    Word,
-    /// Numbers, with whatever stands between them.
-    Numbers,
-}
-
-impl Hole {
-    fn holds(self, byte: u8) -> bool {
-        match self {
-            Self::Suffix | Self::Word => {
-                byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':') || byte >= 0x80
-            }
-            Self::Numbers => byte.is_ascii_digit() || matches!(byte, b' ' | b',' | b':' | b'[' | b']'),
-        }
-    }
 }
 
 /// What was found in a text.
@@ -64,10 +45,6 @@ pub(super) fn may_begin(text: &str) -> bool {
     !Pattern::new(text).head.is_empty()
 }
 
-/// Stands for an optional `:word` in a marker.
-pub(super) const SUFFIX: &str = "{suffix}";
-const HOLES: [(&str, Hole); 3] =
-    [(SUFFIX, Hole::Suffix), ("{word}", Hole::Word), ("{numbers}", Hole::Numbers)];
 const LONGEST_WORD: usize = 128;
 
 /// The ASCII spelling of a marker with bars and blanks that few keyboards have.
@@ -108,8 +85,8 @@ fn begins_loosely(marker: &str, text: &str) -> Match {
 
 impl Pattern {
     fn new(text: &str) -> Self {
-        for (written, hole) in HOLES {
-            if let Some((head, tail)) = text.split_once(written) {
+        for hole in &table::HOLES {
+            if let Some((head, tail)) = text.split_once(hole.written) {
                 return Self { head: head.to_owned(), tail: Some((hole, tail.to_owned())), is_loose: false };
             }
         }
@@ -130,8 +107,10 @@ impl Pattern {
         }
         let Some((hole, tail)) = &self.tail else { return Match::Whole(head.len()) };
         let mut at = head.len();
-        if *hole != Hole::Suffix || text.get(at) == Some(&b':') {
-            at += text[at..].iter().take(LONGEST_WORD).take_while(|&&byte| hole.holds(byte)).count();
+        if hole.lead.is_none() || text.get(at) == hole.lead.as_ref() {
+            let holds =
+                |byte: &&u8| byte.is_ascii_alphanumeric() || **byte >= 0x80 || hole.others.contains(byte);
+            at += text[at..].iter().take(LONGEST_WORD).take_while(holds).count();
         }
         let rest = &text[at..];
         if rest.len() < tail.len() {
@@ -168,12 +147,15 @@ impl<M: Copy> Markers<M> {
         self.is_first[usize::from(byte)]
     }
 
-    pub(super) fn from_texts<'t>(texts: impl IntoIterator<Item = &'t str>, meaning: M) -> Self {
-        let mut markers = Self::new();
-        for text in texts {
-            markers.add(text, meaning);
-        }
-        markers
+    /// Adds markers of one meaning.
+    pub(super) fn add_all<T: AsRef<str>>(&mut self, texts: impl IntoIterator<Item = T>, meaning: M) {
+        texts.into_iter().for_each(|text| self.add(text.as_ref(), meaning));
+    }
+
+    /// The same with these markers.
+    pub(super) fn with<T: AsRef<str>>(mut self, texts: impl IntoIterator<Item = T>, meaning: M) -> Self {
+        self.add_all(texts, meaning);
+        self
     }
 
     /// The first marker in `text`; of several at one place the longest. With `is_last`, no more text
@@ -229,24 +211,5 @@ impl<M: Copy> Markers<M> {
             [one, two, three] => memchr::memchr3(one, two, three, bytes),
             _ => bytes.iter().position(|&byte| self.is_first[usize::from(byte)]),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_marker_at_the_first_place_wins() {
-        let mut markers = Markers::new();
-        markers.add("<think>", 1);
-        markers.add("<tool_call{suffix}>", 2);
-        markers.add("<tool", 3);
-        assert_eq!(markers.find("a < b", false), Found::Nothing);
-        assert_eq!(markers.find("a <thi", false), Found::Perhaps(2));
-        assert_eq!(markers.find("a <thi", true), Found::Nothing);
-        assert_eq!(markers.find("<tool_call:ab>", false), Found::Marker { at: 0, len: 14, meaning: 2 });
-        assert_eq!(markers.find("<tool_call:a", false), Found::Perhaps(0));
-        assert_eq!(markers.find("<tool_call:a b", false), Found::Marker { at: 0, len: 5, meaning: 3 });
     }
 }

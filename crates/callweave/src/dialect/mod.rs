@@ -25,6 +25,7 @@
 //! - what turns out to be no call comes back as text; a certain call that is damaged ends with a notice.
 
 mod bodies;
+mod calls;
 mod channel;
 mod check;
 mod collect;
@@ -47,9 +48,7 @@ pub use collect::{ExtractedCall, Extraction};
 pub use extractor::{ExtractOptions, Extractor};
 pub use matcher::{Matched, Matcher};
 pub use registry::Registry;
-pub use spec::{
-    Body, Braces, CallsInThoughts, Closer, Dialect, Elements, Fields, Form, Header, HeaderName, Json, Python,
-    Start, Tag, Tagged, Thought, Trim, ValueTypes,
-};
+pub use spec::{Body, CallsInThoughts, Dialect, Form, Header, Json, Start, Tag, Tagged, Thought};
 pub use stage::Stage;
+pub use table::{gemma4::braces::Braces, minimax_m3::elements::Elements, use_tool::fields::Fields};
 pub use tools::Tools;

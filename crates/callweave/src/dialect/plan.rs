@@ -3,9 +3,9 @@
 use super::bodies::Compiled;
 use super::channel::Grammar;
 use super::evidence::Strength;
-use super::markers::{Markers, SUFFIX, in_ascii};
-use super::spec::{Body, CallsInThoughts, Dialect, HeaderName};
-use super::table;
+use super::markers::{Markers, in_ascii};
+use super::spec::{Body, CallsInThoughts, Dialect, Thought};
+use super::table::{self, SUFFIX};
 
 /// One dialect, or several among which the text decides.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(super) struct Messages {
     pub(super) form: usize,
     pub(super) prose: Markers<Meaning>,
     pub(super) calls: Markers<Meaning>,
+    /// What ends a header, if true, and what shows that nothing did.
+    pub(super) headers: Markers<bool>,
 }
 
 /// What a marker means in text or in a thought.
@@ -80,12 +82,12 @@ pub(super) struct Candidate {
 }
 
 impl Plan {
-    pub(super) fn new(dialects: Vec<Dialect>, rule: Option<CallsInThoughts>) -> Self {
+    pub(super) fn new(dialects: Vec<Dialect>) -> Self {
         let mut forms = Vec::new();
         for (index, dialect) in dialects.iter().enumerate() {
             forms.extend(dialect.forms.iter().map(|form| Compiled::new(form.clone(), index)));
         }
-        let live = build(&dialects, &forms, rule);
+        let live = build(&dialects, &forms);
         Self { dialects, forms, live }
     }
 
@@ -95,7 +97,7 @@ impl Plan {
     }
 }
 
-fn build(dialects: &[Dialect], forms: &[Compiled], rule: Option<CallsInThoughts>) -> Live {
+fn build(dialects: &[Dialect], forms: &[Compiled]) -> Live {
     let is_auto = dialects.len() > 1;
     let mut openers: Vec<Opener> = Vec::new();
     for (index, compiled) in forms.iter().enumerate() {
@@ -111,104 +113,81 @@ fn build(dialects: &[Dialect], forms: &[Compiled], rule: Option<CallsInThoughts>
     if !is_auto {
         // The body may have lost its opener.
         let is_json = |compiled: &Compiled| matches!(compiled.form.body, Body::Json(_));
-        for (index, _) in forms.iter().enumerate().filter(|(_, compiled)| is_json(compiled)).take(1) {
-            for text in ["{", "["] {
-                add_opener(
-                    &mut openers,
-                    text,
-                    Candidate { form: index, is_part_of_body: true },
-                    Strength::Missing,
-                );
-            }
+        if let Some(form) = forms.iter().position(is_json) {
+            let body = Candidate { form, is_part_of_body: true };
+            ["{", "["].iter().for_each(|text| add_opener(&mut openers, text, body, Strength::Missing));
         }
     }
     let mut text = Markers::new();
     let messages = messages(dialects, forms, &openers);
-    if let Some(messages) = &messages {
-        for start in messages.grammar.starts {
-            text.add(start, Meaning::Header);
-        }
-        for token in messages.grammar.ends.iter().chain([&messages.grammar.header_end]) {
-            if !token.trim().is_empty() {
-                text.add(token, Meaning::Drop { is_tag: false });
-            }
-        }
+    if let Some(Messages { grammar, .. }) = &messages {
+        text.add_all(grammar.starts, Meaning::Header);
+        let tokens = grammar.ends.iter().chain([&grammar.header_end]);
+        text.add_all(tokens.filter(|token| !token.trim().is_empty()), Meaning::Drop { is_tag: false });
     }
+    let drop = |token: &str| Meaning::Drop { is_tag: is_auto && !token.contains(['|', '｜']) };
     let mut thoughts: Vec<(Vec<String>, Markers<Meaning>)> = Vec::new();
     for dialect in dialects {
-        for token in &dialect.markup {
-            text.add(token, Meaning::Drop { is_tag: is_auto && !token.contains(['|', '｜']) });
-        }
-        for thought in &dialect.thoughts {
-            let known = thoughts.iter().position(|(opens, _)| *opens == thought.open);
+        dialect.markup.iter().for_each(|token| text.add(token, drop(token)));
+        for Thought { open, close } in &dialect.thoughts {
+            let known = thoughts.iter().position(|(opens, _)| opens == open);
             let which = known.unwrap_or(thoughts.len());
             if known.is_none() {
-                thoughts.push((thought.open.clone(), Markers::new()));
+                thoughts.push((open.clone(), Markers::new()));
             }
-            for open in &thought.open {
-                text.add(open, Meaning::Think(which));
-                thoughts[which].1.add(open, Meaning::Think(which));
-            }
-            for close in &thought.close {
-                text.add(close, Meaning::Unthink);
-                thoughts[which].1.add(close, Meaning::Unthink);
+            for markers in [&mut text, &mut thoughts[which].1] {
+                markers.add_all(open, Meaning::Think(which));
+                markers.add_all(close, Meaning::Unthink);
             }
         }
     }
     // Which thought the prompt opened is not known where there are several, or none.
     let given = if thoughts.len() == 1 { 0 } else { thoughts.len() };
     if given > 0 || thoughts.is_empty() {
-        let mut markers = Markers::new();
-        for thought in dialects.iter().flat_map(|dialect| &dialect.thoughts) {
-            thought.open.iter().for_each(|open| markers.add(open, Meaning::Think(given)));
-            thought.close.iter().for_each(|close| markers.add(close, Meaning::Unthink));
-        }
-        markers.add(table::UNTHINK, Meaning::Unthink);
+        let all = || dialects.iter().flat_map(|dialect| &dialect.thoughts);
+        let markers = Markers::new()
+            .with(all().flat_map(|thought| &thought.open), Meaning::Think(given))
+            .with(all().flat_map(|thought| &thought.close), Meaning::Unthink)
+            .with([table::UNTHINK], Meaning::Unthink);
         thoughts.push((Vec::new(), markers));
     }
+    let mut thoughts: Vec<_> = thoughts.into_iter().map(|(_, markers)| markers).collect();
     for (which, opener) in openers.iter().enumerate() {
         let dialect = &dialects[forms[opener.forms[0].form].dialect];
         if is_auto || dialect.channels.is_none() {
             text.add(&opener.text, Meaning::Open(which));
         }
         let is_marked = matches!(opener.strength, Strength::Strong | Strength::Inner);
-        if rule.unwrap_or(dialect.calls_in_thoughts) == CallsInThoughts::End && is_marked {
-            for (_, markers) in &mut thoughts {
-                markers.add(&opener.text, Meaning::Open(which));
-            }
+        if dialect.calls_in_thoughts == CallsInThoughts::End && is_marked {
+            thoughts.iter_mut().for_each(|markers| markers.add(&opener.text, Meaning::Open(which)));
         }
     }
-    table::FENCES.iter().for_each(|fence| text.add(fence, Meaning::Fence));
+    text.add_all(table::FENCES, Meaning::Fence);
     for dialect in dialects.iter().filter(|dialect| dialect.calls_in_thoughts == CallsInThoughts::End) {
         for token in &dialect.markup {
-            for (_, markers) in &mut thoughts {
-                markers.add(token, Meaning::Drop { is_tag: is_auto && !token.contains(['|', '｜']) });
-            }
+            thoughts.iter_mut().for_each(|markers| markers.add(token, drop(token)));
         }
     }
-    let thoughts = thoughts.into_iter().map(|(_, markers)| markers).collect();
-    let mut closers = Markers::from_texts(table::ENDS, ());
-    for close in forms.iter().flat_map(|compiled| &compiled.form.close) {
-        if close.starts_with(['<', '[']) {
-            closers.add(close, ());
-        }
-    }
+    let closes = forms.iter().flat_map(|compiled| &compiled.form.close);
+    let tokens = closes.chain(dialects.iter().flat_map(|dialect| &dialect.markup));
+    let mut closers =
+        Markers::new().with(table::ENDS, ()).with(tokens.filter(|token| token.starts_with(['<', '['])), ());
     let mut nameless = Vec::new();
     for (index, compiled) in forms.iter().enumerate() {
         let follows: Vec<&str> = match &compiled.form.body {
             Body::Tagged(body) => {
-                body.call_close.iter().for_each(|close| closers.add(close, ()));
+                closers.add_all(&body.call_close, ());
                 let is_direct = body.call.attribute.is_none() && !body.value_open.is_empty();
                 is_direct.then_some(body.parameter.open.as_str()).into_iter().collect()
             }
             Body::Header(body) => {
                 body.after.iter().map(String::as_str).filter(|after| after.starts_with(['[', '<'])).collect()
             }
-            Body::Python(body) if body.bare => vec!["("],
+            Body::Python {} if !compiled.is_bare() => vec!["("],
             _ => Vec::new(),
         };
         if !follows.is_empty() {
-            nameless.push((openers.len(), Markers::from_texts(follows, ())));
+            nameless.push((openers.len(), Markers::new().with(follows, ())));
             let forms = vec![Candidate { form: index, is_part_of_body: true }];
             openers.push(Opener { text: String::new(), strength: Strength::Missing, forms });
         }
@@ -224,25 +203,17 @@ fn messages(dialects: &[Dialect], forms: &[Compiled], openers: &[Opener]) -> Opt
         .filter_map(|(index, dialect)| Some((index, dialect.channels?.grammar())))
         .find(|(_, grammar)| grammar.is_distinct || dialects.len() == 1)?;
     let form = forms.iter().position(|compiled| compiled.dialect == index)?;
-    let mut prose = Markers::new();
-    for end in grammar.ends {
-        prose.add(end, Meaning::End);
-    }
-    let mut calls = prose.clone();
-    if !grammar.is_quoting {
-        for start in grammar.starts {
-            prose.add(start, Meaning::Header);
-        }
-    }
-    for start in grammar.starts {
-        calls.add(start, Meaning::Header);
-    }
+    let ends = Markers::new().with(grammar.ends, Meaning::End);
+    let mut calls = ends.clone().with(grammar.starts, Meaning::Header);
+    let prose = if grammar.is_quoting { ends } else { calls.clone() };
     for (which, opener) in openers.iter().enumerate() {
         if forms[opener.forms[0].form].dialect == index {
             calls.add(&opener.text, Meaning::Open(which));
         }
     }
-    Some(Messages { grammar, dialect: index, form, prose, calls })
+    let breaks = grammar.ends.iter().chain(grammar.starts.first());
+    let headers = Markers::new().with([grammar.header_end], true).with(breaks, false);
+    Some(Messages { grammar, dialect: index, form, prose, calls, headers })
 }
 
 fn add_opener(openers: &mut Vec<Opener>, text: &str, candidate: Candidate, strength: Strength) {
@@ -264,10 +235,11 @@ fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
         }
         add_one(text, is_part_of_body, strength);
     };
-    for open in &compiled.form.open {
+    let outer = |open: &str| {
         let is_word = open.bytes().all(|byte| byte.is_ascii() && !b"<[|`~".contains(&byte));
-        add(open, false, if is_word { Strength::Word } else { Strength::Strong });
-    }
+        if is_word { Strength::Word } else { Strength::Strong }
+    };
+    compiled.form.open.iter().for_each(|open| add(open, false, outer(open)));
     let inner = |open: &str| {
         let word = open.trim_start_matches('<').trim_end_matches('=');
         let is_word = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -282,12 +254,12 @@ fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
             add("{", true, Strength::Bare);
             add("[", true, Strength::Bare);
         }
-        Body::Python(_) if compiled.is_bare() => add("[", true, Strength::Bare),
+        Body::Python {} if compiled.is_bare() => add("[", true, Strength::Bare),
+        Body::Header(body) => body.before.iter().for_each(|word| add(word, true, outer(word))),
         Body::Braces(body) => {
             let words = body.before.iter().filter(|word| word.len() > 1);
             words.for_each(|word| add(word, true, Strength::Start));
         }
-        Body::Header(body) if body.name == HeaderName::Numbered => add("functions.", true, Strength::Word),
         _ => {}
     }
 }

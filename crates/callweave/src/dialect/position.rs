@@ -3,8 +3,8 @@
 
 use crate::json::{Scanner, Status};
 
-/// Follows the visible text of an answer.
-#[derive(Clone, Copy, Debug)]
+/// Follows the visible text of an answer, from the start of a line.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Position {
     /// The byte that the open fence is made of, and how many of them.
     fence: Option<(u8, usize)>,
@@ -25,22 +25,27 @@ pub(super) struct Position {
 }
 
 /// What a line has begun with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Line {
+    #[default]
     Blank,
     /// A run of these bytes, which may become a fence.
     Fence(u8, usize),
     /// What follows such a run.
     Info(u8, usize, bool),
+    /// A quotation, or a row of a table.
     Quotation,
+    /// The sign of a line that a patch adds or takes away, if markup follows at once.
+    Sign,
     Words,
 }
 
 /// Where something stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Standing {
     Plain,
     /// First on its line.
+    #[default]
     LineStart,
     /// In a quotation, inline code or a JSON string.
     Quoted,
@@ -56,19 +61,6 @@ pub(super) enum Standing {
 const CODE_INDENT: usize = 4;
 
 impl Position {
-    /// At the start of a line, nothing open.
-    pub(super) const START: Self = Self {
-        fence: None,
-        line: Line::Blank,
-        indent: 0,
-        ticks: (0, 0),
-        quote: 0,
-        follows_blank: false,
-        has_words: false,
-        last: [b'\n'; 2],
-        json: None,
-    };
-
     /// Goes on with `text`, in which no line or code begins, if nothing but its last bytes can matter.
     #[inline]
     pub(super) fn passes(&mut self, text: &str) -> bool {
@@ -137,11 +129,13 @@ impl Position {
                 Line::Blank
             }
             Line::Blank if matches!(byte, b'`' | b'~') && self.indent < CODE_INDENT => Line::Fence(byte, 1),
-            Line::Blank if byte == b'>' && self.indent < CODE_INDENT => Line::Quotation,
+            Line::Blank if matches!(byte, b'>' | b'|') && self.indent < CODE_INDENT => Line::Quotation,
+            Line::Blank if matches!(byte, b'+' | b'-') && self.indent == 0 => Line::Sign,
+            Line::Sign if matches!(byte, b'<' | b'[' | b'{') => Line::Quotation,
             Line::Fence(run, len) if byte == run => Line::Fence(run, len + 1),
             Line::Fence(run, len @ 3..) => Line::Info(run, len, is_space),
             Line::Info(run, len, is_blank) => Line::Info(run, len, is_blank && is_space),
-            Line::Fence(..) | Line::Blank => Line::Words,
+            Line::Fence(..) | Line::Blank | Line::Sign => Line::Words,
             line => line,
         };
         match (byte, self.ticks) {
@@ -203,7 +197,7 @@ impl Position {
                 Standing::Plain
             }
             _ if self.fence.is_some() => Standing::Code,
-            (Line::Quotation, _) => Standing::Quoted,
+            (Line::Quotation | Line::Sign, _) => Standing::Quoted,
             (Line::Blank, None) if is_code => Standing::Indented,
             (Line::Blank, None) => Standing::LineStart,
             _ if is_code => Standing::Code,

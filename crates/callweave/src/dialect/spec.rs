@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::channel::Channels;
 use super::matcher::Matcher;
+use super::table::{gemma4::braces::Braces, minimax_m3::elements::Elements, use_tool::fields::Fields};
 
 /// How one family of models writes thoughts and tool calls into its text.
 ///
@@ -94,9 +95,6 @@ pub struct Form {
     /// What may stand after the body.
     #[serde(deserialize_with = "one_or_many")]
     pub close: Vec<String>,
-    /// What may stand between two bodies under one opener, besides white space.
-    #[serde(deserialize_with = "one_or_many")]
-    pub separators: Vec<String>,
     /// Whether several calls are written under one opener. They are read that way in any case.
     pub is_shared: bool,
     /// How the calls themselves are written.
@@ -113,8 +111,8 @@ pub enum Body {
     Header(Header),
     /// The name in a tag, each parameter in a tag of its own.
     Tagged(Tagged),
-    /// Python calls: `[name(key=value), …]`.
-    Python(Python),
+    /// Python calls: `[name(key=value), …]`, or between markers one per line.
+    Python {},
     /// The name and an object with bare keys: `call:name{key:value}`.
     Braces(Braces),
     /// The name in a tag, the arguments as nested elements.
@@ -137,58 +135,28 @@ impl Default for Body {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Json {
-    /// Keys that hold the name.
+    /// Keys that hold the name. None: it is itself the key, `{"NAME": {arguments}}`.
     pub name: Vec<String>,
     /// Keys that hold the arguments.
     pub arguments: Vec<String>,
     /// Keys that hold the call's id.
     pub id: Vec<String>,
-    /// Whether the name is itself the key: `{"name": {arguments}}`.
-    pub name_is_key: bool,
     /// Whether a name alone is a call.
     pub arguments_optional: bool,
-}
-
-impl Default for Json {
-    fn default() -> Self {
-        let own = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect();
-        Self {
-            name: own(&["name", "tool_name", "tool", "function_name"]),
-            arguments: own(&["arguments", "parameters", "args", "input", "params", "tool_input"]),
-            id: own(&["id", "tool_call_id", "call_id"]),
-            name_is_key: false,
-            arguments_optional: true,
-        }
-    }
 }
 
 /// See [`Body::Header`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Header {
-    /// What may stand before the name.
+    /// What may stand before the name. Where the form's opener is missing, a word of these is enough.
     #[serde(deserialize_with = "one_or_many")]
     pub before: Vec<String>,
-    /// What ends the name. None, or none found: the `{` of the arguments does.
+    /// What ends the name, besides the `{` of the arguments.
     #[serde(deserialize_with = "one_or_many")]
     pub after: Vec<String>,
     /// What stands between the name and the call's id, where one may follow.
     pub id: Option<String>,
-    /// How the name is written.
-    pub name: HeaderName,
-    /// Whether the brace of the arguments ends the name as well.
-    pub brace_ends_name: bool,
-}
-
-/// How a header spells the name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HeaderName {
-    /// As it is.
-    #[default]
-    Plain,
-    /// `functions.NAME:COUNTER`, which is also the call's id.
-    Numbered,
 }
 
 /// See [`Body::Tagged`].
@@ -197,8 +165,6 @@ pub enum HeaderName {
 pub struct Tagged {
     /// The tag that holds the name. Its `open` empty: the name stands bare, up to the first parameter.
     pub call: Tag,
-    /// The attribute of that tag which counts the calls, from 1; written, and not needed for reading.
-    pub counter: Option<String>,
     /// What ends the call.
     #[serde(deserialize_with = "one_or_many")]
     pub call_close: Vec<String>,
@@ -206,16 +172,15 @@ pub struct Tagged {
     pub parameter: Tag,
     /// A tag that stands between the parameter's name and its value, where the name has a tag of its own.
     pub value_open: String,
-    /// What ends a value.
+    /// What ends a value: a special token wherever it stands, any other text where the frame goes on after it.
     pub value_close: String,
-    /// How the type of a value is told.
-    pub types: ValueTypes,
-    /// What white space belongs to the frame and not to the value.
-    pub trim: Trim,
+    /// The attribute that tells the type of a value: by its name, or where the attribute is called `string`, whether
+    /// it is one. None: the schema tells.
+    pub type_attribute: Option<String>,
+    /// Whether values stand on lines of their own: a line break on either side belongs to the frame.
+    pub is_on_lines: bool,
     /// Whether values may hold character entities and CDATA sections.
     pub entities: bool,
-    /// Whether a closer ends a value wherever it stands, or only where the frame goes on after it.
-    pub closer: Closer,
 }
 
 /// A tag with a name in it.
@@ -230,89 +195,7 @@ pub struct Tag {
     pub end: String,
 }
 
-/// How the type of a tagged value is told.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ValueTypes {
-    /// By the declared tool's schema.
-    #[default]
-    Schema,
-    /// By an attribute that is `true` for strings.
-    IsString(String),
-    /// By an attribute that names the type.
-    Named(String),
-}
-
-/// What white space around a tagged value belongs to the frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trim {
-    /// None.
-    #[default]
-    None,
-    /// One line break on either side.
-    LineBreak,
-}
-
-/// When a closer ends a tagged value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Closer {
-    /// Always: it is a special token, or part of one.
-    #[default]
-    Always,
-    /// Where another tag of the frame, or the end of the text, follows; else it is data.
-    Confirmed,
-}
-
-/// See [`Body::Python`].
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Python {
-    /// Whether calls may stand without a list around them, one per line.
-    pub bare: bool,
-}
-
-/// See [`Body::Braces`].
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Braces {
-    /// What may stand before the name.
-    #[serde(deserialize_with = "one_or_many")]
-    pub before: Vec<String>,
-    /// What stands on both sides of a string.
-    pub quote: String,
-}
-
-/// See [`Body::Elements`].
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Elements {
-    /// What stands before every tag of the frame.
-    pub prefix: String,
-    /// The tag that holds the name, without the prefix.
-    pub call: Tag,
-    /// What ends a call, without the prefix.
-    pub call_close: String,
-    /// The name of the elements of a list.
-    pub item: String,
-}
-
-/// See [`Body::Fields`]. The form's opener is the beginning of the tag (`<use_tool`), because the tag may
-/// hold the name in an attribute.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Fields {
-    /// The child that holds the name.
-    pub name: String,
-    /// The children that hold all arguments as JSON.
-    #[serde(deserialize_with = "one_or_many")]
-    pub arguments: Vec<String>,
-    /// The closing tag.
-    pub close: String,
-}
-
-fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+pub(super) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum OneOrMany {
@@ -474,46 +357,12 @@ impl Form {
         self.is_shared = true;
         self
     }
-
-    /// Adds what may stand between two bodies.
-    #[must_use]
-    pub fn separators<const N: usize>(mut self, separators: [&str; N]) -> Self {
-        self.separators.extend(own(separators));
-        self
-    }
 }
 
 impl Header {
     /// A name ended by any of these.
     pub fn until<const N: usize>(after: [&str; N]) -> Self {
         Self { after: own(after), ..Self::default() }
-    }
-}
-
-impl Tagged {
-    /// `<invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>`, every tag with this prefix.
-    pub fn invoke(prefix: &str) -> Self {
-        Self {
-            call: Tag::with_attribute(&format!("<{prefix}invoke"), "name", ">"),
-            call_close: vec![format!("</{prefix}invoke>")],
-            parameter: Tag::with_attribute(&format!("<{prefix}parameter"), "name", ">"),
-            value_close: format!("</{prefix}parameter>"),
-            closer: Closer::Confirmed,
-            ..Self::default()
-        }
-    }
-
-    /// `<function=NAME><parameter=KEY>VALUE</parameter></function>`, each on its own line.
-    pub fn function() -> Self {
-        Self {
-            call: Tag::direct("<function=", ">"),
-            call_close: vec!["</function>".to_owned()],
-            parameter: Tag::direct("<parameter=", ">"),
-            value_close: "</parameter>".to_owned(),
-            trim: Trim::LineBreak,
-            closer: Closer::Confirmed,
-            ..Self::default()
-        }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use super::calls::{Calls, Told};
+use super::emit::Emitter;
 use super::extractor::{ExtractOptions, Extractor};
-use super::plan::Plan;
 use super::spec::Start;
 use crate::event::{
-    BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, EventSink, FinishReason, Notice,
-    NoticeCode, Scope, Sink,
+    BlockId, BlockKind, Body, Completion, DeltaKind, Event, EventSink, FinishReason, Notice, NoticeCode,
+    Scope, Sink,
 };
 use crate::json::compact_into;
 
@@ -17,7 +17,8 @@ use crate::json::compact_into;
 ///
 /// Text blocks go in, and whatever the text holds comes out: text, thoughts, calls. Blocks are numbered
 /// anew. Once a protocol begins a call of its own in a choice, the text of that choice is passed on as it
-/// is; a call of its own that only repeats one of the text gives that one its id. Where the provider corrects
+/// is; a call of its own that only repeats one of the text gives that one its id. An answer that breaks off, or that a
+/// limit cuts, did not end with what it shows; one that nobody says more of did. Where the provider corrects
 /// a text that held nothing but text so far, the final text is read anew.
 ///
 /// ```
@@ -40,14 +41,15 @@ use crate::json::compact_into;
 #[derive(Debug)]
 pub struct Stage {
     options: ExtractOptions,
-    plan: Arc<Plan>,
     choices: Vec<Choice>,
     /// The dialect of an answer that is over.
     dialect: Option<String>,
     next_block: u32,
+    /// Whether the answer broke off, so that it did not end by itself.
+    is_cut: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Choice {
     number: u32,
     /// Reads the text, until the protocol begins a call of its own.
@@ -61,8 +63,8 @@ struct Choice {
     held: Vec<Held>,
     /// The dialect of the text that was read.
     dialect: Option<String>,
-    /// Reads the protocol's own thoughts.
-    thoughts: Option<(Extractor, Thoughts)>,
+    /// Reads the protocol's own thoughts, and the calls in them.
+    thoughts: Option<(Extractor, Calls)>,
 }
 
 /// What the extractor found.
@@ -74,26 +76,15 @@ struct Found {
     text: Option<BlockId>,
     /// An open text block that was emptied by a correction, for the text that comes.
     emptied: Option<BlockId>,
-    /// The call that is being read.
-    growing: Option<Told>,
-    /// The whole calls that no call of the protocol's own has repeated.
-    told: Vec<Told>,
+    /// The calls that no call of the protocol's own has repeated.
+    calls: Calls,
     /// Whether visible text or a call came.
     has_spoken: bool,
 }
 
 #[derive(Debug)]
-struct Told {
-    block: BlockId,
-    name: String,
-    arguments: String,
-}
-
-#[derive(Debug)]
 struct Held {
-    block: BlockId,
-    name: String,
-    arguments: String,
+    call: Told,
     /// What was said of it.
     events: Vec<Event<'static>>,
 }
@@ -101,14 +92,15 @@ struct Held {
 impl Stage {
     /// A stage for the dialect and tools of `options`.
     pub fn new(options: &ExtractOptions) -> Self {
-        let (options, plan) = (options.clone(), options.plan());
-        Self { options, plan, choices: Vec::new(), dialect: None, next_block: 0 }
+        let options = options.clone();
+        Self { options, choices: Vec::new(), dialect: None, next_block: 0, is_cut: false }
     }
 
     /// Says that no more events will come, and ends what is open.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
+        let answer = if std::mem::take(&mut self.is_cut) { Completion::Cut } else { Completion::Whole };
         for at in 0..self.choices.len() {
-            end_text(&mut self.choices[at], Completion::Whole, &mut self.next_block, sink);
+            end_text(&mut self.choices[at], answer, &mut self.next_block, sink);
             for held in std::mem::take(&mut self.choices[at].held) {
                 held.events.into_iter().for_each(|event| self.pass(at, event, sink));
             }
@@ -132,23 +124,22 @@ impl Stage {
             // What the text shows is not called, where the protocol calls.
             choice.found.has_spoken = true;
             end_text(choice, Completion::Cut, &mut self.next_block, sink);
-            if choice.found.told.iter().any(|told| told.name == *name) {
-                let (block, name) = (*block, name.to_string());
-                let events = vec![event.into_owned()];
-                choice.held.push(Held { block, name, arguments: String::new(), events });
+            if choice.found.calls.whole.iter().any(|told| told.name == *name) {
+                let call = Told { block: *block, name: name.to_string(), arguments: String::new() };
+                choice.held.push(Held { call, events: vec![event.into_owned()] });
                 return None;
             }
         }
-        let Some(block) = subject(&event.body).filter(|_| !choice.held.is_empty()) else {
+        let Some(block) = event.body.block().filter(|_| !choice.held.is_empty()) else {
             return Some(event);
         };
-        let Some(held_at) = choice.held.iter().position(|held| held.block == block) else {
+        let Some(held_at) = choice.held.iter().position(|held| held.call.block == block) else {
             return Some(event);
         };
         let held = &mut choice.held[held_at];
         match &event.body {
-            Body::Delta { text, .. } => held.arguments.push_str(text),
-            Body::Correction { text, .. } => held.arguments = text.to_string(),
+            Body::Delta { text, .. } => held.call.arguments.push_str(text),
+            Body::Correction { text, .. } => held.call.arguments = text.to_string(),
             _ => {}
         }
         let is_over = matches!(event.body, Body::BlockEnd { .. });
@@ -162,14 +153,15 @@ impl Stage {
 
     /// Tells a call that was held, or gives the call of the text that it repeats its identity.
     fn settle(&mut self, at: usize, held: Held, sink: &mut EventSink<'_>) {
-        let found = &mut self.choices[at].found;
-        let arguments = compact(&held.arguments);
-        let same = found.told.iter().position(|told| told.name == held.name && told.arguments == arguments);
+        let told = &mut self.choices[at].found.calls.whole;
+        let arguments = compact(&held.call.arguments);
+        let is_same = |told: &Told| told.name == held.call.name && compact(&told.arguments) == arguments;
+        let same = told.iter().position(is_same);
         let Some(same) = same else {
             return held.events.into_iter().for_each(|event| self.pass(at, event, sink));
         };
-        let own = found.told.remove(same).block;
-        self.choices[at].blocks.insert(held.block.0, Some(own));
+        let own = told.remove(same).block;
+        self.choices[at].blocks.insert(held.call.block.0, Some(own));
         for event in held.events {
             let Event { choice, body, .. } = event;
             match body {
@@ -210,38 +202,11 @@ impl Stage {
             choice.found.emptied = Some(block);
         }
         choice.found.made.clear();
-        let mut extractor = Extractor::of(self.options.engine(Arc::clone(&self.plan), choice.number));
+        let mut extractor = self.options.extractor(choice.number);
         let Choice { found, number, .. } = choice;
         let mut renumber = Renumber { found, choice: *number, next_block: &mut self.next_block, sink };
         extractor.push(text, &mut renumber);
         choice.extractor = Some(extractor);
-    }
-}
-
-/// The block that an event speaks of.
-fn subject(body: &Body<'_>) -> Option<BlockId> {
-    match body {
-        Body::BlockStart { block, .. }
-        | Body::Delta { block, .. }
-        | Body::Correction { block, .. }
-        | Body::BlockEnd { block, .. } => Some(*block),
-        Body::Identity { scope, .. }
-        | Body::Attachment { scope, .. }
-        | Body::Foreign { scope, .. }
-        | Body::Progress { scope, .. } => match scope {
-            Scope::Block(block) => Some(*block),
-            Scope::Answer | Scope::Choice | Scope::Item(_) => None,
-        },
-        Body::Start { .. }
-        | Body::ChoiceStart
-        | Body::ItemStart { .. }
-        | Body::ItemEnd { .. }
-        | Body::Usage { .. }
-        | Body::Finish { .. }
-        | Body::End
-        | Body::Markup { .. }
-        | Body::Notice(_)
-        | Body::Error(_) => None,
     }
 }
 
@@ -264,17 +229,8 @@ impl Stage {
             return sink.put(event);
         }
         let at = self.choices.iter().position(|choice| choice.number == event.choice).unwrap_or_else(|| {
-            let engine = self.options.engine(Arc::clone(&self.plan), event.choice);
-            self.choices.push(Choice {
-                number: event.choice,
-                extractor: Some(Extractor::of(engine)),
-                blocks: BTreeMap::new(),
-                found: Found::default(),
-                texts: 0,
-                held: Vec::new(),
-                dialect: None,
-                thoughts: None,
-            });
+            let extractor = Some(self.options.extractor(event.choice));
+            self.choices.push(Choice { number: event.choice, extractor, ..Choice::default() });
             self.choices.len() - 1
         });
         if let Some(event) = self.hold(at, event, sink) {
@@ -301,13 +257,9 @@ impl Stage {
             Body::Delta { block, text, kind } => match choice.own(*block) {
                 Some(Some(own)) => {
                     if *kind == DeltaKind::Reasoning && choice.extractor.is_some() {
-                        let (options, plan) = (&self.options, &self.plan);
                         let begin = || {
-                            let options = options.clone().starting_in(Start::Reasoning);
-                            (
-                                Extractor::of(options.engine(Arc::clone(plan), choice.number)),
-                                Thoughts::default(),
-                            )
+                            let options = self.options.clone().starting_in(Start::Reasoning);
+                            (options.extractor(choice.number), Calls::default())
                         };
                         let (thinker, calls) = choice.thoughts.get_or_insert_with(begin);
                         thinker.push(text, calls);
@@ -356,14 +308,14 @@ impl Stage {
                 );
                 end_text(choice, if is_cut { Completion::Cut } else { Completion::Whole }, next_block, sink);
             }
+            Body::Error(_) => self.is_cut = true,
+            Body::Notice(notice) => self.is_cut |= notice.code == NoticeCode::Truncated,
             Body::Start { .. }
             | Body::ChoiceStart
             | Body::ItemStart { .. }
             | Body::ItemEnd { .. }
             | Body::Usage { .. }
             | Body::Markup { .. }
-            | Body::Notice(_)
-            | Body::Error(_)
             | Body::End => {}
         }
         sink.put(event);
@@ -384,55 +336,13 @@ fn end_text(choice: &mut Choice, answer: Completion, next_block: &mut u32, sink:
         extractor.end(answer, &mut renumber);
         renumber.end_emptied();
         *dialect = extractor.dialect().map(str::to_owned);
+        // They are meant where the answer ends with them, nothing else said.
         let Some((mut thinker, mut calls)) = thoughts.take().filter(|_| !found.has_spoken) else { return };
         thinker.end(answer, &mut calls);
-        calls.tell(*number, next_block, sink);
-    }
-}
-
-/// The calls in the protocol's own thoughts: they are meant where an answer ends with them, nothing else said.
-#[derive(Debug, Default)]
-struct Thoughts {
-    calls: Vec<(String, String)>,
-    is_open: bool,
-}
-
-impl<'e> Sink<Event<'e>> for Thoughts {
-    fn put(&mut self, event: Event<'e>) {
-        match event.body {
-            Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => {
-                self.calls.push((name.into_owned(), String::new()));
-                self.is_open = true;
-            }
-            Body::Delta { kind: DeltaKind::Arguments, text, .. } => {
-                if let Some((_, arguments)) = self.calls.last_mut() {
-                    arguments.push_str(&text);
-                }
-            }
-            Body::BlockEnd { completion, .. } => {
-                let was_open = std::mem::take(&mut self.is_open);
-                if was_open && completion == Completion::Cut {
-                    self.calls.pop();
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Thoughts {
-    fn tell(self, choice: u32, next_block: &mut u32, sink: &mut EventSink<'_>) {
-        for (name, arguments) in self.calls {
-            let detail = format!("the answer ends in a thought; the call of {name:?} in it is meant");
-            sink.put(Event::new(choice, Body::Notice(Notice::new(NoticeCode::Other, 0, detail))));
-            let block = number(next_block);
-            let (id, call) = (None, CallKind::Function);
-            let kind = BlockKind::ToolCall { id, is_made: false, name: name.into(), call };
-            sink.put(Event::new(choice, Body::block_start(block, kind)));
-            let body = Body::Delta { block, kind: DeltaKind::Arguments, text: arguments.into() };
-            sink.put(Event::new(choice, body));
-            sink.put(Event::new(choice, Body::BlockEnd { block, completion: Completion::Whole }));
-        }
+        let mut emitter = Emitter::new(*number);
+        emitter.next_block = *next_block;
+        emitter.tell_meant(&calls.whole, sink);
+        *next_block = emitter.next_block;
     }
 }
 
@@ -470,32 +380,19 @@ impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
                 self.found.made.push(own);
                 self.found.text = is_text.then_some(own);
                 *block = own;
-                if let BlockKind::ToolCall { name, call: CallKind::Function | CallKind::Custom, .. } = kind {
-                    let name = name.to_string();
-                    self.found.growing = Some(Told { block: own, name, arguments: String::new() });
-                }
                 if emptied.is_some() {
                     return;
                 }
             }
-            Body::BlockEnd { block, completion } => {
+            Body::BlockEnd { block, .. } => {
                 self.found.text = None;
-                let call = self.found.growing.take().filter(|_| *completion == Completion::Whole);
-                self.found.told.extend(call.map(|call| Told { arguments: compact(&call.arguments), ..call }));
                 *block = self.own(*block);
             }
-            Body::Delta { block, text, .. } => {
-                if let Some(call) = &mut self.found.growing {
-                    call.arguments.push_str(text);
-                }
-                *block = self.own(*block);
-            }
-            Body::Correction { block, .. } => {
-                *block = self.own(*block);
-            }
+            Body::Delta { block, .. } | Body::Correction { block, .. } => *block = self.own(*block),
             Body::Identity { scope: Scope::Block(block), .. } => *block = self.own(*block),
             _ => {}
         }
+        self.found.calls.follow(&event.body);
         self.sink.put(event);
     }
 }

@@ -59,11 +59,9 @@ impl Tools {
 
     /// The declared tool that a text names: in another case, or behind a namespace, it is still that tool.
     pub fn find(&self, name: &str) -> Option<&str> {
-        let declared =
-            |wanted: &str| self.tools.iter().map(|(tool, ..)| tool.as_str()).find(|tool| *tool == wanted);
-        let folded = |wanted: &str| {
-            self.tools.iter().map(|(tool, ..)| tool.as_str()).find(|tool| tool.eq_ignore_ascii_case(wanted))
-        };
+        let names = || self.tools.iter().map(|(tool, ..)| tool.as_str());
+        let declared = |wanted: &str| names().find(|tool| *tool == wanted);
+        let folded = |wanted: &str| names().find(|tool| tool.eq_ignore_ascii_case(wanted));
         let last = || name.rsplit_once('.').and_then(|(_, last)| declared(last).or_else(|| folded(last)));
         declared(name).or_else(|| folded(name)).or_else(last)
     }
@@ -85,13 +83,8 @@ impl Tools {
         Some(place.property(parameter).is_some())
     }
 
-    /// The only tool whose schema knows all these parameters, if there is exactly one.
-    pub(super) fn only_with<'k>(&self, keys: impl Iterator<Item = &'k str> + Clone) -> Option<&str> {
-        let knows_all = |known: &[String]| keys.clone().all(|key| known.iter().any(|other| other == key));
-        let mut matching = self.tools.iter().filter(|(_, _, known)| knows_all(known));
-        match (matching.next(), matching.next()) {
-            (Some((name, ..)), None) => Some(name),
-            _ => None,
-        }
+    /// All names, and the parameters that are known.
+    pub(super) fn known(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.tools.iter().map(|(name, _, parameters)| (name.as_str(), parameters.as_slice()))
     }
 }

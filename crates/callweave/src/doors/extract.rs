@@ -327,13 +327,8 @@ fn marked(text: &str, tools: &Tools) -> Vec<Extracted> {
 
 fn bare(text: &str, tools: &Tools) -> Vec<Extracted> {
     let only = |key: &str| vec![key.to_owned()];
-    let body = Json {
-        name: only("name"),
-        arguments: only("arguments"),
-        id: only("id"),
-        name_is_key: false,
-        arguments_optional: false,
-    };
+    let body =
+        Json { name: only("name"), arguments: only("arguments"), id: only("id"), arguments_optional: false };
     let dialect = Dialect::new("raw_json")
         .thoughts("<think>", "</think>")
         .quotes_calls_in_thoughts()

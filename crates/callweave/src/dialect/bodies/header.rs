@@ -1,12 +1,10 @@
 //! Calls as a name, a separator and the arguments as JSON.
 
 use super::super::markers::Found;
-use super::super::spec::{Header, HeaderName};
 use super::super::table::kimi_k2;
 use super::value::{Progress, Value};
 use super::{Context, Token, fence_len, head, leading_space};
 use crate::event::Completion;
-use crate::json::Tape;
 
 /// Names are not longer than this; a header that is, is none.
 const LONGEST_NAME: usize = 256;
@@ -35,7 +33,6 @@ enum At {
     /// Before the arguments, after the separator.
     Lead,
     Argument,
-    Over(Completion),
     Done,
 }
 
@@ -45,34 +42,25 @@ impl Reader {
         Self { at: At::Lead, ..Self::default() }
     }
 
-    /// See [`super::Reader::is_in_argument`].
-    pub(super) fn is_in_argument(&self) -> bool {
-        self.at == At::Argument
-    }
-
     #[inline]
     pub(super) fn is_in_string(&self) -> bool {
         self.at == At::Argument && self.value.is_in_string()
     }
 
-    pub(super) fn next(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         match self.at {
-            At::Before => self.before(text, body, context),
-            At::Name => self.name(text, body, context),
+            At::Before => self.before(text, context),
+            At::Name => self.name(text, context),
             At::After => self.after(text, context),
             At::Id => self.id(text, context),
             At::Nameless => self.nameless(text, context),
             At::Lead => self.lead(text, context),
             At::Argument => self.argument(text, context),
-            At::Over(completion) => {
-                self.at = At::Done;
-                Token::End(completion)
-            }
             At::Done => Token::Done,
         }
     }
 
-    fn before(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+    fn before(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let space = leading_space(text);
         if space > 0 {
             return Token::Markup(space);
@@ -81,17 +69,19 @@ impl Reader {
             Found::Perhaps(_) if !text.is_empty() => Token::More,
             Found::Marker { len, .. } => {
                 self.at = At::Name;
+                context.id.clear();
+                context.id.push_str(&text[..len]);
                 Token::Markup(len)
             }
-            _ if text.is_empty() => more_or(context, Token::Fail),
+            _ if text.is_empty() => context.more_or(Token::Fail),
             _ => {
                 self.at = At::Name;
-                self.name(text, body, context)
+                self.name(text, context)
             }
         }
     }
 
-    fn name(&mut self, text: &str, body: &Header, context: &mut Context<'_>) -> Token {
+    fn name(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         // No name begins so, and what does is found at once.
         if text.starts_with(['<', '{', '[', '"']) {
             return Token::Fail;
@@ -106,30 +96,28 @@ impl Reader {
             _ => return Token::Fail,
         };
         let written = text[..len].trim();
-        let is_name = !written.is_empty()
-            && len <= LONGEST_NAME
-            && !written.contains(['\n', '{', '}', '<', '>', '"'])
-            && (!written.contains(' ') || context.tools.contains(written));
-        if !is_name {
+        if len > LONGEST_NAME || !context.may_name(written) {
             return Token::Fail;
-        }
-        context.id.clear();
-        context.name.clear();
-        match body.name {
-            HeaderName::Plain => context.name.push_str(written),
-            HeaderName::Numbered => {
-                context.id.push_str(written);
-                let name = kimi_k2::numbered(written, context.tools);
-                if name.bytes().all(|byte| byte.is_ascii_digit()) && !context.tools.is_empty() {
-                    self.at = At::Nameless;
-                    return Token::Id(len);
-                }
-                context.name.push_str(name);
-            }
         }
         self.at = At::After;
         self.is_bare_name = true;
-        Token::Name(len)
+        let is_counter = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let (name, counter) = match written.rsplit_once(':') {
+            Some((name, counter)) if is_counter(counter) && !context.tools.contains(written) => (name, true),
+            _ => (written, false),
+        };
+        // A name that is counted is the call's id as well, with what stands before it.
+        let is_nameless = is_counter(name) && !context.tools.is_empty();
+        if counter || is_nameless {
+            context.id.push_str(written);
+        } else {
+            context.id.clear();
+        }
+        if is_nameless {
+            self.at = At::Nameless;
+            return Token::Id(len);
+        }
+        context.named(len, name)
     }
 
     fn after(&mut self, text: &str, context: &mut Context<'_>) -> Token {
@@ -156,22 +144,17 @@ impl Reader {
                 Found::Nothing => {}
             }
         }
-        let (taken, progress) = self.value.read(&text[self.seen..], context.form, context.is_last);
+        let (taken, progress) = self.value.read(&text[self.seen..], context);
         self.seen += taken;
         match progress {
             Progress::Open if !context.is_last => return Token::More,
             Progress::Complete => {}
             _ => return Token::Fail,
         }
-        let mut tape = Tape::new();
-        let Ok(arguments) = tape.parse(&text[..self.seen]) else { return Token::Fail };
-        let keys = arguments.members().map(|(key, _)| key);
-        let Some(name) = context.tools.only_with(keys) else { return Token::Fail };
-        context.name.clear();
-        context.name.push_str(name);
+        let Some(name) = kimi_k2::only_tool(&text[..self.seen], context.tools) else { return Token::Fail };
         self.value = Value::default();
         self.at = At::Lead;
-        Token::Name(0)
+        context.named(0, name)
     }
 
     fn id(&mut self, text: &str, context: &mut Context<'_>) -> Token {
@@ -200,13 +183,17 @@ impl Reader {
         }
         match context.form.closers.starting(text, context.is_last) {
             Found::Perhaps(_) => return Token::More,
-            Found::Marker { .. } => return self.empty(Completion::Whole),
+            Found::Marker { .. } => {
+                self.end(Completion::Whole, context);
+                return Token::NoArguments(0);
+            }
             Found::Nothing if text.is_empty() && context.is_last => {
                 // Where no closer is to come, a tool's name alone is a call; else who knows what is missing.
                 let is_whole = self.is_bare_name
                     && context.form.form.close.is_empty()
                     && context.tools.contains(context.name);
-                return self.empty(if is_whole { Completion::Whole } else { Completion::Cut });
+                self.end(if is_whole { Completion::Whole } else { Completion::Cut }, context);
+                return Token::NoArguments(0);
             }
             Found::Nothing if text.is_empty() => return Token::More,
             Found::Nothing => {}
@@ -218,35 +205,19 @@ impl Reader {
         self.argument(text, context)
     }
 
-    /// A call without arguments.
-    fn empty(&mut self, completion: Completion) -> Token {
-        self.at = At::Over(completion);
-        Token::NoArguments(0)
-    }
-
     #[inline]
     fn argument(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let (taken, progress) = self.value.read(text, context.form, context.is_last);
+        let (token, progress) = self.value.token(text, context);
         match progress {
-            Progress::Odd => return Token::Odd("the arguments are not JSON"),
-            Progress::Open => {}
-            Progress::Complete => self.at = At::Over(Completion::Whole),
-            Progress::Cut => self.at = At::Over(Completion::Whole),
+            Progress::Open | Progress::Odd => {}
+            Progress::Complete | Progress::Closed => self.end(Completion::Whole, context),
+            Progress::Cut => self.end(Completion::Cut, context),
         }
-        if taken > 0 {
-            return Token::Argument(taken);
-        }
-        if self.at != At::Argument {
-            return Token::Markup(0);
-        }
-        if !context.is_last {
-            return Token::More;
-        }
-        self.at = At::Done;
-        Token::End(if self.value.finish() { Completion::Whole } else { Completion::Cut })
+        token
     }
-}
 
-fn more_or(context: &Context<'_>, token: Token) -> Token {
-    if context.is_last { token } else { Token::More }
+    fn end(&mut self, completion: Completion, context: &mut Context<'_>) {
+        self.at = At::Done;
+        context.ended = Some(completion);
+    }
 }

@@ -1,11 +1,11 @@
 //! Calls as JSON objects: one, several in a list, or nested the way APIs write them.
 
 use super::super::markers::Found;
-use super::super::spec::Json;
+use super::super::spec::{Body, Json};
 use super::super::tools::Tools;
 use super::literal::{Literal, Syntax};
 use super::value::{Progress, Value};
-use super::{Context, Token, fence_len, key_into, leading_space, quoted_len};
+use super::{Context, Token, fence_len, leading_space, quoted_len};
 use crate::event::Completion;
 use crate::json::{Str, Surrogate};
 
@@ -21,15 +21,14 @@ pub(in crate::dialect) struct Reader {
     has_arguments: bool,
     has_fence: bool,
     has_elements: bool,
+    /// How many calls have ended.
+    calls: usize,
     /// Whether the object has members that say nothing about a call.
     has_others: bool,
     /// Whether the tool's parameters stand beside its name, each a member of the call.
     is_flat: bool,
     /// The parameter whose value is due.
     parameter: String,
-    /// Whether the call has ended and nobody was told yet.
-    is_over: bool,
-    is_cut: bool,
     /// For objects that are written as Python writes them.
     literal: Option<Literal>,
 }
@@ -67,37 +66,33 @@ enum Role {
     Other,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    is_list: bool,
-    /// Whether this object is a call of its own (and not part of the one around it).
-    is_call: bool,
-    /// Whether calls were read inside it.
-    held_calls: bool,
-}
-
-impl Level {
-    const LIST: Self = Self { is_list: true, is_call: false, held_calls: false };
-    const CALL: Self = Self { is_list: false, is_call: true, held_calls: false };
-    const PART: Self = Self { is_list: false, is_call: false, held_calls: false };
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    List,
+    /// An object that is a call of its own; how many calls had ended before it.
+    Call(usize),
+    /// An object that is part of the call around it.
+    Part,
 }
 
 impl Reader {
-    /// See [`super::Reader::is_in_argument`].
-    pub(in crate::dialect) fn is_in_argument(&self) -> bool {
-        self.at == At::Argument
-    }
-
     #[inline]
     pub(in crate::dialect) fn is_in_string(&self) -> bool {
         self.at == At::Argument && self.value.is_in_string()
     }
 
-    pub(in crate::dialect) fn next(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
-        if self.is_over {
-            self.is_over = false;
-            return Token::End(if self.is_cut { Completion::Cut } else { Completion::Whole });
-        }
+    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let Body::Json(body) = &context.form.form.body else { return Token::Fail };
+        self.next_in(body, text, context)
+    }
+
+    /// Reads on, with the keys of `body`.
+    pub(in crate::dialect) fn next_in(
+        &mut self,
+        body: &Json,
+        text: &str,
+        context: &mut Context<'_>,
+    ) -> Token {
         match self.at {
             At::Argument => return self.argument(text, context),
             At::Quoted => return self.quoted(text, context),
@@ -111,7 +106,7 @@ impl Reader {
             return Token::Markup(space);
         }
         let Some(&byte) = text.as_bytes().first() else {
-            return if context.is_last { self.cut() } else { Token::More };
+            return self.cut_or_more(context);
         };
         match (self.at, byte) {
             (At::Start, b'`') if !self.has_fence => match fence_len(text, context.is_last) {
@@ -144,7 +139,8 @@ impl Reader {
             (At::Key | At::Element, _) => match context.form.closers.starting(text, context.is_last) {
                 Found::Perhaps(_) => Token::More,
                 Found::Marker { .. } if self.has_name && self.has_arguments => {
-                    (self.at, self.is_over, self.has_name) = (At::Done, true, false);
+                    (self.at, self.has_name) = (At::Done, false);
+                    context.ended = Some(Completion::Whole);
                     Token::Odd("a closing bracket is missing")
                 }
                 Found::Marker { .. } | Found::Nothing => Token::Fail,
@@ -155,7 +151,7 @@ impl Reader {
 
     fn open_call(&mut self) -> Token {
         self.has_elements = true;
-        self.stack.push(Level::CALL);
+        self.stack.push(Level::Call(self.calls));
         self.has_name = false;
         self.has_arguments = false;
         self.has_others = false;
@@ -165,7 +161,7 @@ impl Reader {
     }
 
     fn open_list(&mut self) -> Token {
-        self.stack.push(Level::LIST);
+        self.stack.push(Level::List);
         self.at = At::Element;
         Token::Markup(1)
     }
@@ -180,7 +176,7 @@ impl Reader {
             quoted_len(text, &mut self.seen)
         };
         let Some(len) = len else {
-            return if context.is_last { self.cut() } else { Token::More };
+            return self.cut_or_more(context);
         };
         let key = match is_bare {
             true => &text[..len],
@@ -189,14 +185,13 @@ impl Reader {
         if text.starts_with('\'') && self.literal.is_none() {
             self.literal = Some(Literal::value());
         }
-        let is_call = self.stack.last().is_some_and(|level| level.is_call);
-        let is_name = body.name_is_key || !self.has_arguments && context.tools.contains(key);
+        let is_call = matches!(self.stack.last(), Some(Level::Call(_)));
+        let is_name = body.name.is_empty() || !self.has_arguments && context.tools.contains(key);
         if is_name && is_call && !self.has_name {
-            context.name.clear();
-            context.name.push_str(key);
             self.has_name = true;
             self.at = At::Colon(Role::Arguments);
-            return Token::Name(len);
+            let key = key.to_owned();
+            return context.named(len, &key);
         }
         let is = |keys: &[String]| keys.iter().any(|other| other == key);
         let role = match key {
@@ -213,7 +208,7 @@ impl Reader {
             self.parameter.push_str(key);
         }
         self.has_others |= role == Role::Other && key != "type";
-        if self.has_others && context.form.is_bare() && !self.stack.iter().any(|level| level.held_calls) {
+        if self.has_others && context.form.is_bare() && self.calls == 0 {
             return Token::Fail;
         }
         self.at = At::Colon(role);
@@ -229,7 +224,7 @@ impl Reader {
         match (role, byte) {
             (Role::Name | Role::Function, b'"' | b'\'') if !self.has_name => {
                 let Some(len) = quoted_len(text, &mut self.seen) else {
-                    return if context.is_last { self.cut() } else { Token::More };
+                    return self.cut_or_more(context);
                 };
                 context.name.clear();
                 let mut surrogate = Surrogate::default();
@@ -241,7 +236,7 @@ impl Reader {
             }
             (Role::Name, _) if !self.has_name => Token::Fail,
             (Role::Function | Role::Name, b'{') if role == Role::Function => {
-                self.stack.push(Level::PART);
+                self.stack.push(Level::Part);
                 self.at = At::Key;
                 Token::Markup(1)
             }
@@ -249,7 +244,7 @@ impl Reader {
             (Role::Calls, b'{') if !self.has_name => self.open_call(),
             (Role::Id, b'"' | b'\'') => {
                 let Some(len) = quoted_len(text, &mut self.seen) else {
-                    return if context.is_last { self.cut() } else { Token::More };
+                    return self.cut_or_more(context);
                 };
                 context.id.clear();
                 context.id.push_str(&text[1..len - 1]);
@@ -267,12 +262,11 @@ impl Reader {
                 Token::Markup(1)
             }
             (Role::Parameter, _) => {
-                context.scratch.clear();
-                key_into(!self.is_flat, &self.parameter, context.scratch);
+                let is_first = !self.is_flat;
                 (self.is_flat, self.has_arguments) = (true, true);
                 self.value = Value::default();
                 self.at = At::Argument;
-                Token::Converted(0)
+                context.key(0, is_first, &self.parameter)
             }
             (Role::Arguments, _) if !self.has_arguments => {
                 self.at = At::Argument;
@@ -289,66 +283,53 @@ impl Reader {
 
     #[inline]
     fn argument(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let (taken, progress) = self.value.read(text, context.form, context.is_last);
+        let (token, progress) = self.value.token(text, context);
+        self.has_arguments |= matches!(token, Token::Argument(_));
         match progress {
-            Progress::Odd => return Token::Odd("the arguments are not JSON"),
-            Progress::Open => {}
+            Progress::Open | Progress::Odd => {}
+            Progress::Complete if context.is_last && text.is_empty() => return self.cut(),
             Progress::Complete => self.settle(),
-            Progress::Cut if taken == 0 => {
+            Progress::Closed => {
                 self.at = At::Done;
-                return Token::End(Completion::Whole);
+                context.ended = Some(Completion::Whole);
             }
-            Progress::Cut => {}
+            Progress::Cut => return self.cut(),
         }
-        if taken > 0 {
-            self.has_arguments = true;
-            return Token::Argument(taken);
-        }
-        if self.at != At::Argument {
-            // A number is known to be complete only when something else follows it.
-            return Token::Markup(0);
-        }
-        if !context.is_last { Token::More } else { self.cut() }
+        token
     }
 
     /// Passes on the inside of a string that holds the arguments, decoded.
     fn quoted(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let bytes = text.as_bytes();
         let mut at = 0;
-        loop {
-            match memchr::memchr2(b'"', b'\\', &bytes[at..]) {
-                None => at = bytes.len(),
-                Some(found) => {
-                    at += found;
-                    if bytes[at] == b'\\' {
-                        let len = if bytes.get(at + 1) == Some(&b'u') { 6 } else { 2 };
-                        if at + len <= bytes.len() && text.is_char_boundary(at + len) {
-                            at += len;
-                            continue;
-                        }
-                    } else if at == 0 && self.surrogate.is_pending() {
-                        context.scratch.clear();
-                        self.surrogate.flush_into(context.scratch);
-                        return Token::Converted(0);
-                    } else if at == 0 {
-                        self.settle();
-                        return Token::Markup(1);
-                    }
-                }
+        // Up to the closing quote, or to an escape that is not whole.
+        let len = loop {
+            let Some(found) = memchr::memchr2(b'"', b'\\', &bytes[at..]) else { break bytes.len() };
+            at += found;
+            let escape = if bytes.get(at + 1) == Some(&b'u') { 6 } else { 2 };
+            if bytes[at] == b'"' || !text.is_char_boundary(at + escape) {
+                break at;
             }
-            break;
+            at += escape;
+        };
+        match (len, bytes.first()) {
+            (0, Some(b'"')) if self.surrogate.is_pending() => {
+                context.scratch.clear();
+                self.surrogate.flush_into(context.scratch);
+            }
+            (0, Some(b'"')) => {
+                self.settle();
+                return Token::Markup(1);
+            }
+            (0, None) => return self.cut_or_more(context),
+            (0, Some(_)) => return context.more_or(Token::Markup(bytes.len())),
+            _ => {
+                context.scratch.clear();
+                Str::Escaped(&text[..len]).decode_into(context.scratch, &mut self.surrogate);
+                self.has_arguments |= !context.scratch.is_empty();
+            }
         }
-        if at == 0 {
-            return match (context.is_last, bytes.len()) {
-                (false, _) => Token::More,
-                (true, 0) => self.cut(),
-                (true, left) => Token::Markup(left),
-            };
-        }
-        context.scratch.clear();
-        Str::Escaped(&text[..at]).decode_into(context.scratch, &mut self.surrogate);
-        self.has_arguments |= !context.scratch.is_empty();
-        Token::Converted(at)
+        Token::Converted(len)
     }
 
     fn literal(&mut self, text: &str, context: &mut Context<'_>) -> Token {
@@ -356,9 +337,8 @@ impl Reader {
         let (token, ended) = literal.token(text, Syntax::default(), context);
         match ended {
             Some(Completion::Cut) => {
-                self.has_name = false;
-                self.at = At::Done;
-                (self.is_over, self.is_cut) = (true, true);
+                (self.at, self.has_name) = (At::Done, false);
+                context.ended = ended;
             }
             Some(_) => self.settle(),
             None => {}
@@ -368,65 +348,59 @@ impl Reader {
     }
 
     fn skip(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let (taken, progress) = self.value.read(text, context.form, context.is_last);
-        match progress {
-            Progress::Odd => return Token::Fail,
-            Progress::Complete => self.settle(),
-            Progress::Open | Progress::Cut => {}
+        let (token, progress) = self.value.token(text, context);
+        match (token, progress) {
+            (_, Progress::Odd) => return Token::Fail,
+            (_, Progress::Cut) => return self.cut(),
+            (_, Progress::Complete) => self.settle(),
+            _ => {}
         }
-        match (taken, context.is_last) {
-            (0, _) if self.at != At::Skip => Token::Markup(0),
-            (0, true) => self.cut(),
-            (0, false) => Token::More,
-            _ => Token::Markup(taken),
-        }
+        if let Token::Argument(len) = token { Token::Markup(len) } else { token }
     }
 
     /// A closing brace.
     fn close(&mut self, body: &Json, context: &mut Context<'_>) -> Token {
         let Some(level) = self.stack.pop() else { return Token::Fail };
-        if !level.is_call {
+        let Level::Call(calls_before) = level else {
             self.settle();
             return Token::Markup(1);
-        }
+        };
         if self.has_name && self.has_others && !self.has_arguments && !context.form.may_be_quoted() {
             self.has_others = false;
             self.stack.push(level);
             return Token::Odd("a call has members beside its name, and no arguments");
         }
-        let is_in_list = self.stack.iter().any(|level| level.is_list);
+        let is_in_list = self.stack.contains(&Level::List);
         self.settle();
         if !self.has_name {
             // Something else may stand in a list of calls; alone it is no call at all.
-            return if level.held_calls || is_in_list { Token::Markup(1) } else { Token::Fail };
+            return if self.calls > calls_before || is_in_list { Token::Markup(1) } else { Token::Fail };
         }
         let may_be_quoted = context.form.may_be_quoted();
         if may_be_quoted && !self.has_arguments && (self.has_others || !body.arguments_optional) {
             return Token::Fail;
         }
-        for level in &mut self.stack {
-            level.held_calls = true;
-        }
-        self.is_over = true;
+        self.calls += 1;
+        context.ended = Some(Completion::Whole);
         self.has_name = false;
-        if self.has_arguments && !self.is_flat {
-            return Token::Markup(1);
+        match self.has_arguments {
+            _ if self.is_flat => context.made(1, "}"),
+            true => Token::Markup(1),
+            false => Token::NoArguments(1),
         }
-        if !self.is_flat {
-            return Token::NoArguments(1);
-        }
-        context.scratch.clear();
-        context.scratch.push('}');
-        Token::Converted(1)
     }
 
     /// Goes on in whatever is open now.
     fn settle(&mut self) {
         self.at = match self.stack.last() {
             None => At::Done,
-            Some(level) if level.is_list => At::Element,
+            Some(Level::List) => At::Element,
             Some(_) => At::Key,
         };
+    }
+
+    fn cut_or_more(&mut self, context: &Context<'_>) -> Token {
+        if context.is_last { self.cut() } else { Token::More }
     }
 
     /// The text ended before the value did. Whether only brackets are missing nobody knows.

@@ -3,8 +3,10 @@
 //! JSON is a subset and comes out as it went in. Beyond it: strings in other quotes, `True`, `None`,
 //! tuples, sets, bare keys and bare words, keyword arguments.
 
+use super::super::table::gemma4::braces;
 use super::{Compiled, Context, Token, leading_space};
 use crate::event::Completion;
+use crate::json::repair::repair;
 use crate::json::schema::Schema;
 use crate::json::{Scanner, Status, escape_into};
 
@@ -21,7 +23,7 @@ pub(in crate::dialect) struct Literal {
     wants_string: bool,
 }
 
-/// What is peculiar to a dialect's literals.
+/// How literals are read, and what is peculiar to a dialect's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::dialect) struct Syntax<'s> {
     /// A token that stands on both sides of a string.
@@ -32,6 +34,8 @@ pub(in crate::dialect) struct Syntax<'s> {
     pub(in crate::dialect) line_ends_call: bool,
     /// The form around it, where its closer may end a string of the dialect's own token.
     pub(in crate::dialect) form: Option<&'s Compiled>,
+    /// Whether no more text will come.
+    pub(in crate::dialect) is_last: bool,
 }
 
 /// What came of reading on.
@@ -82,7 +86,7 @@ enum At {
 }
 
 /// Bare words are not longer than this in front of something that must be told from them.
-const LOOK_AHEAD: usize = 256;
+pub(in crate::dialect) const LOOK_AHEAD: usize = 256;
 
 impl Literal {
     fn new(at: At, stack: Vec<Frame>) -> Self {
@@ -110,13 +114,7 @@ impl Literal {
     }
 
     /// Reads on, and appends what it means as JSON to `out`.
-    pub(in crate::dialect) fn next(
-        &mut self,
-        text: &str,
-        syntax: Syntax<'_>,
-        is_last: bool,
-        out: &mut String,
-    ) -> Piece {
+    pub(in crate::dialect) fn next(&mut self, text: &str, syntax: Syntax<'_>, out: &mut String) -> Piece {
         let mut at = 0;
         loop {
             if self.at == At::Done {
@@ -126,7 +124,7 @@ impl Literal {
             if at > 0 && (at == text.len() || self.at == At::Next) {
                 return Piece::Took(at);
             }
-            match self.step(&text[at..], syntax, is_last, out) {
+            match self.step(&text[at..], syntax, out) {
                 Piece::Took(len) | Piece::Done(len) => at += len,
                 Piece::More if at > 0 => return Piece::Took(at),
                 Piece::More => return Piece::More,
@@ -165,7 +163,7 @@ impl Literal {
         context: &mut Context<'_>,
     ) -> (Token, Option<Completion>) {
         context.scratch.clear();
-        match self.next(text, syntax, context.is_last, context.scratch) {
+        match self.next(text, Syntax { is_last: context.is_last, ..syntax }, context.scratch) {
             Piece::Took(len) => (Token::Converted(len), None),
             Piece::Done(len) => (Token::Converted(len), Some(Completion::Whole)),
             Piece::More if !context.is_last => (Token::More, None),
@@ -178,9 +176,9 @@ impl Literal {
         }
     }
 
-    fn step(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
+    fn step(&mut self, text: &str, syntax: Syntax<'_>, out: &mut String) -> Piece {
         if let At::String(quoted) = self.at {
-            return self.string(text, quoted, syntax, is_last, out);
+            return self.string(text, quoted, syntax, out);
         }
         let space = leading_space(text);
         if space > 0 {
@@ -190,7 +188,7 @@ impl Literal {
             return Piece::Took(space);
         }
         let Some(&byte) = text.as_bytes().first() else { return Piece::More };
-        if let (At::Value | At::Key, Some(opened)) = (self.at, self.quote(text, byte, syntax, is_last)) {
+        if let (At::Value | At::Key, Some(opened)) = (self.at, self.quote(text, byte, syntax)) {
             return match opened {
                 Some((quoted, len)) => {
                     self.pay_comma(out);
@@ -203,8 +201,8 @@ impl Literal {
             };
         }
         match self.at {
-            At::Value => self.begin(text, byte, syntax, is_last, out),
-            At::Key => self.key(text, byte, syntax, is_last, out),
+            At::Value => self.begin(text, byte, syntax, out),
+            At::Key => self.key(text, byte, syntax, out),
             At::Separator => {
                 if byte != b':' && byte != b'=' {
                     return Piece::Bad;
@@ -220,20 +218,14 @@ impl Literal {
 
     /// Whether a string opens here, and how long the opener is. The inner nothing: more text is needed.
     #[expect(clippy::option_option, reason = "no quote, not known yet, and a quote are three answers")]
-    fn quote(
-        &self,
-        text: &str,
-        byte: u8,
-        syntax: Syntax<'_>,
-        is_last: bool,
-    ) -> Option<Option<(Quoted, usize)>> {
+    fn quote(&self, text: &str, byte: u8, syntax: Syntax<'_>) -> Option<Option<(Quoted, usize)>> {
         let is_key = self.at != At::Value;
         let quoted = |quote, is_long, is_raw| Quoted { quote, is_long, is_key, is_raw };
         if !syntax.quote.is_empty() {
             if text.starts_with(syntax.quote) {
                 return Some(Some((quoted(0, false, false), syntax.quote.len())));
             }
-            if !is_last && syntax.quote.starts_with(text) {
+            if !syntax.is_last && syntax.quote.starts_with(text) {
                 return Some(None);
             }
         }
@@ -245,7 +237,7 @@ impl Literal {
         };
         let quote = rest.bytes().next().filter(|&quote| is_quote(quote))?;
         let run = rest.bytes().take(3).take_while(|&other| other == quote).count();
-        if run == rest.len() && run < 3 && !is_last {
+        if run == rest.len() && run < 3 && !syntax.is_last {
             return Some(None);
         }
         let is_raw = matches!(byte, b'r' | b'R');
@@ -253,36 +245,23 @@ impl Literal {
         Some(Some((quoted(quote, run == 3, is_raw), text.len() - rest.len() + len)))
     }
 
-    fn string(
-        &mut self,
-        text: &str,
-        Quoted { quote, is_long, is_key, is_raw }: Quoted,
-        syntax: Syntax<'_>,
-        is_last: bool,
-        out: &mut String,
-    ) -> Piece {
+    fn string(&mut self, text: &str, quoted: Quoted, syntax: Syntax<'_>, out: &mut String) -> Piece {
+        let Quoted { quote, is_long, is_key, is_raw } = quoted;
+        let is_last = syntax.is_last;
         let bytes = text.as_bytes();
-        let first = if quote == 0 { syntax.quote.as_bytes()[0] } else { quote };
-        // A brace in a string of the dialect's own token may be the call's, and the token forgotten.
-        let other = if quote == 0 { b'}' } else { b'\\' };
-        let run = memchr::memchr2(first, other, bytes).unwrap_or(bytes.len());
+        if quote == 0 {
+            return match braces::string_piece(text, syntax) {
+                Piece::Took(len) => keep(text, len, out),
+                Piece::Done(len) => self.close_string(len, is_key, out),
+                piece => piece,
+            };
+        }
+        let run = memchr::memchr2(quote, b'\\', bytes).unwrap_or(bytes.len());
         if run > 0 {
-            escape_into(&text[..run], out);
-            return Piece::Took(run);
+            return keep(text, run, out);
         }
         if bytes.is_empty() {
             return Piece::More;
-        }
-        if quote == 0 && bytes[0] == b'}' {
-            return match syntax.form.map_or(Some(false), |form| form.is_closed_by(text, is_last)) {
-                None => Piece::More,
-                Some(false) => keep(text, 1, out),
-                Some(true) => {
-                    out.push('"');
-                    self.at = At::Next;
-                    Piece::Took(0)
-                }
-            };
         }
         if bytes[0] == b'\\' && is_raw {
             // It keeps a quote from closing the string, and stays.
@@ -291,18 +270,10 @@ impl Literal {
             };
             return keep(text, 1 + next.len_utf8(), out);
         }
-        if bytes[0] == b'\\' && quote != 0 {
+        if bytes[0] == b'\\' {
             return escape(text, is_last, out);
         }
-        let closed = if quote == 0 {
-            if text.starts_with(syntax.quote) {
-                Some(syntax.quote.len())
-            } else if !is_last && syntax.quote.starts_with(text) {
-                return Piece::More;
-            } else {
-                None
-            }
-        } else if is_long {
+        let closed = if is_long {
             let run = bytes.iter().take(3).take_while(|&&byte| byte == quote).count();
             if run == bytes.len() && run < 3 && !is_last {
                 return Piece::More;
@@ -327,53 +298,38 @@ impl Literal {
                         Some(_) => None,
                     }
                 }
-                Some(b',' | b']' | b'}') => Some(1),
-                Some(b':' | b'=') => Some(1),
-                Some(b'<') => Some(1),
+                Some(b',' | b']' | b'}' | b':' | b'=' | b'<') => Some(1),
                 Some(_) => None,
             }
         };
         let Some(len) = closed else {
             return keep(text, text.chars().next().map_or(0, char::len_utf8), out);
         };
+        self.close_string(len, is_key, out)
+    }
+
+    fn close_string(&mut self, len: usize, is_key: bool, out: &mut String) -> Piece {
         out.push('"');
         self.at = if is_key { At::Separator } else { At::Next };
         self.settle();
         Piece::Took(len)
     }
 
-    fn begin(&mut self, text: &str, byte: u8, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
+    fn begin(&mut self, text: &str, byte: u8, syntax: Syntax<'_>, out: &mut String) -> Piece {
         match byte {
-            b'[' | b'(' => {
-                self.pay_comma(out);
-                self.stack.push(Frame::List(if byte == b'[' { b']' } else { b')' }));
-                out.push('[');
-                Piece::Took(1)
-            }
-            b'{' => match self.is_set(text, is_last) {
+            b'[' => self.open(Frame::List(b']'), out),
+            b'(' => self.open(Frame::List(b')'), out),
+            b'{' => match self.is_set(text, syntax.is_last) {
                 None => Piece::More,
-                Some(true) => {
-                    self.pay_comma(out);
-                    self.stack.push(Frame::List(b'}'));
-                    out.push('[');
-                    Piece::Took(1)
-                }
-                Some(false) => {
-                    self.pay_comma(out);
-                    self.stack.push(Frame::Object);
-                    self.at = At::Key;
-                    out.push('{');
-                    Piece::Took(1)
-                }
+                Some(true) => self.open(Frame::List(b'}'), out),
+                Some(false) => self.open(Frame::Object, out),
             },
             b']' | b')' | b'}' if matches!(self.stack.last(), Some(Frame::List(close)) if *close == byte) => {
                 self.at = At::Next;
                 self.next_element(byte, out)
             }
             // A bare string may be empty.
-            b',' | b'}' if self.wants_string && self.stack.len() == 1 => {
-                self.word(text, syntax, is_last, out)
-            }
+            b',' | b'}' if self.wants_string && self.stack.len() == 1 => self.word(text, syntax, out),
             b',' | b'}' if !syntax.quote.is_empty() && self.stack.last() == Some(&Frame::Object) => {
                 self.pay_comma(out);
                 out.push_str("\"\"");
@@ -381,7 +337,7 @@ impl Literal {
                 Piece::Took(0)
             }
             b',' | b']' | b')' | b'}' | b':' => Piece::Bad,
-            _ => self.word(text, syntax, is_last, out),
+            _ => self.word(text, syntax, out),
         }
     }
 
@@ -411,7 +367,7 @@ impl Literal {
     }
 
     /// A bare word: a number, a constant, or a string without quotes.
-    fn word(&mut self, text: &str, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
+    fn word(&mut self, text: &str, syntax: Syntax<'_>, out: &mut String) -> Piece {
         let bytes = text.as_bytes();
         let (mut at, mut depth) = self.seen;
         let is_string = self.wants_string && self.stack.len() == 1;
@@ -419,19 +375,21 @@ impl Literal {
             is_string || !syntax.quote.is_empty() && self.stack.last() == Some(&Frame::Object);
         while at < bytes.len() {
             match bytes[at] {
-                quote @ (b'"' | b'\'') if depth > 0 => match memchr::memchr(quote, ahead(&bytes[at + 1..])) {
-                    Some(len) => at += len + 1,
-                    None if is_last || bytes.len() - at > LOOK_AHEAD => {}
-                    None => {
-                        self.seen = (at, depth);
-                        return Piece::More;
+                quote @ (b'"' | b'\'') if depth > 0 => {
+                    match memchr::memchr(quote, &bytes[at + 1..bytes.len().min(at + 1 + LOOK_AHEAD)]) {
+                        Some(len) => at += len + 1,
+                        None if syntax.is_last || bytes.len() - at > LOOK_AHEAD => {}
+                        None => {
+                            self.seen = (at, depth);
+                            return Piece::More;
+                        }
                     }
-                },
+                }
                 // A bare string may hold commas; the one that ends it stands before the next key.
-                b',' if may_hold_commas && depth == 0 => match begins_key(&text[at + 1..]) {
+                b',' if may_hold_commas && depth == 0 => match braces::begins_key(&text[at + 1..]) {
                     Some(true) => break,
                     Some(false) => {}
-                    None if is_last => {}
+                    None if syntax.is_last => {}
                     None => {
                         self.seen = (at, depth);
                         return Piece::More;
@@ -444,7 +402,7 @@ impl Literal {
             }
             at += 1;
         }
-        if at == bytes.len() && !is_last {
+        if at == bytes.len() && !syntax.is_last {
             self.seen = (at, depth);
             return Piece::More;
         }
@@ -463,7 +421,7 @@ impl Literal {
         Piece::Took(at)
     }
 
-    fn key(&mut self, text: &str, byte: u8, syntax: Syntax<'_>, is_last: bool, out: &mut String) -> Piece {
+    fn key(&mut self, text: &str, byte: u8, syntax: Syntax<'_>, out: &mut String) -> Piece {
         let Some(&frame) = self.stack.last() else { return Piece::Bad };
         let close = if frame == Frame::Arguments { b')' } else { b'}' };
         if byte == close {
@@ -483,35 +441,37 @@ impl Literal {
                 self.at = At::Separator;
                 Piece::Took(len)
             }
-            None if !is_last && text.len() <= LOOK_AHEAD => Piece::More,
+            None if !syntax.is_last && text.len() <= LOOK_AHEAD => Piece::More,
             _ => Piece::Bad,
         }
     }
 
     fn next_element(&mut self, byte: u8, out: &mut String) -> Piece {
-        match (self.stack.last(), byte) {
-            (Some(Frame::List(_)), b',') => {
-                self.owes_comma = true;
-                self.at = At::Value;
-            }
-            (Some(Frame::Object | Frame::Arguments), b',') => {
-                self.owes_comma = true;
-                self.at = At::Key;
-            }
-            (Some(Frame::Object), b'}') | (Some(Frame::Arguments), b')') => {
-                self.owes_comma = false;
-                out.push('}');
-                self.stack.pop();
-                self.settle();
-            }
-            (Some(Frame::List(close)), _) if *close == byte => {
-                self.owes_comma = false;
-                out.push(']');
-                self.stack.pop();
-                self.settle();
-            }
-            _ => return Piece::Bad,
+        let (close, written, next) = match self.stack.last() {
+            Some(Frame::Object) => (b'}', '}', At::Key),
+            Some(Frame::Arguments) => (b')', '}', At::Key),
+            Some(Frame::List(close)) => (*close, ']', At::Value),
+            None => return Piece::Bad,
+        };
+        self.owes_comma = byte == b',';
+        if byte == b',' {
+            self.at = next;
+        } else if byte == close {
+            out.push(written);
+            self.stack.pop();
+            self.settle();
+        } else {
+            return Piece::Bad;
         }
+        Piece::Took(1)
+    }
+
+    /// Opens a list or an object.
+    fn open(&mut self, frame: Frame, out: &mut String) -> Piece {
+        self.pay_comma(out);
+        self.stack.push(frame);
+        self.at = if frame == Frame::Object { At::Key } else { At::Value };
+        out.push(if frame == Frame::Object { '{' } else { '[' });
         Piece::Took(1)
     }
 
@@ -530,15 +490,14 @@ impl Literal {
     }
 }
 
+/// Letters that Python has behind a backslash, and what each stands for.
+const ESCAPES: (&str, &str) = ("ntrbfva0\"'\\/", "\n\t\r\u{8}\u{c}\u{b}\u{7}\0\"'\\/");
+
 /// An escape sequence, as JSON writes it.
 fn escape(text: &str, is_last: bool, out: &mut String) -> Piece {
     let bytes = text.as_bytes();
     let Some(&kind) = bytes.get(1) else {
-        if is_last {
-            out.push_str("\\\\");
-            return Piece::Took(1);
-        }
-        return Piece::More;
+        return if is_last { keep(text, 1, out) } else { Piece::More };
     };
     let digits = match kind {
         b'x' => 2,
@@ -546,45 +505,26 @@ fn escape(text: &str, is_last: bool, out: &mut String) -> Piece {
         b'U' => 8,
         _ => 0,
     };
-    if digits > 0 {
-        if bytes.len() < 2 + digits && !is_last {
-            return Piece::More;
+    if bytes.len() < 2 + digits && !is_last {
+        return Piece::More;
+    }
+    let hex = text.get(2..2 + digits).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    match hex.filter(|_| digits > 0) {
+        // Half a character stays what it is.
+        Some(_) if kind == b'u' => out.push_str(&text[..6]),
+        Some(hex) => {
+            let code = u32::from_str_radix(hex, 16).ok().and_then(char::from_u32);
+            let mut buffer = [0; 4];
+            escape_into(code.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut buffer), out);
         }
-        let hex = text.get(2..2 + digits).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        if let Some(hex) = hex {
-            if kind == b'u' {
-                out.push_str("\\u");
-                out.push_str(hex);
-            } else {
-                let code = u32::from_str_radix(hex, 16).ok().and_then(char::from_u32);
-                let mut buffer = [0; 4];
-                escape_into(code.unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut buffer), out);
-            }
-            return Piece::Took(2 + digits);
+        None if kind == b'\n' => return Piece::Took(2),
+        None => {
+            // No escape at all: the backslash is meant.
+            let Some(at) = ESCAPES.0.find(char::from(kind)) else { return keep(text, 1, out) };
+            escape_into(&ESCAPES.1[at..=at], out);
         }
     }
-    let plain = match kind {
-        b'n' => "\\n",
-        b't' => "\\t",
-        b'r' => "\\r",
-        b'b' => "\\b",
-        b'f' => "\\f",
-        b'v' => "\\u000b",
-        b'a' => "\\u0007",
-        b'0' => "\\u0000",
-        b'"' => "\\\"",
-        b'\'' => "'",
-        b'\\' => "\\\\",
-        b'/' => "/",
-        b'\n' => "",
-        _ => {
-            // No escape at all: the backslash is meant.
-            out.push_str("\\\\");
-            return Piece::Took(1);
-        }
-    };
-    out.push_str(plain);
-    Piece::Took(2)
+    Piece::Took(2 + digits)
 }
 
 /// A bare word as JSON.
@@ -616,45 +556,18 @@ pub(in crate::dialect) fn is_json(text: &str) -> bool {
 
 /// A number that Python reads and JSON does not, as JSON.
 fn number(word: &str) -> Option<String> {
-    let (sign, digits) = match word.strip_prefix(['-', '+']) {
-        Some(digits) => (if word.starts_with('-') { "-" } else { "" }, digits),
-        None => ("", word),
-    };
-    if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+    if !word.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
         return None;
     }
-    let plain = digits.replace('_', "");
-    let trimmed = plain.trim_start_matches('0');
-    let padded = if trimmed.starts_with(|first: char| first.is_ascii_digit()) {
-        trimmed.to_owned()
-    } else {
-        format!("0{trimmed}")
-    };
-    let padded = if padded.ends_with('.') { format!("{padded}0") } else { padded };
-    let number = format!("{sign}{padded}");
-    is_json(&number).then_some(number)
+    let (sign, digits) = word.split_at(word.len() - word.trim_start_matches(['+', '-']).len());
+    let trimmed = digits.trim_start_matches('0');
+    let plain = if trimmed.starts_with(|first: char| first.is_ascii_digit()) { trimmed } else { digits };
+    let number = repair(&format!("{sign}{plain}")).text.into_owned();
+    number.starts_with(|first: char| first.is_ascii_digit() || first == '-').then_some(number)
 }
 
 /// Passes the first `len` bytes of `text` on as they are.
 fn keep(text: &str, len: usize, out: &mut String) -> Piece {
     escape_into(&text[..len], out);
     Piece::Took(len)
-}
-
-/// What is looked at in front.
-fn ahead(bytes: &[u8]) -> &[u8] {
-    &bytes[..bytes.len().min(LOOK_AHEAD)]
-}
-
-/// Whether `text` begins with a bare key and its colon. Nothing: more text is needed.
-fn begins_key(text: &str) -> Option<bool> {
-    let bytes = text.as_bytes();
-    let rest = ahead(bytes).trim_ascii_start();
-    let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | 0x80..);
-    let name = rest.iter().take_while(is_name).count();
-    match rest[name..].trim_ascii_start().first() {
-        Some(behind) => Some(name > 0 && *behind == b':'),
-        None if bytes.len() > LOOK_AHEAD => Some(false),
-        None => None,
-    }
 }

@@ -50,6 +50,17 @@ pub(super) enum Token {
     Fail,
 }
 
+impl Token {
+    /// How many bytes it accounts for.
+    pub(super) fn len(self) -> usize {
+        match self {
+            Self::Markup(len) | Self::Name(len) | Self::Id(len) | Self::Empty(len) => len,
+            Self::Argument(len) | Self::Converted(len) | Self::NoArguments(len) => len,
+            Self::More | Self::End(_) | Self::Done | Self::Odd(_) | Self::Fail => 0,
+        }
+    }
+}
+
 /// What readers share and fill.
 pub(super) struct Context<'c> {
     pub(super) form: &'c Compiled,
@@ -63,6 +74,56 @@ pub(super) struct Context<'c> {
     pub(super) looks: &'c mut u32,
     /// Whether no more text will come.
     pub(super) is_last: bool,
+    /// How the call ended, once a reader says so: that is told after the token it answers with.
+    pub(super) ended: Option<Completion>,
+}
+
+impl Context<'_> {
+    /// Argument text made from `len` bytes.
+    pub(super) fn made(&mut self, len: usize, text: &str) -> Token {
+        self.scratch.clear();
+        self.scratch.push_str(text);
+        Token::Converted(len)
+    }
+
+    /// A piece of a string, as it stands where JSON writes it the same.
+    #[inline]
+    pub(super) fn string(&mut self, piece: &str) -> Token {
+        if piece.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
+            return Token::Argument(piece.len());
+        }
+        self.scratch.clear();
+        escape_into(piece, self.scratch);
+        Token::Converted(piece.len())
+    }
+
+    /// The key of a member of the arguments, made from `len` bytes.
+    pub(super) fn key(&mut self, len: usize, is_first: bool, key: &str) -> Token {
+        self.scratch.clear();
+        self.scratch.push_str(if is_first { "{\"" } else { ", \"" });
+        escape_into(key, self.scratch);
+        self.scratch.push_str("\": ");
+        Token::Converted(len)
+    }
+
+    /// The tool's name, read from `len` bytes.
+    pub(super) fn named(&mut self, len: usize, name: &str) -> Token {
+        self.name.clear();
+        self.name.push_str(name);
+        Token::Name(len)
+    }
+
+    /// Whether a name may be written so.
+    pub(super) fn may_name(&self, name: &str) -> bool {
+        !name.is_empty()
+            && !name.contains(['\n', '{', '}', '<', '>', '"'])
+            && (!name.contains(' ') || self.tools.contains(name))
+    }
+
+    /// That more text is needed, or `token` where none will come.
+    pub(super) fn more_or(&self, token: Token) -> Token {
+        if self.is_last { token } else { Token::More }
+    }
 }
 
 /// A form with its markers made ready for searching.
@@ -72,7 +133,6 @@ pub(super) struct Compiled {
     /// Which of the plan's dialects it belongs to.
     pub(super) dialect: usize,
     pub(super) closers: Markers<()>,
-    pub(super) after: Markers<After>,
     /// What may stand before a name, what ends it, and what may follow it (an id, if true).
     pub(super) before: Markers<()>,
     pub(super) ends: Markers<()>,
@@ -86,38 +146,22 @@ pub(super) struct Compiled {
 /// Deltas up to this length are looked at byte by byte.
 const SHORT: usize = 32;
 
-/// What may stand right after a body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum After {
-    Close,
-    Separator,
-}
-
 impl Compiled {
     pub(super) fn new(form: Form, dialect: usize) -> Self {
-        let closers = Markers::from_texts(form.close.iter().map(String::as_str), ());
-        let mut after = Markers::new();
-        for close in &form.close {
-            after.add(close, After::Close);
-        }
-        for separator in &form.separators {
-            after.add(separator, After::Separator);
-        }
+        let closers = Markers::new().with(&form.close, ());
         let (mut before, mut ends, mut follows) = (Markers::new(), closers.clone(), Markers::new());
         match &form.body {
             Body::Header(body) => {
-                body.before.iter().for_each(|text| before.add(text, ()));
+                before.add_all(&body.before, ());
                 for text in body.id.iter().chain(&body.after) {
                     ends.add(text, ());
                     follows.add(text, body.id.as_ref() == Some(text));
                 }
-                if body.brace_ends_name {
-                    ends.add("{", ());
-                }
+                ends.add("{", ());
             }
             Body::Braces(body) => {
-                body.before.iter().for_each(|text| before.add(text, ()));
-                ["{", "("].iter().for_each(|text| ends.add(text, ()));
+                before.add_all(&body.before, ());
+                ends.add_all(["{", "("], ());
             }
             _ => {}
         }
@@ -132,7 +176,7 @@ impl Compiled {
                 frame.as_ref().is_some_and(|frame| frame.inside.is_first(byte))
                     || body.entities && byte == b'&'
             }
-            Body::Python(_) => byte == b'\'',
+            Body::Python {} => byte == b'\'',
             Body::Braces(body) => {
                 matches!(byte, b'\'' | b'}') || body.quote.as_bytes().first() == Some(&byte)
             }
@@ -143,17 +187,17 @@ impl Compiled {
         for byte in b' '..=u8::MAX {
             plain[usize::from(byte)] = !matches!(byte, b'"' | b'\\') && !ends_string(byte);
         }
-        Self { form, dialect, closers, after, before, ends, follows, frame, plain }
+        Self { form, dialect, closers, before, ends, follows, frame, plain }
     }
 
     /// Whether the body itself is the only sign of a call.
     pub(super) fn is_bare(&self) -> bool {
-        self.form.open.is_empty() && matches!(self.form.body, Body::Json(_) | Body::Python(_))
+        self.form.open.is_empty() && matches!(self.form.body, Body::Json(_) | Body::Python {})
     }
 
     /// Whether closing brackets at the start of `text`, and the form's closer after them, end the call: the text
     /// ends there, or the next call begins. Nothing: more text is needed.
-    fn is_closed_by(&self, text: &str, is_last: bool) -> Option<bool> {
+    pub(super) fn is_closed_by(&self, text: &str, is_last: bool) -> Option<bool> {
         let rest = text.trim_start_matches(['}', ']', ')', '\n', ' ']);
         let after = match self.closers.starting(rest, is_last) {
             Found::Marker { len, .. } => rest[len..].trim_ascii_start(),
@@ -172,97 +216,100 @@ impl Compiled {
         }
     }
 
-    /// Whether a marker of its own stands before the body.
-    pub(super) fn opens_strongly(&self) -> bool {
-        !self.form.open.is_empty()
-    }
-
-    /// Whether the body's own tag, or a fence, may as well stand in prose: it is text like any other, and no
-    /// special token.
+    /// Whether it may as well stand in prose: without a marker, or in a fence.
     pub(super) fn may_be_quoted(&self) -> bool {
-        match &self.form.body {
-            Body::Tagged(body) => {
-                let word = body.call.open.trim_start_matches('<').trim_end_matches('=');
-                !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            }
-            Body::Json(_) => self.is_bare() || self.form.open.iter().any(|open| open.starts_with("```")),
-            Body::Python(_) => self.is_bare(),
-            _ => false,
-        }
+        self.is_bare() || self.form.open.iter().any(|open| open.starts_with("```"))
     }
 }
 
 /// A reader of any body.
 #[derive(Clone, Debug)]
-pub(super) enum Reader {
-    Json(json::Reader),
-    Header(header::Reader),
-    Tagged(tagged::Reader),
-    Python(python::Reader),
-    Braces(table::gemma4::braces::Reader),
-    Elements(table::minimax_m3::elements::Reader),
-    Fields(table::use_tool::fields::Reader),
-    Matched(matched::Reader),
+pub(super) struct Reader {
+    kind: Kind,
+    /// How the call ended, if nobody was told yet.
+    pub(super) ended: Option<Completion>,
+}
+
+macro_rules! readers {
+    ($($kind:ident: $reader:ty),* $(,)?) => {
+        #[derive(Clone, Debug)]
+        enum Kind {
+            $($kind($reader),)*
+        }
+
+        impl Kind {
+            fn new(body: &Body) -> Self {
+                match body {
+                    $(Body::$kind { .. } => Self::$kind(<$reader>::default()),)*
+                }
+            }
+
+            #[inline]
+            fn is_in_string(&self) -> bool {
+                match self {
+                    $(Self::$kind(reader) => reader.is_in_string(),)*
+                }
+            }
+
+            #[inline]
+            fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+                match self {
+                    $(Self::$kind(reader) => reader.next(text, context),)*
+                }
+            }
+        }
+    };
+}
+
+readers! {
+    Json: json::Reader,
+    Header: header::Reader,
+    Tagged: tagged::Reader,
+    Python: python::Reader,
+    Braces: table::gemma4::braces::Reader,
+    Elements: table::minimax_m3::elements::Reader,
+    Fields: table::use_tool::fields::Reader,
+    Matched: matched::Reader,
+}
+
+/// A reader of the arguments of a call whose name is known.
+impl Default for Reader {
+    fn default() -> Self {
+        Self { kind: Kind::Header(header::Reader::of_arguments()), ended: None }
+    }
 }
 
 impl Reader {
     pub(super) fn new(form: &Form) -> Self {
-        match &form.body {
-            Body::Json(_) => Self::Json(json::Reader::default()),
-            Body::Header(_) => Self::Header(header::Reader::default()),
-            Body::Tagged(_) => Self::Tagged(tagged::Reader::default()),
-            Body::Python(_) => Self::Python(python::Reader::default()),
-            Body::Braces(_) => Self::Braces(table::gemma4::braces::Reader::default()),
-            Body::Elements(_) => Self::Elements(table::minimax_m3::elements::Reader::default()),
-            Body::Fields(_) => Self::Fields(table::use_tool::fields::Reader::default()),
-            Body::Matched(_) => Self::Matched(matched::Reader::default()),
-        }
-    }
-
-    /// A reader of the arguments of a call whose name is known.
-    pub(super) fn of_arguments() -> Self {
-        Self::Header(header::Reader::of_arguments())
+        Self { kind: Kind::new(&form.body), ended: None }
     }
 
     /// A reader of a call that begins with its name.
     pub(super) fn of_name(form: &Form) -> Self {
         match &form.body {
-            Body::Tagged(_) => Self::Tagged(tagged::Reader::of_name()),
+            Body::Tagged(_) => Self { kind: Kind::Tagged(tagged::Reader::of_name()), ended: None },
             _ => Self::new(form),
         }
     }
 
-    /// Whether it stands inside argument text, so that it has nothing to say before more text comes.
+    /// Whether a tag of its own holds every parameter.
+    pub(super) fn is_tagged(&self) -> bool {
+        matches!(self.kind, Kind::Tagged(_))
+    }
+
+    /// Whether it stands inside a string, so that it has nothing to say before more text comes.
     #[inline]
-    pub(super) fn is_in_argument(&self) -> bool {
-        match self {
-            Self::Json(reader) => reader.is_in_argument(),
-            Self::Header(reader) => reader.is_in_argument(),
-            Self::Tagged(reader) => reader.is_in_string(),
-            Self::Python(reader) => reader.is_in_argument(),
-            Self::Braces(reader) => reader.is_in_argument(),
-            Self::Elements(reader) => reader.is_in_string(),
-            Self::Fields(_) | Self::Matched(_) => false,
-        }
+    pub(super) fn is_in_string(&self) -> bool {
+        self.kind.is_in_string()
     }
 
     /// Takes a short `text` that is argument text as it stands, if it is: the common case of a long
     /// string, for which nothing but its bytes has to be looked at.
     #[inline]
     pub(super) fn takes_as_is(&mut self, text: &str, form: &Compiled) -> bool {
-        let is_in_string = match self {
-            Self::Json(reader) => reader.is_in_string(),
-            Self::Header(reader) => reader.is_in_string(),
-            Self::Tagged(reader) => reader.is_in_string(),
-            Self::Python(reader) => reader.is_in_string(),
-            Self::Braces(reader) => reader.is_in_string(),
-            Self::Elements(reader) => reader.is_in_string(),
-            Self::Fields(reader) => reader.is_in_string(),
-            Self::Matched(_) => false,
-        };
         let is_short = !text.is_empty() && text.len() <= SHORT;
-        let takes = is_in_string && is_short && text.bytes().all(|byte| form.plain[usize::from(byte)]);
-        if takes && let Self::Tagged(reader) = self {
+        let takes = self.is_in_string() && is_short && text.bytes().all(|byte| form.plain[usize::from(byte)]);
+        if takes && let Kind::Tagged(reader) = &mut self.kind {
             reader.leave_line_start();
         }
         takes
@@ -270,35 +317,24 @@ impl Reader {
 
     #[inline]
     pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        match (self, &context.form.form.body) {
-            (Self::Json(reader), Body::Json(body)) => reader.next(text, body, context),
-            (Self::Header(reader), Body::Header(body)) => reader.next(text, body, context),
-            (Self::Tagged(reader), Body::Tagged(body)) => reader.next(text, body, context),
-            (Self::Python(reader), Body::Python(body)) => reader.next(text, body, context),
-            (Self::Braces(reader), Body::Braces(body)) => reader.next(text, body, context),
-            (Self::Elements(reader), Body::Elements(body)) => reader.next(text, body, context),
-            (Self::Fields(reader), Body::Fields(body)) => reader.next(text, body, context),
-            (Self::Matched(reader), Body::Matched(matcher)) => reader.next(text, matcher, context),
-            _ => Token::Fail,
+        if let Some(completion) = self.ended.take() {
+            return Token::End(completion);
         }
+        let token = self.kind.next(text, context);
+        self.ended = context.ended.take();
+        token
     }
 }
 
 /// As much of `text` as can hold something that begins within `limit` bytes, and its end marker.
 pub(super) fn head(text: &str, limit: usize) -> &str {
     const LONGEST_MARKER: usize = 64;
-    let mut end = text.len().min(limit + LONGEST_MARKER);
-    while !text.is_char_boundary(end) {
-        end += 1;
-    }
-    &text[..end]
+    &text[..boundary(text, limit + LONGEST_MARKER)]
 }
 
-/// Begins a member of the arguments that are being written: its key, and what stands before and behind it.
-pub(super) fn key_into(is_first: bool, key: &str, out: &mut String) {
-    out.push_str(if is_first { "{\"" } else { ", \"" });
-    escape_into(key, out);
-    out.push_str("\": ");
+/// The last boundary between characters that is not after `at`.
+pub(super) fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
 /// How many bytes of JSON white space `text` begins with.

@@ -1,9 +1,7 @@
 //! Calls as Python writes them: `[name(key=value), …]`, or one per line.
 
-use super::super::spec::Python;
 use super::literal::{Literal, Syntax};
 use super::{Context, Token, leading_space};
-use crate::event::Completion;
 
 const LONGEST_NAME: usize = 128;
 
@@ -26,29 +24,19 @@ enum At {
     Arguments,
     /// After a call.
     Next,
-    Over(Completion),
     Done,
 }
 
 impl Reader {
-    /// See [`super::Reader::is_in_argument`].
-    pub(super) fn is_in_argument(&self) -> bool {
-        self.at == At::Arguments
-    }
-
     #[inline]
     pub(super) fn is_in_string(&self) -> bool {
-        self.is_in_argument() && self.literal.as_ref().is_some_and(Literal::is_in_string)
+        self.at == At::Arguments && self.literal.as_ref().is_some_and(Literal::is_in_string)
     }
 
-    pub(super) fn next(&mut self, text: &str, body: &Python, context: &mut Context<'_>) -> Token {
+    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         match self.at {
             At::Arguments => return self.arguments(text, context),
             At::Open => return self.open(context),
-            At::Over(completion) => {
-                self.at = At::Next;
-                return Token::End(completion);
-            }
             At::Done => return Token::Done,
             At::Start | At::Name | At::Next => {}
         }
@@ -69,7 +57,7 @@ impl Reader {
                 self.at = At::Name;
                 Token::Markup(1)
             }
-            (At::Start, _) if !body.bare => Token::Fail,
+            (At::Start, _) if context.form.is_bare() => Token::Fail,
             (At::Next, b']') if self.is_list => {
                 self.at = At::Done;
                 Token::Markup(1)
@@ -125,18 +113,14 @@ impl Reader {
         // Llama calls the method of a tool: `name.call(…)`.
         let written = &text[..len];
         let name = written.strip_suffix(".call").filter(|_| !context.tools.contains(written));
-        context.name.clear();
-        context.name.push_str(name.unwrap_or(written));
         self.at = At::Open;
-        Token::Name(len)
+        context.named(len, name.unwrap_or(written))
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Token {
-        context.scratch.clear();
-        context.scratch.push('{');
         self.at = At::Arguments;
         self.literal = Some(Literal::arguments());
-        Token::Converted(1)
+        context.made(1, "{")
     }
 
     #[inline]
@@ -144,8 +128,9 @@ impl Reader {
         let Some(literal) = &mut self.literal else { return Token::Fail };
         let syntax = Syntax { line_ends_call: !self.is_list, ..Syntax::default() };
         let (token, ended) = literal.token(text, syntax, context);
-        if let Some(completion) = ended {
-            self.at = At::Over(completion);
+        if ended.is_some() {
+            self.at = At::Next;
+            context.ended = ended;
         }
         token
     }

@@ -59,35 +59,3 @@ pub(in crate::dialect) fn attribute_of<'t>(header: &'t str, attribute: &str) -> 
         rest = &rest[at + attribute.len()..];
     }
 }
-
-/// Appends `text` with its character entities decoded.
-pub(in crate::dialect) fn unescape_into(mut text: &str, out: &mut String) {
-    while let Some(at) = text.find('&') {
-        out.push_str(&text[..at]);
-        text = &text[at..];
-        let end = text.find(';').filter(|&end| end <= 10);
-        let decoded = end.and_then(|end| match &text[1..end] {
-            "amp" => Some('&'),
-            "lt" => Some('<'),
-            "gt" => Some('>'),
-            "quot" => Some('"'),
-            "apos" => Some('\''),
-            code => {
-                let hex = code.strip_prefix("#x").and_then(|hex| u32::from_str_radix(hex, 16).ok());
-                let number = code.strip_prefix('#').and_then(|number| number.parse().ok());
-                hex.or(number).and_then(char::from_u32)
-            }
-        });
-        match (decoded, end) {
-            (Some(decoded), Some(end)) => {
-                out.push(decoded);
-                text = &text[end + 1..];
-            }
-            _ => {
-                out.push('&');
-                text = &text[1..];
-            }
-        }
-    }
-    out.push_str(text);
-}

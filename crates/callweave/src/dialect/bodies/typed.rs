@@ -116,7 +116,9 @@ pub(in crate::dialect) fn convert(text: &str, types: Types, out: &mut String) {
         "null" | "None" if allows(Types::NULL) => out.push_str("null"),
         "true" | "True" | "TRUE" if allows(Types::BOOLEAN) => out.push_str("true"),
         "false" | "False" | "FALSE" if allows(Types::BOOLEAN) => out.push_str("false"),
-        _ if word.starts_with(['{', '[']) && allows(container(word)) => {
+        _ if word.starts_with('{') && allows(Types::OBJECT)
+            || word.starts_with('[') && allows(Types::ARRAY) =>
+        {
             literal_into(word, out);
             // Python's set becomes a list only where a list is wanted.
             let is_set = word.starts_with('{') && out[begin..].starts_with('[');
@@ -143,10 +145,6 @@ pub(in crate::dialect) fn convert(text: &str, types: Types, out: &mut String) {
     }
 }
 
-fn container(word: &str) -> Types {
-    if word.starts_with('{') { Types::OBJECT } else { Types::ARRAY }
-}
-
 /// Appends an object or array, if `word` can be read as one.
 fn literal_into(word: &str, out: &mut String) {
     if is_json(word) {
@@ -164,7 +162,7 @@ fn literal_into(word: &str, out: &mut String) {
     let mut literal = Literal::value();
     let mut at = 0;
     loop {
-        match literal.next(&word[at..], Syntax::default(), true, out) {
+        match literal.next(&word[at..], Syntax { is_last: true, ..Syntax::default() }, out) {
             Piece::Took(len) if len > 0 => at += len,
             Piece::Done(len) if at + len == word.len() => return,
             _ => {

@@ -4,7 +4,7 @@
 //! still tell where it ends most of the time, and a closer outside quotes always does.
 
 use super::super::markers::{Found, Markers};
-use super::Compiled;
+use super::{Context, Token, boundary};
 use crate::json::{Scanner, Status};
 
 /// Longer than any closer.
@@ -36,6 +36,8 @@ pub(in crate::dialect) enum Progress {
     Odd,
     Complete,
     /// It was ended by a closer.
+    Closed,
+    /// The text ended before it did.
     Cut,
 }
 
@@ -61,12 +63,8 @@ impl Value {
 
     /// Reads on: how many bytes of `text` belong to the value, and how far it has come.
     #[inline]
-    pub(in crate::dialect) fn read(
-        &mut self,
-        text: &str,
-        form: &Compiled,
-        is_last: bool,
-    ) -> (usize, Progress) {
+    pub(in crate::dialect) fn read(&mut self, text: &str, context: &Context<'_>) -> (usize, Progress) {
+        let Context { form, is_last, .. } = *context;
         if self.is_untold {
             self.is_untold = false;
             return (0, Progress::Odd);
@@ -76,7 +74,7 @@ impl Value {
         }
         // A long text is read window by window: neither its closers nor its value is looked for in all of it at once.
         let (whole, was_last) = (text, is_last);
-        let end = (0..=WINDOW.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let end = boundary(text, WINDOW);
         let (text, is_last) = (&text[..end], is_last && end == text.len());
         let text = match form.closers.find(text, is_last) {
             Found::Nothing => text,
@@ -86,7 +84,7 @@ impl Value {
                     Some(true) => {
                         self.loose = Some(Loose { depth: 0, quote: b'"', is_escaped: false, last: b',' });
                         self.is_untold = true;
-                        return self.read(whole, form, was_last);
+                        return self.read(whole, context);
                     }
                     Some(false) => &text[..len],
                     None => return (0, Progress::Open),
@@ -122,9 +120,20 @@ impl Value {
         self.loose.is_none() && !self.is_untold && self.scanner.is_in_string() && !self.scanner.is_in_escape()
     }
 
-    /// Says that no more text will come: whether the value is complete.
-    pub(in crate::dialect) fn finish(&mut self) -> bool {
-        self.loose.is_none() && self.scanner.finish() == Status::Complete
+    /// Reads on as a body does: a token, and how far the value has come with it.
+    #[inline]
+    pub(in crate::dialect) fn token(&mut self, text: &str, context: &Context<'_>) -> (Token, Progress) {
+        match self.read(text, context) {
+            (_, Progress::Odd) => (Token::Odd("the arguments are not JSON"), Progress::Odd),
+            (0, Progress::Open) if !context.is_last => (Token::More, Progress::Open),
+            (0, Progress::Open) => {
+                // A number is known to be complete only when nothing else follows it.
+                let is_whole = self.loose.is_none() && self.scanner.finish() == Status::Complete;
+                (Token::Markup(0), if is_whole { Progress::Complete } else { Progress::Cut })
+            }
+            (0, progress) => (Token::Markup(0), progress),
+            (taken, progress) => (Token::Argument(taken), progress),
+        }
     }
 
     fn read_loosely(&mut self, text: &str, closers: &Markers<()>, is_last: bool) -> (usize, Progress) {
@@ -139,12 +148,12 @@ impl Value {
                     Found::Marker { len, .. } if loose.quote != 0 => {
                         // Quotes mean little here; but a closer in the middle of a line may be quoted.
                         match ends_line(&text[at + len..], is_last) {
-                            Some(true) => return (at, Progress::Cut),
+                            Some(true) => return (at, Progress::Closed),
                             Some(false) => {}
                             None => return (at, Progress::Open),
                         }
                     }
-                    Found::Marker { .. } => return (at, Progress::Cut),
+                    Found::Marker { .. } => return (at, Progress::Closed),
                     Found::Perhaps(_) => return (at, Progress::Open),
                     Found::Nothing => {}
                 }

@@ -1,11 +1,12 @@
 //! A certain call, and what follows it.
 
-use super::super::bodies::{After, Compiled, Reader, Token};
+use super::super::bodies::{Compiled, Token};
 use super::super::markers::Found;
-use super::super::plan::{Meaning, Opener, Plan};
+use super::super::plan::{Meaning, Opener};
 use super::super::spec::Body;
+use super::opening::Opening;
 use super::prose::Place;
-use super::{Run, State, Step};
+use super::{Ahead, Run, State, Step};
 use crate::event::{Completion, EventSink, NoticeCode};
 
 impl Run {
@@ -42,7 +43,7 @@ impl Run {
                 else {
                     return Step::Wait;
                 };
-                self.open((0, 0), None, form, reader, Place::Text);
+                return self.open(Opening { form, reader, ..Opening::default() });
             }
             Token::Odd(detail) => {
                 self.was_odd = true;
@@ -72,11 +73,9 @@ impl Run {
     /// Right after a body: closers, separators, and further bodies under the same opener.
     pub(super) fn after(
         &mut self,
-        plan: &Plan,
         form: usize,
         is_closed: bool,
-        text: &str,
-        is_last: bool,
+        Ahead { plan, text, is_last }: Ahead<'_>,
         sink: &mut EventSink<'_>,
     ) -> Step {
         let compiled = &plan.forms[form];
@@ -91,9 +90,7 @@ impl Run {
         }
         if self.fences > 0 && rest.starts_with("```") {
             self.fences -= 1;
-            self.emitter.markup(&text[..space + 3], sink);
-            self.gap_seen = 0;
-            return Step::Took(space + 3);
+            return self.pass(&text[..space + 3], sink);
         }
         let live = &plan.live;
         let turn_of = |opener: &Opener| opener.forms.iter().position(|other| other.form == form);
@@ -106,32 +103,24 @@ impl Run {
             Found::Marker { len, meaning: Meaning::Open(_), .. } => len,
             _ => 0,
         };
-        match compiled.after.starting(rest, is_last) {
-            Found::Perhaps(_) => return Step::Wait,
-            Found::Marker { len, meaning, .. } if len >= opens && !(is_closed && is_fence(rest)) => {
-                self.emitter.markup(&text[..space + len], sink);
-                self.gap_seen = 0;
-                self.state = State::After { form, is_closed: is_closed || meaning == After::Close };
-                return Step::Took(space + len);
+        // The form's own closers, and those of all others.
+        for (closers, is_own) in [(&compiled.closers, true), (&live.closers, false)] {
+            match closers.starting(rest, is_last) {
+                Found::Perhaps(_) => return Step::Wait,
+                Found::Marker { len, .. } if len >= opens && !(is_own && is_closed && is_fence(rest)) => {
+                    self.state = State::After { form, is_closed: is_closed || is_own };
+                    return self.pass(&text[..space + len], sink);
+                }
+                Found::Marker { .. } | Found::Nothing => {}
             }
-            _ => {}
-        }
-        match live.closers.starting(rest, is_last) {
-            Found::Perhaps(_) => return Step::Wait,
-            Found::Marker { len, .. } if len >= opens => {
-                self.emitter.markup(&text[..space + len], sink);
-                self.gap_seen = 0;
-                return Step::Took(space + len);
-            }
-            _ => {}
         }
         match surplus(rest, compiled, is_last) {
             Some(0) => {}
+            // Without its opener, what closes more than it opened is the end of some code.
+            Some(_) if self.is_in_block && matches!(compiled.form.body, Body::Python {}) => {}
             Some(len) => {
                 self.emitter.notice(NoticeCode::StrayMarkup, "more brackets close than were opened", sink);
-                self.emitter.markup(&text[..space + len], sink);
-                self.gap_seen = 0;
-                return Step::Took(space + len);
+                return self.pass(&text[..space + len], sink);
             }
             None => return Step::Wait,
         }
@@ -140,10 +129,7 @@ impl Run {
                 None => rest.starts_with(['{', '[']),
                 Some("") if !is_last => return Step::Wait,
                 Some(next) if next.starts_with('{') => {
-                    let len = text.len() - next.len();
-                    self.emitter.markup(&text[..len], sink);
-                    self.gap_seen = 0;
-                    return Step::Took(len);
+                    return self.pass(&text[..text.len() - next.len()], sink);
                 }
                 Some(_) => false,
             },
@@ -155,13 +141,19 @@ impl Run {
             && opens <= 1
             && let Some((opener, turn)) = own
         {
-            self.open((space, 0), Some((opener, turn)), form, Reader::new(&compiled.form), Place::Text);
-            return Step::Took(0);
+            return self.open(Opening::of(plan, (space, 0), (opener, turn), Place::Text));
         }
         self.fences = if self.is_doubted { self.fences } else { 0 };
         self.state = State::Prose(Place::Text);
         self.open_gap(false);
         Step::Took(0)
+    }
+
+    /// Syntax between two bodies.
+    fn pass(&mut self, markup: &str, sink: &mut EventSink<'_>) -> Step {
+        self.emitter.markup(markup, sink);
+        self.gap_seen = 0;
+        Step::Took(markup.len())
     }
 
     pub(super) fn flag_unknown(&mut self, sink: &mut EventSink<'_>) {

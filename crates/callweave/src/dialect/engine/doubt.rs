@@ -1,14 +1,15 @@
 //! What is a call only if nothing but calls follows to the end of the answer: a call in a code block, in a
 //! thought, or without its opener. It is read aside, by a reader of its own, while its text is held.
 
-use super::super::plan::Plan;
+use super::super::bodies::boundary;
+use super::super::calls::{Calls, Told};
 use super::super::position::Position;
 use super::prose::Place;
-use super::{Run, Shared, State, Step};
-use crate::event::{BlockKind, Body, CallKind, Completion, Event, EventSink, NoticeCode, Sink};
+use super::{Ahead, Run, Shared, State, Step};
+use crate::event::{Body, Completion, DeltaKind, Event, EventSink, NoticeCode, Sink};
 
 /// What is held is not longer than this.
-const LONGEST: usize = 1 << 18;
+pub(super) const LONGEST: usize = 1 << 18;
 /// Words that may follow the calls of a thought that is not closed: a remark. More goes on thinking.
 const LONGEST_REMARK: usize = 256;
 
@@ -29,6 +30,7 @@ pub(super) struct Doubt {
 #[derive(Debug, Default)]
 struct Kept {
     events: Vec<Event<'static>>,
+    calls: Calls,
     /// Where visible text came, and how much of it may.
     words: Option<u64>,
     remark: usize,
@@ -38,9 +40,11 @@ struct Kept {
 
 impl<'e> Sink<Event<'e>> for Kept {
     fn put(&mut self, event: Event<'e>) {
-        let is_text = self.is_text(&event.body);
+        self.calls.follow(&event.body);
         match &event.body {
-            Body::Delta { text, .. } if is_text && (self.remark > 0 || !text.trim_ascii().is_empty()) => {
+            Body::Delta { kind: DeltaKind::Text, text, .. }
+                if self.remark > 0 || !text.trim_ascii().is_empty() =>
+            {
                 match self.remark.checked_sub(text.len()) {
                     Some(left) => self.remark = left,
                     None => {
@@ -67,38 +71,6 @@ impl<'e> Sink<Event<'e>> for Kept {
     }
 }
 
-impl Kept {
-    fn is_text(&self, body: &Body<'_>) -> bool {
-        matches!(body, Body::Delta { kind: crate::event::DeltaKind::Text, .. })
-    }
-
-    /// The whole calls: names and arguments.
-    fn calls(&self) -> Vec<(String, String)> {
-        let mut calls: Vec<(String, String)> = Vec::new();
-        let mut is_call = false;
-        for event in &self.events {
-            match &event.body {
-                Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } => {
-                    calls.push((name.to_string(), String::new()));
-                    is_call = true;
-                }
-                Body::BlockEnd { completion: Completion::Cut, .. } if is_call => {
-                    calls.pop();
-                    is_call = false;
-                }
-                Body::BlockEnd { .. } | Body::BlockStart { .. } => is_call = false,
-                Body::Delta { text, .. } if is_call => {
-                    if let Some((_, arguments)) = calls.last_mut() {
-                        arguments.push_str(text);
-                    }
-                }
-                _ => {}
-            }
-        }
-        calls
-    }
-}
-
 impl Run {
     /// Begins to read aside what comes next.
     pub(super) fn doubt(&mut self, place: Place, space: usize, is_openerless: bool) -> Step {
@@ -106,7 +78,7 @@ impl Run {
             state: State::Prose(Place::Text),
             emitter: self.emitter.clone(),
             shared: Shared::new(std::sync::Arc::clone(&self.shared.tools)),
-            position: Position::START,
+            position: Position::default(),
             lead: None,
             continues: String::new(),
             fences: 0,
@@ -126,18 +98,10 @@ impl Run {
     }
 
     /// Reads on aside, and decides if it can.
-    pub(super) fn doubted(
-        &mut self,
-        plan: &Plan,
-        text: &str,
-        is_last: bool,
-        sink: &mut EventSink<'_>,
-    ) -> Step {
+    pub(super) fn doubted(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
+        let Ahead { text, is_last, .. } = ahead;
         let State::Doubt(doubt) = &mut self.state else { return Step::Wait };
-        let mut end = text.len().min(LONGEST);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = boundary(text, LONGEST);
         let is_too_long = end < text.len();
         let is_end = is_last && !is_too_long;
         doubt.run.is_cut = self.is_cut;
@@ -146,7 +110,8 @@ impl Run {
             let is_closed = was_in_thought && !doubt.run.is_in_thought;
             doubt.kept.remark = if is_closed { 0 } else { doubt.kept.remark };
             let calls = doubt.run.calls;
-            let step = doubt.run.step(plan, &text[doubt.read..end], is_end, &mut doubt.kept);
+            let next = Ahead { text: &text[doubt.read..end], is_last: is_end, ..ahead };
+            let step = doubt.run.step(next, &mut doubt.kept);
             if is_closed && doubt.run.calls > calls {
                 // The call that follows a thought is the one that is meant.
                 doubt.kept.words.get_or_insert(doubt.run.emitter.offset());
@@ -185,7 +150,7 @@ impl Run {
             true => "a call stands in a thought, which it ends",
             false => "a call stands in a code block, or without its opener, and the answer ends with it",
         };
-        self.emitter.notice(NoticeCode::Other, detail, sink);
+        self.emitter.notice(NoticeCode::Judged, detail, sink);
         doubt.kept.events.into_iter().for_each(|event| sink.put(event));
         *self = Self { is_doubted: false, is_in_block: false, thought_of: Vec::new(), ..doubt.run };
         Step::Took(doubt.read)
@@ -203,11 +168,11 @@ impl Run {
         if doubt.is_openerless {
             self.shown = self.settled;
         }
-        let calls = doubt.kept.calls();
-        if let Some((name, _)) = calls.first() {
+        if let Some(Told { name, .. }) = doubt.kept.calls.first() {
             let detail = format!("what looks like a call of {name:?} is text: {reason}");
-            self.emitter.notice(NoticeCode::Other, detail, sink);
+            self.emitter.notice(NoticeCode::Judged, detail, sink);
         }
+        let calls = doubt.kept.calls.whole;
         if doubt.place.is_thought() && !calls.is_empty() {
             self.thought_of = calls;
         }
@@ -215,14 +180,9 @@ impl Run {
     }
 
     /// A fence around, or between, what is doubted.
-    pub(super) fn doubted_fence(
-        &mut self,
-        text: &str,
-        (space, len): (usize, usize),
-        is_last: bool,
-        sink: &mut EventSink<'_>,
-    ) -> Step {
-        let mut whole = space + len;
+    pub(super) fn doubted_fence(&mut self, len: usize, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
+        let Ahead { text, is_last, .. } = ahead;
+        let mut whole = len;
         if self.fences > 0 {
             self.fences -= 1;
         } else {
@@ -235,9 +195,7 @@ impl Run {
             }
             self.fences += 1;
         }
-        self.emitter.markup(&text[..whole], sink);
-        self.open_gap(false);
-        Step::Took(whole)
+        self.enter(&text[..whole], State::Prose(Place::Text), false, sink)
     }
 
     /// Where an answer ends in a thought, with nothing told: the last calls of that thought are meant.
@@ -245,12 +203,6 @@ impl Run {
         if self.has_text || self.calls > 0 || self.is_cut {
             return;
         }
-        for (name, arguments) in std::mem::take(&mut self.thought_of) {
-            let detail = format!("the answer ends in a thought; the call of {name:?} in it is meant");
-            self.emitter.notice(NoticeCode::Other, detail, sink);
-            self.emitter.call(&name, "", CallKind::Function, 0, sink);
-            self.emitter.argument(&arguments, 0, sink);
-            self.emitter.end(Completion::Whole, sink);
-        }
+        self.emitter.tell_meant(&std::mem::take(&mut self.thought_of), sink);
     }
 }

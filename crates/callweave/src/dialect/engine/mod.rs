@@ -13,9 +13,10 @@ mod prose;
 use std::sync::Arc;
 
 use self::doubt::Doubt;
-use self::opening::{Entry, Opening};
+use self::opening::Opening;
 use self::prose::Place;
 use super::bodies::{Compiled, Context, Reader, Token};
+use super::calls::Told;
 use super::emit::Emitter;
 use super::matcher::{Matched, Matcher};
 use super::plan::Plan;
@@ -31,7 +32,7 @@ pub(super) struct Engine {
     run: Run,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Run {
     state: State,
     emitter: Emitter,
@@ -54,7 +55,8 @@ struct Run {
     /// How many fences a body, or what is doubted, has opened.
     fences: usize,
     was_odd: bool,
-    log: Vec<Entry>,
+    /// The tokens of a call that is not certain yet, and what was made of them.
+    log: Vec<(Token, String)>,
     /// Whether the caller said which dialect it is.
     is_named: bool,
     /// Whether where something stands does not matter, and how many bytes of openings were read in vain.
@@ -72,12 +74,12 @@ struct Run {
     is_cut: bool,
     /// How many calls were told.
     calls: usize,
-    /// The last run of calls that were taken for a thought: names and arguments.
-    thought_of: Vec<(String, String)>,
+    /// The last run of calls that were taken for a thought.
+    thought_of: Vec<Told>,
 }
 
 /// What readers share and fill; see [`Context`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     tools: Arc<Tools>,
     name: String,
@@ -89,8 +91,7 @@ struct Shared {
 
 impl Shared {
     fn new(tools: Arc<Tools>) -> Self {
-        let (name, id, scratch) = (String::new(), String::new(), String::new());
-        Self { tools, name, id, scratch, complaint: None, looks: 0 }
+        Self { tools, ..Self::default() }
     }
 
     #[inline]
@@ -104,6 +105,7 @@ impl Shared {
             complaint: &mut self.complaint,
             looks: &mut self.looks,
             is_last,
+            ended: None,
         }
     }
 }
@@ -131,6 +133,20 @@ enum State {
     },
 }
 
+impl Default for State {
+    fn default() -> Self {
+        Self::Prose(Place::Text)
+    }
+}
+
+/// What a step is given: the text that is not accounted for, and whether no more will come.
+#[derive(Clone, Copy)]
+struct Ahead<'a> {
+    plan: &'a Plan,
+    text: &'a str,
+    is_last: bool,
+}
+
 /// What a step did.
 enum Step {
     /// It accounted for this many bytes, or changed the state.
@@ -154,14 +170,15 @@ impl Engine {
             _ => None,
         };
         let default = only.map_or(Start::Text, |only| only.starts_in);
-        let begins_in_header =
-            live.messages.as_ref().is_some_and(|messages| messages.grammar.begins_with.is_some());
+        let given = live.messages.as_ref().and_then(|messages| messages.grammar.begins_with);
         let state = match start.unwrap_or(default) {
             Start::Reasoning if live.messages.is_some() && only.is_some() => {
                 State::Prose(Place::MessageThought)
             }
             Start::Reasoning => State::Prose(Place::Thought(live.given)),
-            _ if begins_in_header && only.is_some() => State::Header { is_given: true },
+            _ if given.is_some_and(|begin| only.is_some() || !begin.is_empty()) => {
+                State::Header { is_given: true }
+            }
             _ => State::Prose(Place::Text),
         };
         let has_thoughts = plan.dialects.iter().any(|dialect| !dialect.thoughts.is_empty());
@@ -170,28 +187,12 @@ impl Engine {
             state,
             emitter: Emitter::new(choice),
             shared: Shared::new(tools),
-            dialect: None,
             is_gap: true,
-            is_frame: false,
-            gap_seen: 0,
-            has_text: false,
-            position: Position::START,
             lead: may_be_thought.then(String::new),
             continues: only.map_or_else(String::new, |only| only.continues.clone()),
-            fences: 0,
-            was_odd: false,
-            log: Vec::new(),
             is_named: !plan.is_auto(),
             is_trusting,
-            vain: 0,
-            is_doubted: false,
-            is_in_block: false,
-            is_in_thought: false,
-            settled: 0,
-            shown: 0,
-            is_cut: false,
-            calls: 0,
-            thought_of: Vec::new(),
+            ..Run::default()
         };
         Self { plan, run }
     }
@@ -217,7 +218,7 @@ impl Engine {
     fn read_on(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
         let mut at = 0;
         loop {
-            match self.run.step(&self.plan, &text[at..], is_last, sink) {
+            match self.run.step(Ahead { plan: &self.plan, text: &text[at..], is_last }, sink) {
                 Step::Took(taken) => at += taken,
                 Step::Rest(taken) => return at + taken,
                 Step::Wait => return at,
@@ -225,8 +226,15 @@ impl Engine {
         }
     }
 
-    /// Shows calls that a matcher found in the whole text; what stands between them is read as usual.
-    pub(super) fn read_around(&mut self, text: &str, calls: &[Matched], sink: &mut EventSink<'_>) {
+    /// Shows calls that matchers found in the whole text, and tells of those that failed; what stands between the
+    /// calls is read as usual.
+    pub(super) fn read_around(
+        &mut self,
+        text: &str,
+        (calls, complaints): (&[Matched], Vec<String>),
+        sink: &mut EventSink<'_>,
+    ) {
+        complaints.into_iter().for_each(|told| self.run.emitter.notice(NoticeCode::Matcher, told, sink));
         let mut at = 0;
         for call in calls {
             self.read(&text[at..call.start], true, sink);
@@ -243,11 +251,6 @@ impl Engine {
             at = call.end;
         }
         self.read(&text[at..], true, sink);
-    }
-
-    /// Tells of a matcher that failed.
-    pub(super) fn complain(&mut self, detail: String, sink: &mut EventSink<'_>) {
-        self.run.emitter.notice(NoticeCode::Matcher, detail, sink);
     }
 
     /// The matchers that are to be given the whole text.
@@ -278,21 +281,18 @@ impl Engine {
 
 impl Run {
     #[inline]
-    fn step(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
+    fn step(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
+        let Ahead { plan, text, is_last } = ahead;
         match &mut self.state {
             State::Call { form, reader } => {
                 let form = *form;
                 let mut context = self.shared.context(&plan.forms[form], is_last);
                 let token = reader.next(text, &mut context);
                 // The common case of a long argument: no second look at what is exhausted.
-                let is_through = |len: usize| len == text.len() && !is_last && reader.is_in_argument();
+                let is_through = |len: usize| len == text.len() && !is_last && reader.is_in_string();
                 match token {
-                    Token::Argument(len) if is_through(len) => {
-                        self.emitter.argument(text, len, sink);
-                        Step::Rest(len)
-                    }
-                    Token::Converted(len) if is_through(len) => {
-                        self.emitter.argument(&self.shared.scratch, len, sink);
+                    Token::Argument(len) | Token::Converted(len) if is_through(len) => {
+                        self.show(token, form, text, sink);
                         Step::Rest(len)
                     }
                     // What is odd only because the input ends is not damaged but cut.
@@ -303,17 +303,17 @@ impl Run {
             }
             State::Prose(place) => {
                 let place = *place;
-                self.prose(plan, place, text, is_last, sink)
+                self.prose(place, ahead, sink)
             }
             State::Header { is_given } => {
                 let is_given = *is_given;
-                self.header(plan, is_given, text, is_last, sink)
+                self.header(is_given, ahead, sink)
             }
-            State::Opening(_) => self.opening(plan, text, is_last, sink),
-            State::Doubt(_) => self.doubted(plan, text, is_last, sink),
+            State::Opening(_) => self.opening(ahead, sink),
+            State::Doubt(_) => self.doubted(ahead, sink),
             State::After { form, is_closed } => {
                 let (form, is_closed) = (*form, *is_closed);
-                self.after(plan, form, is_closed, text, is_last, sink)
+                self.after(form, is_closed, ahead, sink)
             }
         }
     }

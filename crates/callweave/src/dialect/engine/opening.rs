@@ -3,135 +3,77 @@
 use super::super::bodies::{Compiled, Reader, Token};
 use super::super::evidence::{Arguments, Evidence, Strength, Verdict, may_be_name};
 use super::super::markers::Found;
-use super::super::plan::{Meaning, Plan};
+use super::super::plan::{Candidate, Meaning, Plan};
 use super::super::position::Standing;
 use super::super::tools::Tools;
+use super::doubt::LONGEST;
 use super::prose::Place;
-use super::{Run, Shared, State, Step};
+use super::{Ahead, Run, Shared, State, Step};
 use crate::event::{CallKind, Completion, EventSink, NoticeCode, Span};
+use crate::json::repair::repair;
+use crate::json::{Kind, Tape};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Opening {
     /// How long the white space before the opener is, and the opener.
-    before: (usize, usize),
+    pub(super) before: (usize, usize),
     /// Where the body begins.
     pub(super) start: usize,
     /// How far the reader has come from there.
-    at: usize,
+    pub(super) at: usize,
     /// Which of the live openers, and which of its forms; none for a further call of the same body.
-    opener: Option<(usize, usize)>,
-    form: usize,
-    reader: Reader,
+    pub(super) opener: Option<(usize, usize)>,
+    pub(super) form: usize,
+    pub(super) reader: Reader,
     /// Where it stands.
-    place: Place,
+    pub(super) place: Place,
     pub(super) standing: Standing,
-    has_name: bool,
+    pub(super) has_name: bool,
     /// What the arguments begin with.
-    head: String,
+    pub(super) head: String,
     /// Whether the reader said that there are none.
-    has_none: bool,
-    /// What the reader found odd in them.
-    damage: Option<&'static str>,
+    pub(super) has_none: bool,
+    /// What the reader found odd in them, and how the call ended nevertheless.
+    pub(super) damage: Option<&'static str>,
+    pub(super) ended: Option<Completion>,
     /// Which form read a name and then damage, and whether it is tried again because no other form fits.
-    damaged: Option<usize>,
-    is_last_try: bool,
-    fences: usize,
+    pub(super) damaged: Option<usize>,
+    pub(super) is_last_try: bool,
+    pub(super) fences: usize,
     /// Why it was taken for text, where its name was known.
-    reason: Option<&'static str>,
-}
-
-/// A token that is kept until the call is certain.
-#[derive(Debug)]
-pub(super) enum Entry {
-    Markup(usize),
-    Name(usize),
-    Id(usize),
-    Argument(usize),
-    Converted(usize, String),
+    pub(super) reason: Option<&'static str>,
 }
 
 impl Run {
-    pub(super) fn open(
-        &mut self,
-        before: (usize, usize),
-        opener: Option<(usize, usize)>,
-        form: usize,
-        reader: Reader,
-        place: Place,
-    ) {
+    pub(super) fn open(&mut self, opening: Opening) -> Step {
         self.log.clear();
         self.shared.id.clear();
-        self.state = State::Opening(Opening {
-            before,
-            start: before.0 + before.1,
-            at: 0,
-            opener,
-            form,
-            reader,
-            place,
-            standing: Standing::LineStart,
-            has_name: false,
-            head: String::new(),
-            has_none: false,
-            damage: None,
-            damaged: None,
-            is_last_try: false,
-            fences: 0,
-            reason: None,
-        });
+        self.state = State::Opening(opening);
+        Step::Took(0)
     }
 
-    pub(super) fn opening(
-        &mut self,
-        plan: &Plan,
-        text: &str,
-        is_last: bool,
-        sink: &mut EventSink<'_>,
-    ) -> Step {
-        let State::Opening(opening) = &mut self.state else { return Step::Wait };
-        let compiled = &plan.forms[opening.form];
+    pub(super) fn opening(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
+        let Ahead { plan, text, is_last } = ahead;
         loop {
+            let State::Opening(opening) = &mut self.state else { return Step::Wait };
+            let compiled = &plan.forms[opening.form];
             let from = opening.start + opening.at;
             let mut context = self.shared.context(compiled, is_last);
             let token = opening.reader.next(&text[from..], &mut context);
-            let len = match token {
+            match token {
                 Token::More => return Step::Wait,
                 Token::Markup(len) => {
                     opening.fences += usize::from(text[from..from + len].starts_with("```"));
-                    self.log.push(Entry::Markup(len));
-                    len
                 }
-                Token::Name(len) => {
-                    opening.has_name = true;
-                    self.log.push(Entry::Name(len));
-                    len
-                }
-                Token::Id(len) => {
-                    self.log.push(Entry::Id(len));
-                    len
-                }
-                Token::Argument(len) => {
-                    opening.follow(&text[from..from + len]);
-                    self.log.push(Entry::Argument(len));
-                    len
-                }
-                Token::Converted(len) => {
-                    opening.follow(&self.shared.scratch);
-                    self.log.push(Entry::Converted(len, self.shared.scratch.clone()));
-                    len
-                }
-                Token::NoArguments(len) => {
-                    opening.has_none = true;
-                    self.log.push(Entry::Converted(len, "{}".to_owned()));
-                    len
-                }
+                Token::Name(_) => opening.has_name = true,
+                Token::Id(_) => {}
+                Token::Argument(len) => opening.follow(&text[from..from + len]),
+                Token::Converted(_) => opening.follow(&self.shared.scratch),
+                Token::NoArguments(_) => opening.has_none = true,
                 Token::Done if opening.opener.is_none() => {
                     // The body had no further call.
                     let (form, len) = (opening.form, opening.at);
-                    self.emitter.markup(&text[..len], sink);
-                    self.state = State::After { form, is_closed: false };
-                    self.open_gap(false);
-                    return Step::Took(len);
+                    return self.enter(&text[..len], State::After { form, is_closed: false }, false, sink);
                 }
                 // Between markers, an empty list of calls is syntax; alone it may be anything.
                 Token::Empty(len) if opening.opener.is_some() && !compiled.is_bare() => {
@@ -139,49 +81,60 @@ impl Run {
                     self.fences += opening.fences;
                     self.log.clear();
                     self.emitter.end_reasoning(sink);
-                    self.emitter.markup(&text[..len], sink);
-                    self.state = State::After { form, is_closed: false };
-                    self.open_gap(false);
-                    return Step::Took(len);
+                    return self.enter(&text[..len], State::After { form, is_closed: false }, false, sink);
                 }
-                Token::Empty(len) if opening.opener.is_none() => {
-                    self.log.push(Entry::Markup(len));
-                    len
-                }
+                Token::Empty(_) if opening.opener.is_none() => {}
                 // What is cut after its name is a call that was cut.
-                Token::End(Completion::Cut) if opening.has_name && is_last && compiled.opens_strongly() => {
+                Token::End(Completion::Cut)
+                    if opening.has_name && opening.damage.is_none() && is_last && opening.is_marked(plan) =>
+                {
                     let is_vouched = self.is_named || self.shared.tools.find(&self.shared.name).is_some();
-                    if is_vouched && may_be_name(&self.shared.name) {
+                    if (is_vouched || !opening.head.is_empty()) && may_be_name(&self.shared.name) {
                         return self.commit(compiled, text, sink);
                     }
-                    return self.give_up(plan, text, is_last, sink);
+                    return self.give_up(ahead, sink);
+                }
+                // What is damaged was read to its end, to be mended.
+                Token::End(completion) if opening.damage.is_some() && opening.ended.is_none() => {
+                    opening.ended = Some(completion);
+                    opening.reader.ended = Some(completion);
                 }
                 Token::Odd(detail) if opening.is_damage(plan) => {
                     // What is odd only because the input ends is not damaged but cut.
-                    opening.damage = Some(detail).filter(|_| !is_last);
-                    0
+                    opening.damage = Some(detail).filter(|_| !is_last || opening.damaged.is_some());
                 }
                 Token::End(_) | Token::Done | Token::Fail | Token::Odd(_) | Token::Empty(_) => {
-                    return self.give_up(plan, text, is_last, sink);
+                    return self.give_up(ahead, sink);
                 }
-            };
-            opening.at += len;
+            }
+            opening.at += token.len();
+            let is_made = matches!(token, Token::Converted(_));
+            self.log.push((token, if is_made { self.shared.scratch.clone() } else { String::new() }));
             if !opening.has_name {
                 continue;
             }
             let Some((opener, _)) = opening.opener else { return self.commit(compiled, text, sink) };
-            let strength = plan.live.openers[opener].strength;
-            let Some(arguments) = opening.arguments(strength, &self.shared.name, &self.shared.tools) else {
+            let strength = opening.strength(plan.live.openers[opener].strength, text);
+            let Some(mut arguments) = opening.arguments(strength, &self.shared.name, &self.shared.tools)
+            else {
                 continue;
             };
+            if opening.ended == Some(Completion::Whole) && is_mended(&opening.head, &self.shared) {
+                arguments = Arguments::Begun;
+            }
             let (standing, place, space) = (opening.standing, opening.place, opening.before.0);
+            let may_go_on = opening.ended.is_none() && opening.at < LONGEST;
             let evidence = Evidence {
                 standing,
                 name: &self.shared.name,
                 arguments,
+                is_spoken: self.calls > 0 && self.dialect == Some(compiled.dialect),
                 ..self.evidence(strength, &self.position, place)
             };
             let (verdict, reason) = evidence.verdict();
+            if verdict == Verdict::Text && may_go_on && evidence.is_worth_mending() {
+                continue;
+            }
             let offset = self.emitter.offset() + space as u64;
             match verdict {
                 Verdict::Call => return self.commit(compiled, text, sink),
@@ -190,14 +143,15 @@ impl Run {
                 Verdict::Doubt | Verdict::Text => {
                     let State::Opening(opening) = &mut self.state else { return Step::Wait };
                     opening.reason = opening.reason.or(Some(reason));
-                    return self.give_up(plan, text, is_last, sink);
+                    return self.give_up(ahead, sink);
                 }
             }
         }
     }
 
     /// What looked like a call is none: the next form is tried, or the opener becomes text.
-    fn give_up(&mut self, plan: &Plan, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> Step {
+    fn give_up(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
+        let Ahead { plan, text, is_last } = ahead;
         let State::Opening(opening) = &mut self.state else { return Step::Wait };
         self.log.clear();
         if let Some(complaint) = self.shared.complaint.take() {
@@ -210,9 +164,8 @@ impl Run {
                 "a list of calls goes on with something else",
                 sink,
             );
-            self.state = State::After { form: opening.form, is_closed: false };
-            self.open_gap(false);
-            return Step::Took(0);
+            let state = State::After { form: opening.form, is_closed: false };
+            return self.enter("", state, false, sink);
         };
         let opener = &plan.live.openers[which];
         let (space, len) = opening.before;
@@ -226,19 +179,10 @@ impl Run {
             _ if opening.is_last_try => opener.forms.len(),
             _ => turn + 1,
         };
-        if let Some(&candidate) = opener.forms.get(next).filter(|_| is_first) {
-            let form = candidate.form;
-            opening.opener = Some((which, next));
-            opening.start = if candidate.is_part_of_body { space } else { space + len };
-            opening.form = form;
-            opening.reader = Reader::new(&plan.forms[form].form);
-            opening.at = 0;
-            opening.has_name = false;
-            opening.head.clear();
-            opening.has_none = false;
-            opening.damage = None;
-            opening.fences = 0;
-            return Step::Took(0);
+        if is_first && next < opener.forms.len() {
+            let Opening { standing, damaged, is_last_try, reason, .. } = *opening;
+            let next = Opening::of(plan, (space, len), (which, next), place);
+            return self.open(Opening { standing, damaged, is_last_try, reason, ..next });
         }
         // An opener that nothing follows, beside a call.
         if is_last && self.calls > 0 && self.is_gap && len > 1 && text[space + len..].trim_ascii().is_empty()
@@ -253,10 +197,7 @@ impl Run {
             match plan.live.text.starting(rest, is_last) {
                 Found::Perhaps(_) if opener.text.starts_with(rest) => return Step::Wait,
                 Found::Marker { meaning: Meaning::Open(same), .. } if same == which => {
-                    self.emitter.markup(&text[..space + len], sink);
-                    self.state = State::Prose(place);
-                    self.open_gap(false);
-                    return Step::Took(space + len);
+                    return self.enter(&text[..space + len], State::Prose(place), false, sink);
                 }
                 _ => {}
             }
@@ -268,7 +209,7 @@ impl Run {
         }
         if let Some(reason) = opening.reason {
             let detail = format!("what looks like a call of {:?} is text: {reason}", self.shared.name);
-            self.emitter.notice(NoticeCode::Other, detail, sink);
+            self.emitter.notice(NoticeCode::Judged, detail, sink);
         }
         self.state = State::Prose(place);
         if len == 0 {
@@ -295,44 +236,33 @@ impl Run {
         let (opener, body) = text.split_at(opening.start);
         self.emitter.markup(opener, sink);
         let log = std::mem::take(&mut self.log);
-        let mut early: Vec<(Span, &Entry, usize)> = Vec::new();
+        let mut early: Vec<(Span, &str)> = Vec::new();
         let mut has_begun = false;
         let mut at = 0;
-        for entry in &log {
-            let len = match entry {
-                Entry::Name(len) => {
-                    self.emitter.call(&self.shared.name, &self.shared.id, CallKind::Function, *len, sink);
+        for (token, made) in &log {
+            let len = token.len();
+            let argument = match token {
+                Token::Argument(_) => Some(&body[at..at + len]),
+                Token::Converted(_) => Some(made.as_str()),
+                Token::NoArguments(_) => Some("{}"),
+                Token::Name(_) => {
+                    self.emitter.call(&self.shared.name, &self.shared.id, CallKind::Function, len, sink);
                     has_begun = true;
                     self.flag_unknown(sink);
-                    for &(span, entry, from) in &early {
-                        match entry {
-                            Entry::Argument(len) => {
-                                self.emitter.argument_from(span, &body[from..from + len], sink);
-                            }
-                            Entry::Converted(_, made) => self.emitter.argument_from(span, made, sink),
-                            _ => {}
-                        }
-                    }
-                    *len
+                    early.drain(..).for_each(|(span, text)| self.emitter.argument_from(span, text, sink));
+                    None
                 }
                 // The id is told with the name.
-                Entry::Markup(len) | Entry::Id(len) => {
+                _ => {
                     self.emitter.markup(&body[at..at + len], sink);
-                    *len
-                }
-                Entry::Argument(len) | Entry::Converted(len, _) if !has_begun => {
-                    early.push((self.emitter.advance(*len), entry, at));
-                    *len
-                }
-                Entry::Argument(len) => {
-                    self.emitter.argument(&body[at..at + len], *len, sink);
-                    *len
-                }
-                Entry::Converted(len, made) => {
-                    self.emitter.argument(made, *len, sink);
-                    *len
+                    None
                 }
             };
+            match argument {
+                Some(text) if has_begun => self.emitter.argument(text, len, sink),
+                Some(text) => early.push((self.emitter.advance(len), text)),
+                None => {}
+            }
             at += len;
         }
         drop(early);
@@ -357,11 +287,44 @@ impl Run {
     }
 }
 
+/// What the schema of a tool begins with, but for blanks.
+const SCHEMA: &str = "{\"type\":\"object\"";
+
+/// Whether damaged arguments can be mended, and are the tool's own then.
+fn is_mended(arguments: &str, shared: &Shared) -> bool {
+    let (mended, mut tape) = (repair(arguments), Tape::new());
+    let Ok(arguments) = tape.parse(&mended.text) else { return false };
+    let tool = shared.tools.find(&shared.name).unwrap_or(&shared.name);
+    let is_own = |key: &str| shared.tools.declares(tool, key) == Some(true);
+    arguments.kind() == Kind::Object && arguments.members().all(|(key, _)| is_own(key))
+}
+
 impl Opening {
+    /// How much its marker says: a word that its body follows at once, as in `functools[{`, is none of a sentence.
+    fn strength(&self, strength: Strength, text: &str) -> Strength {
+        let follows = text[self.start..].starts_with(['{', '[']) && self.start > self.before.0;
+        if strength == Strength::Word && follows { Strength::Strong } else { strength }
+    }
+
+    /// Whether a marker stands before it.
+    fn is_marked(&self, plan: &Plan) -> bool {
+        let strength = self.opener.map(|(opener, _)| plan.live.openers[opener].strength);
+        !matches!(strength, Some(Strength::Bare | Strength::Missing | Strength::Start))
+            && !plan.forms[self.form].form.open.is_empty()
+    }
+
+    /// One of the forms that an opener may open.
+    pub(super) fn of(plan: &Plan, before: (usize, usize), opener: (usize, usize), place: Place) -> Self {
+        let Candidate { form, is_part_of_body } = plan.live.openers[opener.0].forms[opener.1];
+        let start = before.0 + if is_part_of_body { 0 } else { before.1 };
+        let reader = Reader::new(&plan.forms[form].form);
+        Self { before, start, opener: Some(opener), form, reader, place, ..Self::default() }
+    }
+
     /// Whether what is odd is damage: the name is known, and no other form fits better.
     fn is_damage(&mut self, plan: &Plan) -> bool {
         let is_only = |(opener, turn): (usize, usize)| plan.live.openers[opener].forms.len() == turn + 1;
-        let is_known = self.has_name && !matches!(self.reader, Reader::Tagged(_));
+        let is_known = self.has_name && !self.reader.is_tagged();
         if is_known && !self.is_last_try && !self.opener.is_none_or(is_only) {
             self.damaged = self.damaged.or(self.opener.map(|(_, turn)| turn));
             return false;
@@ -369,10 +332,10 @@ impl Opening {
         is_known
     }
 
-    /// Keeps the beginning of the arguments.
+    /// Keeps the beginning of the arguments, and all of them if they are damaged.
     fn follow(&mut self, text: &str) {
         const ENOUGH: usize = 256;
-        if self.head.len() < ENOUGH {
+        if self.head.len() < ENOUGH || self.damage.is_some() {
             self.head.push_str(if self.head.is_empty() { text.trim_start() } else { text });
         }
     }
@@ -381,7 +344,7 @@ impl Opening {
     fn arguments(&self, strength: Strength, name: &str, tools: &Tools) -> Option<Arguments> {
         if self.has_none {
             // A call in a tag of its own, under an opener, says that it has none.
-            let is_framed = self.start > self.before.0 && matches!(self.reader, Reader::Tagged(_));
+            let is_framed = self.start > self.before.0 && self.reader.is_tagged();
             return Some(if is_framed { Arguments::Begun } else { Arguments::Absent });
         }
         if self.damage.is_some() {
@@ -391,6 +354,13 @@ impl Opening {
             return None;
         }
         let tool = tools.find(name).unwrap_or(name);
+        let flat: String = self.head.split_ascii_whitespace().collect();
+        if flat.starts_with(SCHEMA) && tools.declares(tool, "type") != Some(true) {
+            return Some(Arguments::Schema);
+        }
+        if SCHEMA.starts_with(&flat) {
+            return None;
+        }
         if matches!(strength, Strength::Strong | Strength::Inner) {
             return Some(Arguments::Begun);
         }

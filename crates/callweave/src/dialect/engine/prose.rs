@@ -1,12 +1,13 @@
 //! Prose: visible text, thoughts and messages, and the markers that stand in them.
 
-use super::super::bodies::Reader;
+use super::super::bodies::{Reader, boundary};
 use super::super::channel::{LONGEST_HEADER, Route};
 use super::super::evidence::{Arguments, Evidence, Strength, Verdict, is_filler, may_be_name};
 use super::super::markers::{Found, Markers};
-use super::super::plan::{Live, Meaning, Plan};
+use super::super::plan::{Live, Meaning};
 use super::super::position::{Position, Standing};
-use super::{Run, State, Step};
+use super::opening::Opening;
+use super::{Ahead, Run, State, Step};
 use crate::event::{CallKind, EventSink, NoticeCode};
 
 /// Deltas up to this length are looked at byte by byte.
@@ -20,8 +21,9 @@ const MOST_VAIN: u64 = 64;
 const FREE: u64 = 1024;
 
 /// What prose is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Place {
+    #[default]
     Text,
     /// Which of the live thoughts.
     Thought(usize),
@@ -71,14 +73,8 @@ impl Run {
         true
     }
 
-    pub(super) fn prose(
-        &mut self,
-        plan: &Plan,
-        place: Place,
-        text: &str,
-        is_last: bool,
-        sink: &mut EventSink<'_>,
-    ) -> Step {
+    pub(super) fn prose(&mut self, place: Place, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
+        let Ahead { plan, text, is_last } = ahead;
         if text.is_empty() {
             return Step::Wait;
         }
@@ -102,15 +98,9 @@ impl Run {
             match self.nameless(live, &text[space..], is_last) {
                 Some(None) => {}
                 Some(Some(opener)) => {
-                    let form = live.openers[opener].forms[0].form;
-                    self.open(
-                        (space, 0),
-                        Some((opener, 0)),
-                        form,
-                        Reader::of_name(&plan.forms[form].form),
-                        place,
-                    );
-                    return Step::Took(0);
+                    let opening = Opening::of(plan, (space, 0), (opener, 0), place);
+                    let reader = Reader::of_name(&plan.forms[opening.form].form);
+                    return self.open(Opening { reader, ..opening });
                 }
                 None => {
                     self.gap_seen = space;
@@ -130,7 +120,7 @@ impl Run {
             Found::Nothing => end,
             Found::Perhaps(at) => at,
             Found::Marker { at: 0, len, meaning } => {
-                return self.marker(plan, live, meaning, place, (space, len), (text, is_last), sink);
+                return self.marker(meaning, place, (space, len), ahead, sink);
             }
             Found::Marker { at, .. } => at,
         };
@@ -207,9 +197,17 @@ impl Run {
         }
     }
 
+    /// Syntax, and what stands behind it.
+    pub(super) fn enter(&mut self, text: &str, to: State, is_frame: bool, sink: &mut EventSink<'_>) -> Step {
+        self.emitter.markup(text, sink);
+        self.state = to;
+        self.open_gap(is_frame);
+        Step::Took(text.len())
+    }
+
     pub(super) fn open_gap(&mut self, is_frame: bool) {
         self.is_gap = true;
-        self.position = Position::START;
+        self.position = Position::default();
         self.is_frame = is_frame;
         self.gap_seen = 0;
     }
@@ -220,17 +218,16 @@ impl Run {
         self.gap_seen = 0;
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what was found, where, and in what")]
     fn marker(
         &mut self,
-        plan: &Plan,
-        live: &Live,
         meaning: Meaning,
         place: Place,
         (space, len): (usize, usize),
-        (text, is_last): (&str, bool),
+        ahead: Ahead<'_>,
         sink: &mut EventSink<'_>,
     ) -> Step {
+        let Ahead { plan, text, is_last } = ahead;
+        let live = &plan.live;
         let whole = space + len;
         let mut position = self.position;
         position.follow(&text[..space]);
@@ -250,7 +247,7 @@ impl Run {
                 }
             }
             Meaning::Fence if self.is_doubted => {
-                return self.doubted_fence(text, (space, len), is_last, sink);
+                return self.doubted_fence(whole, ahead, sink);
             }
             Meaning::Fence => {
                 let is_first = place == Place::Text && position.may_open_fence() && offset >= self.settled;
@@ -289,57 +286,38 @@ impl Run {
         }
         match meaning {
             Meaning::Open(opener) => {
-                let form = live.openers[opener].forms[0].form;
-                let reader = Reader::new(&plan.forms[form].form);
-                self.open((space, len), Some((opener, 0)), form, reader, place);
-                if let State::Opening(opening) = &mut self.state {
-                    opening.standing = position.standing();
-                    if live.openers[opener].forms[0].is_part_of_body {
-                        opening.start = space;
-                    }
-                }
-                return Step::Took(0);
+                let opening = Opening::of(plan, (space, len), (opener, 0), place);
+                self.open(Opening { standing: position.standing(), ..opening })
             }
             Meaning::Header => {
                 self.emitter.markup(&text[..space], sink);
                 self.emitter.end_reasoning(sink);
-                self.state = State::Header { is_given: false };
-                self.open_gap(!self.has_text);
-                return Step::Took(space);
+                self.enter("", State::Header { is_given: false }, !self.has_text, sink);
+                Step::Took(space)
             }
             Meaning::Think(_) if place.is_thought() && !self.is_gap => {
                 // A thought inside a thought: the model quotes its own marker.
                 self.words(&text[..whole], 0, place, sink);
-                return Step::Took(whole);
+                Step::Took(whole)
             }
             Meaning::Think(which) => {
                 self.lead = None;
-                self.emitter.markup(&text[..whole], sink);
-                self.state = State::Prose(Place::Thought(which));
-                self.open_gap(true);
+                self.enter(&text[..whole], State::Prose(Place::Thought(which)), true, sink)
             }
-            Meaning::Unthink => {
-                if !place.is_thought() {
+            Meaning::Unthink | Meaning::End => {
+                if meaning == Meaning::Unthink && !place.is_thought() {
                     self.unthink(sink);
                 }
                 self.lead = None;
                 self.emitter.markup(&text[..whole], sink);
                 self.emitter.end_reasoning(sink);
-                self.state = State::Prose(Place::Text);
-                self.open_gap(!self.has_text);
-            }
-            Meaning::End => {
-                self.emitter.markup(&text[..whole], sink);
-                self.emitter.end_reasoning(sink);
-                self.state = State::Prose(Place::Text);
-                self.open_gap(!self.has_text);
+                self.enter("", State::Prose(Place::Text), !self.has_text, sink);
+                Step::Took(whole)
             }
             Meaning::Drop { .. } | Meaning::Fence => {
-                self.emitter.markup(&text[..whole], sink);
-                self.open_gap(self.is_frame);
+                self.enter(&text[..whole], State::Prose(place), self.is_frame, sink)
             }
         }
-        Step::Took(whole)
     }
 
     /// What is known of a candidate at its opener.
@@ -356,6 +334,7 @@ impl Run {
             tools: &self.shared.tools,
             is_named: self.is_named,
             has_text: self.has_text,
+            is_spoken: false,
         }
     }
 
@@ -375,14 +354,8 @@ impl Run {
     }
 
     /// In the header of a message: it is read when it is whole.
-    pub(super) fn header(
-        &mut self,
-        plan: &Plan,
-        is_given: bool,
-        text: &str,
-        is_last: bool,
-        sink: &mut EventSink<'_>,
-    ) -> Step {
+    pub(super) fn header(&mut self, is_given: bool, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
+        let Ahead { plan, text, is_last } = ahead;
         let live = &plan.live;
         let Some(messages) = &live.messages else { return Step::Wait };
         let grammar = messages.grammar;
@@ -396,32 +369,27 @@ impl Run {
                 }
             }
         }
-        let limit = LONGEST_HEADER + grammar.header_end.len();
-        let begin = &text.as_bytes()[..limit.min(text.len())];
+        let begin = &text[..boundary(text, LONGEST_HEADER + grammar.header_end.len())];
+        let is_all = is_last || begin.len() < text.len();
         let first =
             grammar.starts.iter().find(|start| text.starts_with(**start)).map_or(0, |start| start.len());
-        let find = |token: &str| memchr::memmem::find(&begin[first..], token.as_bytes()).map(|at| first + at);
-        let end = find(grammar.header_end);
-        // The message may have lost what ends its header.
-        let breaks = grammar.ends.iter().chain(grammar.starts.first()).filter_map(|token| find(token)).min();
-        let is_lost = match (end, breaks) {
-            (Some(end), Some(breaks)) => breaks < end,
-            (Some(_), None) => false,
-            (None, Some(_)) => true,
-            (None, None) if text.len() >= limit || is_last => true,
-            (None, None) => return Step::Wait,
+        // The message may have lost what ends its header: then another token comes first.
+        let (end, breaks) = match messages.headers.find(&begin[first..], is_all) {
+            Found::Marker { at, meaning: true, .. } => (Some(first + at), None),
+            Found::Marker { at, meaning: false, .. } => (None, Some(first + at)),
+            Found::Perhaps(_) => return Step::Wait,
+            Found::Nothing if !is_all => return Step::Wait,
+            Found::Nothing => (None, None),
         };
-        let (len, after) = match end.filter(|_| !is_lost) {
+        let (len, whole) = match end {
             Some(len) => (len, len + grammar.header_end.len()),
             None => {
                 self.emitter.notice(NoticeCode::StrayMarkup, "the header of a message has no end", sink);
                 let upto = breaks.unwrap_or(begin.len());
-                let brace = begin[..upto].iter().position(|&byte| byte == b'{');
                 let is_call = |len: &usize| {
-                    text.is_char_boundary(*len)
-                        && matches!((grammar.route)(&text[..*len], &self.shared.tools), Route::Call { .. })
+                    matches!((grammar.route)(&text[..*len], &self.shared.tools), Route::Call { .. })
                 };
-                let Some(len) = brace.filter(is_call) else {
+                let Some(len) = begin[..upto].find('{').filter(is_call) else {
                     // What began it is syntax, and so is a header that begins anew; what follows is text.
                     let is_header = breaks.is_some_and(|at| text[at..].starts_with(grammar.starts[0]));
                     let cut = if is_header { upto } else { first };
@@ -433,7 +401,6 @@ impl Run {
             }
         };
         self.dialect.get_or_insert(messages.dialect);
-        let whole = after;
         let route = (grammar.route)(&text[..len], &self.shared.tools);
         // Another dialect may have such headers before calls of its own.
         let opens = match (route, live.text.starting(&text[whole..], is_last)) {
@@ -455,8 +422,11 @@ impl Run {
                 self.emitter.notice(NoticeCode::MalformedCall, "arguments are meant for no tool", sink);
                 Place::MessageNothing
             }
+            // `<|channel|>commentary to=f and then <|message|>` is a sentence.
             Route::Call { start, end, .. }
-                if !may_be_name(&text[start..end]) || is_filler(&text[start..end]) =>
+                if !may_be_name(&text[start..end])
+                    || is_filler(&text[start..end])
+                    || text[end..len].trim().contains(' ') && !text[end..len].contains("<|") =>
             {
                 self.state = State::Prose(Place::Text);
                 self.words(&text[..whole], 0, Place::Text, sink);
@@ -473,19 +443,12 @@ impl Run {
                 self.emitter.markup(&text[end..whole], sink);
                 self.was_odd = false;
                 self.calls += 1;
-                self.state = State::Call { form: messages.form, reader: Reader::of_arguments() };
+                self.state = State::Call { form: messages.form, reader: Reader::default() };
                 self.close_gap();
                 return Step::Took(whole);
             }
         };
-        self.emitter.markup(&text[..whole], sink);
-        self.state = State::Prose(place);
-        self.open_gap(!self.has_text && !place.is_thought());
-        Step::Took(whole)
+        let is_frame = !self.has_text && !place.is_thought();
+        self.enter(&text[..whole], State::Prose(place), is_frame, sink)
     }
-}
-
-/// The last boundary between characters that is not after `at`.
-fn boundary(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 use super::super::spec::{Body, Dialect, Form, Json};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Json { name_is_key: true, ..Json::default() };
+    let body = Json { name: Vec::new(), ..Json::default() };
     Dialect::new("apertus")
         .models(["apertus"])
         .thoughts("<|inner_prefix|>", "<|inner_suffix|>")

@@ -3,7 +3,6 @@ use super::super::spec::{Body, Dialect, Form, Header};
 pub(super) fn dialect() -> Dialect {
     let header = Header {
         before: vec!["function<｜tool▁sep｜>".to_owned()],
-        brace_ends_name: true,
         ..Header::until(["\n", "```", "<｜tool▁sep｜>"])
     };
     Dialect::new("deepseek_v3")

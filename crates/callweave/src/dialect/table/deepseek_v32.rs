@@ -1,4 +1,4 @@
-use super::super::spec::{Body, Closer, Dialect, Form, Tagged, ValueTypes};
+use super::super::spec::{Body, Dialect, Form, Tagged};
 
 pub(super) fn dialect() -> Dialect {
     dsml("deepseek_v32", "function_calls")
@@ -12,18 +12,18 @@ pub(super) fn deepseek_v4() -> Dialect {
 
 /// The two differ in the word for a section of calls.
 fn dsml(name: &str, section: &str) -> Dialect {
-    let form = |word: &str, closer: Closer| {
-        let types = ValueTypes::IsString("string".to_owned());
-        let body = Tagged { types, closer, ..Tagged::invoke(word) };
+    let form = |word: &str| {
+        let type_attribute = Some("string".to_owned());
+        let body = Tagged { type_attribute, ..Tagged::invoke(word) };
         Form::new(Body::Tagged(body))
             .shared()
             .between(&format!("<{word}{section}>"), &format!("</{word}{section}>"))
     };
     Dialect::new(name)
         .thoughts("<think>", "</think>")
-        .form(form("｜DSML｜", Closer::Always))
+        .form(form("｜DSML｜"))
         // Where the special tokens are lost.
-        .form(form("", Closer::Confirmed))
+        .form(form(""))
         .markup(["<｜end▁of▁sentence｜>"])
         .example(&format!(
             "<｜DSML｜{section}>\n<｜DSML｜invoke name=\"get_weather\">\n\

@@ -1,4 +1,5 @@
-use super::super::spec::{Body, Braces, Dialect, Form};
+use super::super::spec::{Body, Dialect, Form};
+use super::gemma4::braces::Braces;
 
 pub(super) fn dialect() -> Dialect {
     let body = Braces { before: vec!["call:".to_owned()], quote: "<escape>".to_owned() };

@@ -1,4 +1,4 @@
-use super::super::channel::{Channels, Grammar, Route, recipient};
+use super::super::channel::{Channels, Grammar, Route};
 use super::super::spec::{Body, Dialect, Form, Header};
 use super::super::tools::Tools;
 use crate::event::CallKind;
@@ -50,4 +50,12 @@ fn route(header: &str, tools: &Tools) -> Route {
         false if channel.starts_with("commentary") && header.contains("<|constrain|>") => Route::Nothing,
         false => Route::Text,
     }
+}
+
+/// Where the recipient of a header stands.
+pub(super) fn recipient(header: &str) -> Option<(usize, usize)> {
+    let start = header.find("to=")? + "to=".len();
+    let len =
+        header[start..].find(|end: char| end.is_whitespace() || end == '<').unwrap_or(header.len() - start);
+    (len > 0).then_some((start, start + len))
 }

@@ -1,7 +1,6 @@
-use super::super::spec::{Body, Dialect, Form, Header, Python};
+use super::super::spec::{Body, Dialect, Form, Header};
 
 pub(super) fn dialect() -> Dialect {
-    let header = Header { brace_ends_name: true, ..Header::default() };
     Dialect::new("hermes")
         .aliases(["qwen25", "qwen2_5", "granite4"])
         .models(["hermes-2", "hermes-3", "hermes-4", "qwen2.5", "qwen2-", "qwq", "mimo-vl", "trinity", "granite-4"])
@@ -9,8 +8,8 @@ pub(super) fn dialect() -> Dialect {
         .form(Form::json().between("<tool_call>", "</tool_call>"))
         // What small models make of it: another tag, or another notation.
         .form(Form::json().between("<tools>", "</tools>").open("<tool_use>").close("</tool_use>"))
-        .form(Form::new(Body::Header(header)).between("<tool_call>", "</tool_call>"))
-        .form(Form::new(Body::Python(Python { bare: true })).between("<tool_call>", "</tool_call>"))
+        .form(Form::new(Body::Header(Header::default())).between("<tool_call>", "</tool_call>"))
+        .form(Form::new(Body::Python {}).between("<tool_call>", "</tool_call>"))
         .example("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>")
         .result("<tool_response>\n{content}\n</tool_response>")
 }

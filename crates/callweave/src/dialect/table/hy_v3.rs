@@ -1,4 +1,4 @@
-use super::super::spec::{Body, Closer, Dialect, Form, Tag, Tagged};
+use super::super::spec::{Body, Dialect, Form, Tag, Tagged};
 
 pub(super) fn dialect() -> Dialect {
     let body = Tagged {
@@ -7,7 +7,6 @@ pub(super) fn dialect() -> Dialect {
         parameter: Tag::direct("<arg_key{suffix}>", "</arg_key{suffix}>"),
         value_open: "<arg_value{suffix}>".to_owned(),
         value_close: "</arg_value{suffix}>".to_owned(),
-        closer: Closer::Confirmed,
         ..Tagged::default()
     };
     Dialect::new("hy_v3")

@@ -1,12 +1,10 @@
-use super::super::spec::{Body, Dialect, Form, Header, HeaderName};
+use super::super::spec::{Body, Dialect, Form, Header};
 use super::super::tools::Tools;
+use crate::json::Tape;
 
 pub(super) fn dialect() -> Dialect {
-    let header = Header {
-        name: HeaderName::Numbered,
-        brace_ends_name: true,
-        ..Header::until(["<|tool_call_argument_begin|>"])
-    };
+    let before = vec!["functions.".to_owned()];
+    let header = Header { before, ..Header::until(["<|tool_call_argument_begin|>"]) };
     Dialect::new("kimi_k2")
         .aliases(["kimi"])
         .models(["kimi-k2", "kimi_k2"])
@@ -26,12 +24,11 @@ pub(super) fn dialect() -> Dialect {
         )
 }
 
-/// The name in `functions.NAME:COUNTER`.
-pub(in crate::dialect) fn numbered<'t>(written: &'t str, tools: &Tools) -> &'t str {
-    let is_counter = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let name = match written.rsplit_once(':') {
-        Some((name, counter)) if is_counter(counter) => name,
-        _ => written,
-    };
-    if tools.contains(name) { name } else { name.strip_prefix("functions.").unwrap_or(name) }
+/// The tool that is meant where the header has a counter only: the one that knows all these arguments.
+pub(in crate::dialect) fn only_tool<'t>(arguments: &str, tools: &'t Tools) -> Option<&'t str> {
+    let mut tape = Tape::new();
+    let arguments = tape.parse(arguments).ok()?;
+    let knows_all = |known: &[String]| arguments.members().all(|(key, _)| known.iter().any(|other| other == key));
+    let mut matching = tools.known().filter(|(_, known)| knows_all(known));
+    matching.next().filter(|_| matching.next().is_none()).map(|(name, _)| name)
 }

@@ -1,13 +1,12 @@
-use super::super::spec::{Body, Dialect, Form, Tag, Tagged, ValueTypes};
+use super::super::spec::{Body, Dialect, Form, Tag, Tagged};
 
 pub(super) fn dialect() -> Dialect {
     let body = |open: &str| Tagged {
         call: Tag::with_attribute(open, "tool", "<|sep|>"),
-        counter: Some("index".to_owned()),
         call_close: vec!["<|close|>call<|sep|>".to_owned()],
         parameter: Tag::with_attribute("<|open|>argument", "key", "<|sep|>"),
         value_close: "<|close|>argument<|sep|>".to_owned(),
-        types: ValueTypes::Named("type".to_owned()),
+        type_attribute: Some("type".to_owned()),
         ..Tagged::default()
     };
     Dialect::new("kimi_k3")

@@ -1,14 +1,13 @@
-use super::super::spec::{Body, Dialect, Form, Python};
+use super::super::spec::{Body, Dialect, Form};
 
 pub(super) fn dialect() -> Dialect {
-    let body = Python { bare: true };
     Dialect::new("lfm2")
         .models(["lfm2"])
         .thoughts("<think>", "</think>")
         .quotes_calls_in_thoughts()
-        .form(Form::new(Body::Python(body)).between("<|tool_call_start|>", "<|tool_call_end|>"))
+        .form(Form::new(Body::Python {}).between("<|tool_call_start|>", "<|tool_call_end|>"))
         .form(Form::json().between("<|tool_call_start|>", "<|tool_call_end|>"))
-        .form(Form::new(Body::Python(Python::default())))
+        .form(Form::new(Body::Python {}))
         .markup(["<|im_end|>"])
         .example("<|tool_call_start|>[get_weather(city=\"Oslo\")]<|tool_call_end|>")
 }

@@ -1,4 +1,4 @@
-use super::super::spec::{Body, Closer, Dialect, Form, Tag, Tagged};
+use super::super::spec::{Body, Dialect, Form, Tag, Tagged};
 
 pub(super) fn dialect() -> Dialect {
     let body = Tagged {
@@ -7,7 +7,6 @@ pub(super) fn dialect() -> Dialect {
         parameter: Tag::direct("<longcat_arg_key>", "</longcat_arg_key>"),
         value_open: "<longcat_arg_value>".to_owned(),
         value_close: "</longcat_arg_value>".to_owned(),
-        closer: Closer::Confirmed,
         ..Tagged::default()
     };
     Dialect::new("longcat")

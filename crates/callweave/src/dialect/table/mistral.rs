@@ -3,7 +3,6 @@ use super::super::spec::{Body, Dialect, Form, Header};
 pub(super) fn dialect() -> Dialect {
     let header = Header {
         id: Some("[CALL_ID]".to_owned()),
-        brace_ends_name: true,
         ..Header::until(["[ARGS]"])
     };
     Dialect::new("mistral")

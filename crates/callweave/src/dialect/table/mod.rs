@@ -6,6 +6,8 @@
 //! what is expected, to be read before it is committed). The laws, the latency and the allocation tests then
 //! run over it by themselves.
 
+mod notations;
+
 use super::spec::Dialect;
 
 /// What opens and closes code blocks.
@@ -16,6 +18,16 @@ pub(super) const UNTHINK: &str = "</think>";
 
 /// Parameters under which models put all arguments of a tool that has no such parameter.
 pub(super) const WRAPPERS: [&str; 3] = ["arguments", "input", "properties"];
+
+/// Words that stand between or behind tags in sentences about them.
+pub(super) const NO_NAMES: [&str; 19] = [
+    "and", "are", "as", "block", "blocks", "content", "for", "in", "is", "json", "of", "or", "tag", "tags",
+    "the", "then", "to", "tokens", "with",
+];
+
+/// What stands for a name where a notation is explained.
+pub(super) const PLACEHOLDERS: [&str; 6] =
+    ["example_function_name", "function-name", "function_name", "name", "tool-name", "tool_name"];
 
 /// Tokens that end an answer or a turn, in whatever dialect: right after a call they are never text.
 pub(super) const ENDS: [&str; 18] = [
@@ -37,6 +49,23 @@ pub(super) const ENDS: [&str; 18] = [
     "<|user|>",
     "<|observation|>",
     "<｜end▁of▁sentence｜>",
+];
+
+/// A part of a marker that stands for an optional run of letters, digits and these bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Hole {
+    pub(super) written: &'static str,
+    /// What the run begins with, if it is not empty.
+    pub(super) lead: Option<u8>,
+    pub(super) others: &'static [u8],
+}
+
+/// Stands for an optional `:word` in a marker.
+pub(super) const SUFFIX: &str = "{suffix}";
+pub(super) static HOLES: [Hole; 3] = [
+    Hole { written: SUFFIX, lead: Some(b':'), others: b"_-.:" },
+    Hole { written: "{word}", lead: None, others: b"_-.:" },
+    Hole { written: "{numbers}", lead: None, others: b" ,:[]" },
 ];
 
 macro_rules! table {

@@ -1,6 +1,7 @@
-use super::super::channel::{Channels, Grammar, Route, recipient};
+use super::super::channel::{Channels, Grammar, Route};
 use super::super::spec::{Body, Dialect, Form, Tagged};
 use super::super::tools::Tools;
+use super::harmony::recipient;
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("muse_glimmer")

@@ -69,6 +69,11 @@ impl Layout {
         })
     }
 
+    /// The name in the example, with what counts the calls there.
+    pub(super) fn name_as_written(&self) -> &str {
+        self.name.map_or("", |(from, to)| &self.body[from..to])
+    }
+
     /// The white space that stands after `marker` in the body.
     pub(super) fn space_after(&self, marker: &str) -> &str {
         let Some(at) = self.body.find(marker).filter(|_| !marker.is_empty()) else { return "" };

@@ -124,7 +124,7 @@ fn instruct(writer: &Writer, prompt: &mut String) {
             "\n\nGive every parameter by its name: text as it is, everything else as JSON. "
         }
         Body::Braces(_) => "\n\nGive every parameter by its name; text stands between its own quote marks. ",
-        Body::Python(_) | Body::Matched(_) => {
+        Body::Python {} | Body::Matched(_) => {
             "\n\nGive every parameter by its name, with a Python literal as its value. "
         }
     });

@@ -1,6 +1,6 @@
 //! Values in the notations of the dialects.
 
-use crate::dialect::{Elements, Tagged, ValueTypes};
+use crate::dialect::{Elements, Tagged};
 use crate::json::schema::Types;
 use crate::json::{Object, Value, escape_into};
 
@@ -150,12 +150,12 @@ fn element_into(name: &str, value: &Value, body: &Elements, care: Care, out: &mu
 /// The value of a tagged parameter, and the attribute that tells its type.
 pub(super) fn tagged(value: &Value, types: Types, body: &Tagged, care: Care) -> (String, String) {
     let mut out = String::new();
-    let attribute = match &body.types {
-        ValueTypes::Schema => String::new(),
-        ValueTypes::IsString(name) => format!(" {name}=\"{}\"", value.is_string()),
-        ValueTypes::Named(name) => format!(" {name}=\"{}\"", type_name(value)),
+    let attribute = match body.type_attribute.as_deref() {
+        None => String::new(),
+        Some("string") => format!(" string=\"{}\"", value.is_string()),
+        Some(name) => format!(" {name}=\"{}\"", type_name(value)),
     };
-    let is_told = body.types != ValueTypes::Schema;
+    let is_told = body.type_attribute.is_some();
     match value {
         Value::String(text) if body.entities => {
             // In a section of its own a text is nothing else, whatever it looks like.

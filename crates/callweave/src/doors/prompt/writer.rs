@@ -3,8 +3,8 @@
 use super::layout::{Layout, plain};
 use super::values::{self, Care};
 use crate::dialect::{
-    Body, Dialect, Elements, ExtractOptions, ExtractedCall, Extraction, Form, Header, HeaderName, Json,
-    Start, Tag, Tagged, Tools, Trim,
+    Body, Dialect, Elements, ExtractOptions, ExtractedCall, Extraction, Form, Header, Json, Start, Tag,
+    Tagged, Tools,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{CallKind, Completion};
@@ -159,18 +159,19 @@ impl Writer {
 
     /// Whether the calls are the elements of one list.
     fn is_list(&self) -> bool {
-        matches!(self.form.body, Body::Json(_) | Body::Python(_)) && self.layout.body.starts_with('[')
+        matches!(self.form.body, Body::Json(_) | Body::Python {}) && self.layout.body.starts_with('[')
     }
 
     fn write(&self, calls: &[Call<'_>], care: Care) -> String {
         let layout = &self.layout;
         let bodies: Vec<String> = calls.iter().map(|call| self.body(call, care)).collect();
-        let is_lines = layout.open.ends_with('\n') || matches!(self.form.body, Body::Python(_));
+        let is_lines = layout.open.ends_with('\n') || matches!(self.form.body, Body::Python {});
         let within = if is_lines { "\n" } else { "" };
-        let body = match &self.form.separators[..] {
+        let body = match &self.form.body {
             _ if self.is_list() => format!("[{}]", bodies.join(", ")),
             _ if self.form.is_shared => bodies.join(within),
-            [separator, ..] if self.form.open.is_empty() => bodies.join(&format!("{separator} ")),
+            // As Llama separates them.
+            Body::Json(_) if self.form.open.is_empty() => bodies.join("; "),
             _ if layout.open.is_empty() && layout.close.is_empty() => bodies.join("\n"),
             _ => {
                 let is_lines = [&layout.open, &layout.close].iter().any(|marker| marker.contains('\n'));
@@ -191,7 +192,7 @@ impl Writer {
             Body::Header(body) => self.header(call, Some(body), care, &mut out),
             Body::Fields(_) => self.header(call, None, care, &mut out),
             Body::Tagged(body) => self.tagged(call, body, care, &mut out),
-            Body::Python(_) => {
+            Body::Python {} => {
                 out.push_str(&format!("{name}("));
                 values::keywords_into(&call.arguments, care, &mut out);
                 out.push(')');
@@ -223,7 +224,7 @@ impl Writer {
         if let Some(id) = body.id.iter().find(is_shown) {
             members.push((id.clone(), Some(&call.call.id)));
         }
-        if body.name_is_key {
+        if body.name.is_empty() {
             members.push((call.call.name.clone(), None));
         } else {
             members.push((key(&body.name), Some(&call.call.name)));
@@ -243,11 +244,11 @@ impl Writer {
 
     /// The name, the arguments, and around them what the example has there.
     fn header(&self, call: &Call<'_>, body: Option<&Header>, care: Care, out: &mut String) {
-        let name = match body.map(|body| body.name) {
-            Some(HeaderName::Numbered) => format!("functions.{}:{}", call.call.name, call.ordinal),
-            Some(HeaderName::Plain) | None => call.call.name.clone(),
-        };
         let example = &self.layout.body;
+        let name = match self.layout.name_as_written().ends_with(":0") {
+            true => format!("{}:{}", call.call.name, call.ordinal),
+            false => call.call.name.clone(),
+        };
         let (before, between, after) = match (self.layout.name, self.layout.arguments) {
             (Some(name), Some(arguments)) if name.1 <= arguments.0 => {
                 (&example[..name.0], &example[name.1..arguments.0], &example[arguments.1..])
@@ -269,9 +270,10 @@ impl Writer {
 
     fn tagged(&self, call: &Call<'_>, body: &Tagged, care: Care, out: &mut String) {
         let layout = &self.layout;
-        let line_break = if body.trim == Trim::LineBreak { "\n" } else { "" };
+        let line_break = if body.is_on_lines { "\n" } else { "" };
         let call_end = plain(&body.call.end);
-        let counter = body.counter.as_ref();
+        let tag_of_name = layout.name_as_written().trim_end_matches(&call_end);
+        let counter = tag_of_name.strip_suffix("=\"1\"").and_then(|tag| tag.rsplit(' ').next());
         let counted = counter.map(|attribute| format!(" {attribute}=\"{}\"", call.ordinal + 1));
         tag(&body.call, &call.call.name, &counted.unwrap_or_default(), out);
         let after_name = match call_end.as_str() {

@@ -1,8 +1,6 @@
 //! Where a value ends: at its closer, and not at what is quoted in it.
 
 use super::super::super::markers::Found;
-use super::super::super::spec::{Closer, Tagged, Trim};
-use super::super::super::tools::Tools;
 use super::super::Context;
 use super::Reader;
 use super::frame::{Frame, Inside, name_in};
@@ -11,66 +9,45 @@ use super::frame::{Frame, Inside, name_in};
 pub(super) enum End {
     /// Not within these bytes, all of which are data.
     Beyond(usize),
-    /// After these bytes; the closer is that long.
-    Here(usize, usize, Inside),
+    /// After these bytes, with that.
+    Here(usize, Inside),
 }
 
-/// What a value is read in.
-pub(super) struct Scene<'s> {
-    body: &'s Tagged,
-    frame: &'s Frame,
-    tools: &'s Tools,
-    /// The tool that is called.
-    tool: &'s str,
-    is_last: bool,
-    looks: &'s mut u32,
-}
-
-impl<'s> Scene<'s> {
-    pub(super) fn new(body: &'s Tagged, frame: &'s Frame, context: &'s mut Context<'_>) -> Self {
-        let Context { tools, name, is_last, looks, .. } = context;
-        Self { body, frame, tools, tool: name, is_last: *is_last, looks }
-    }
-
-    /// Whether tags are special tokens, and so never data by themselves.
-    fn is_always(&self) -> bool {
-        self.body.closer == Closer::Always
-    }
-
+impl Frame {
     /// Whether a closer before `rest` is one. Nothing: more text is needed.
-    fn is_confirmed(&self, closer: Inside, rest: &str) -> Option<bool> {
-        if self.is_always() { Some(true) } else { self.frame.is_followed(closer, rest, self.is_last) }
+    fn is_confirmed(&self, closer: Inside, rest: &str, is_last: bool) -> Option<bool> {
+        if self.is_special { Some(true) } else { self.is_followed(closer, rest, is_last) }
     }
 
     /// Whether the tool declares the parameter whose tag begins before `rest`, if that is known at all.
     /// The outer nothing: more text is needed.
     #[expect(clippy::option_option, reason = "what is not known yet and what is never known differ")]
-    fn declares_parameter(&self, rest: &str) -> Option<Option<bool>> {
-        let name = name_in(rest, &self.body.parameter, &self.frame.parameter_end, self.is_last)?;
-        Some(self.tools.declares(self.tool, name))
+    fn declares_parameter(&self, rest: &str, context: &Context<'_>) -> Option<Option<bool>> {
+        let name = name_in(rest, &self.body.parameter, &self.parameter_end, context.is_last)?;
+        Some(context.tools.declares(context.name, name))
     }
 
     /// Whether the tool whose tag begins before `rest` may be called. Nothing: more text is needed.
-    fn may_call(&self, rest: &str) -> Option<bool> {
-        if self.tools.is_empty() {
+    fn may_call(&self, rest: &str, context: &Context<'_>) -> Option<bool> {
+        if context.tools.is_empty() {
             return Some(true);
         }
-        let name = name_in(rest, &self.body.call, &self.frame.call_end, self.is_last)?;
-        Some(self.tools.contains(name))
+        let name = name_in(rest, &self.body.call, &self.call_end, context.is_last)?;
+        Some(context.tools.contains(name))
     }
 
     /// The length of the line break that `text` ends with, where it may belong to the frame.
     fn break_len(&self, text: &str) -> usize {
-        match self.body.trim {
-            Trim::None => 0,
-            Trim::LineBreak if text.ends_with("\r\n") => 2,
-            Trim::LineBreak => usize::from(text.ends_with('\n')),
+        match self.body.is_on_lines {
+            false => 0,
+            true if text.ends_with("\r\n") => 2,
+            true => usize::from(text.ends_with('\n')),
         }
     }
 
     /// How many of the first `len` bytes are data for certain: the last line break waits for what comes.
-    fn without_break(&self, text: &str, len: usize) -> usize {
-        if self.body.trim == Trim::None || (self.is_last && len < text.len()) {
+    fn without_break(&self, text: &str, len: usize, is_last: bool) -> usize {
+        if !self.body.is_on_lines || (is_last && len < text.len()) {
             return len;
         }
         let begun = usize::from(text[..len].ends_with('\r'));
@@ -105,23 +82,26 @@ const MOST_LOOKS: u32 = 64;
 impl Reader {
     /// Where the value ends that `text` goes on with; its first `from` bytes are known to be data.
     #[inline]
-    pub(super) fn find_end(&mut self, text: &str, from: usize, scene: &mut Scene<'_>) -> End {
+    pub(super) fn find_end(&mut self, text: &str, from: usize, context: &mut Context<'_>) -> End {
+        let Some(frame) = &context.form.frame else { return End::Beyond(text.len()) };
         let mut from = from.min(text.len());
         loop {
-            match scene.frame.inside.find(&text[from..], scene.is_last) {
-                Found::Nothing => return End::Beyond(scene.without_break(text, text.len())),
-                Found::Perhaps(at) => return End::Beyond(scene.without_break(text, from + at)),
+            match frame.inside.find(&text[from..], context.is_last) {
+                Found::Nothing => return End::Beyond(frame.without_break(text, text.len(), context.is_last)),
+                Found::Perhaps(at) => {
+                    return End::Beyond(frame.without_break(text, from + at, context.is_last));
+                }
                 Found::Marker { at, len, meaning } => {
                     let at = from + at;
-                    match self.is_end(text, (at, len), meaning, scene) {
+                    match self.is_end(text, (at, len), meaning, frame, context) {
                         IsEnd::Yes => {
                             // A tag that begins a line has the break before it; but a file may end with one.
                             let is_data = meaning == Inside::ValueClose && !self.trims;
-                            let len_of_break = if is_data { 0 } else { scene.break_len(&text[..at]) };
-                            return End::Here(at - len_of_break, len, meaning);
+                            let len_of_break = if is_data { 0 } else { frame.break_len(&text[..at]) };
+                            return End::Here(at - len_of_break, meaning);
                         }
                         IsEnd::NotBefore(next) => from = next,
-                        IsEnd::More => return End::Beyond(scene.without_break(text, at)),
+                        IsEnd::More => return End::Beyond(frame.without_break(text, at, context.is_last)),
                     }
                 }
             }
@@ -134,35 +114,36 @@ impl Reader {
         text: &str,
         (at, len): (usize, usize),
         what: Inside,
-        scene: &mut Scene<'_>,
+        frame: &Frame,
+        context: &mut Context<'_>,
     ) -> IsEnd {
         let before = if at == 0 { self.last } else { text.as_bytes()[at - 1] };
-        let is_placed = scene.is_always() || before == b'\n';
+        let is_placed = frame.is_special || before == b'\n';
         let rest = &text[at + len..];
         let is_data = IsEnd::NotBefore(at + 1);
         // What is quoted in a value names other tools and parameters, as a rule.
         let is_known = match what {
             Inside::Cdata => return IsEnd::Yes,
             Inside::ValueClose => {
-                let answer = scene.is_confirmed(what, rest);
+                let answer = frame.is_confirmed(what, rest, context.is_last);
                 return answer.map_or(IsEnd::More, |is_end| if is_end { IsEnd::Yes } else { is_data });
             }
             // Where tags stand on lines of their own, one in the middle of a line is data.
-            Inside::Parameter if !is_placed && scene.body.value_open.is_empty() => return is_data,
-            Inside::CallOpen | Inside::Outside if !is_placed && scene.body.trim != Trim::None => {
+            Inside::Parameter if !is_placed && frame.body.value_open.is_empty() => return is_data,
+            Inside::CallOpen | Inside::Outside if !is_placed && frame.body.is_on_lines => {
                 return is_data;
             }
-            Inside::CallClose => match scene.is_confirmed(what, rest) {
+            Inside::CallClose => match frame.is_confirmed(what, rest, context.is_last) {
                 None => return IsEnd::More,
                 Some(false) => return is_data,
                 Some(true) => true,
             },
-            Inside::Parameter => match scene.declares_parameter(rest) {
+            Inside::Parameter => match frame.declares_parameter(rest, context) {
                 None => return IsEnd::More,
                 Some(Some(true)) => return IsEnd::Yes,
                 Some(is_declared) => is_declared.is_none(),
             },
-            Inside::CallOpen => match scene.may_call(rest) {
+            Inside::CallOpen => match frame.may_call(rest, context) {
                 None => return IsEnd::More,
                 Some(may_call) => may_call,
             },
@@ -172,7 +153,7 @@ impl Reader {
             let open = usize::from(what == Inside::Parameter);
             self.looked = Looked { far: len, open, has_closed: false };
         }
-        let outcome = self.look_on(text, at, is_known, scene);
+        let outcome = self.look_on(text, at, is_known, frame, context);
         if !matches!(outcome, IsEnd::More) {
             self.looked.far = 0;
         }
@@ -181,19 +162,26 @@ impl Reader {
 
     /// Whether the value ends with the tag at `at`, unclosed: unless its own closer comes later, after as many
     /// closers as openers of what is quoted in it.
-    fn look_on(&mut self, text: &str, at: usize, is_known: bool, scene: &mut Scene<'_>) -> IsEnd {
+    fn look_on(
+        &mut self,
+        text: &str,
+        at: usize,
+        is_known: bool,
+        frame: &Frame,
+        context: &mut Context<'_>,
+    ) -> IsEnd {
         let looked = &mut self.looked;
         let is_data = IsEnd::NotBefore(at + 1);
         let is_over = if is_known { IsEnd::Yes } else { is_data };
-        if *scene.looks > MOST_LOOKS {
+        if *context.looks > MOST_LOOKS {
             return is_over;
         }
         loop {
             let from = at + looked.far;
-            let (next, len, meaning) = match scene.frame.inside.find(&text[from..], scene.is_last) {
+            let (next, len, meaning) = match frame.inside.find(&text[from..], context.is_last) {
                 Found::Marker { at, len, meaning } => (from + at, len, meaning),
-                Found::Nothing if scene.is_last => {
-                    *scene.looks += 1;
+                Found::Nothing if context.is_last => {
+                    *context.looks += 1;
                     return is_over;
                 }
                 Found::Perhaps(next) => {
@@ -208,13 +196,13 @@ impl Reader {
             looked.far = next - at;
             let rest = &text[next + len..];
             match meaning {
-                Inside::ValueClose => match scene.is_confirmed(meaning, rest) {
+                Inside::ValueClose => match frame.is_confirmed(meaning, rest, context.is_last) {
                     None => return IsEnd::More,
                     Some(true) if looked.open == 0 => return IsEnd::NotBefore(next),
                     Some(true) => (looked.open, looked.has_closed) = (looked.open - 1, true),
                     Some(false) => {}
                 },
-                Inside::Parameter => match scene.declares_parameter(rest) {
+                Inside::Parameter => match frame.declares_parameter(rest, context) {
                     None => return IsEnd::More,
                     // The closer before it was the value's.
                     Some(Some(true)) if looked.open == 0 && looked.has_closed && !is_known => return is_data,

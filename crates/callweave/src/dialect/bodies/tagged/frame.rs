@@ -2,6 +2,7 @@
 
 use super::super::super::markers::{Found, Markers};
 use super::super::super::spec::{Form, Tag, Tagged};
+use super::super::super::table::minicpm5::entities;
 use super::super::leading_space;
 use super::super::tags::{TagLen, attribute_of, tag_len};
 use super::WRITTEN_BREAK;
@@ -9,6 +10,9 @@ use super::WRITTEN_BREAK;
 /// The markers of a tagged body, made ready for searching.
 #[derive(Debug)]
 pub(in super::super::super) struct Frame {
+    pub(super) body: Tagged,
+    /// Whether its tags are special tokens, which are never data.
+    pub(super) is_special: bool,
     pub(super) call_open: Markers<()>,
     pub(super) call_end: Markers<bool>,
     pub(super) parameter_end: Markers<()>,
@@ -35,59 +39,35 @@ pub(in super::super) enum Inside {
 
 impl Frame {
     pub(in super::super) fn new(form: &Form, body: &Tagged) -> Self {
-        let call_open = Markers::from_texts(openings(&body.call).iter().map(String::as_str), ());
-        let mut call_end = Markers::new();
-        call_end.add(&body.call.end, true);
+        let (parameter, call) = (openings(&body.parameter), openings(&body.call));
+        let mut call_end = Markers::new().with([&body.call.end], true);
         if body.call.attribute.is_none() && body.call.end.starts_with('>') {
             // A name is over where it cannot go on, its bracket forgotten.
-            call_end.add("\n", false);
-            call_end.add("<", false);
+            call_end.add_all(["\n", "<"], false);
         } else if body.call.attribute.is_none() {
             call_end.add(&body.parameter.open, false);
-            for close in body.call_close.iter().chain(&form.close) {
-                call_end.add(close, false);
-            }
+            call_end.add_all(body.call_close.iter().chain(&form.close), false);
             if body.call.end.is_empty() {
-                call_end.add("\n", true);
-                call_end.add(WRITTEN_BREAK, true);
+                call_end.add_all(["\n", WRITTEN_BREAK], true);
             }
         }
-        let mut inside = Markers::new();
-        for open in openings(&body.parameter) {
-            inside.add(&open, Inside::Parameter);
-        }
-        inside.add(&body.value_close, Inside::ValueClose);
-        for close in &body.call_close {
-            inside.add(close, Inside::CallClose);
-        }
-        for close in &form.close {
-            inside.add(close, Inside::Outside);
-        }
-        for open in openings(&body.call) {
-            inside.add(&open, Inside::CallOpen);
-        }
-        if body.entities {
-            inside.add("<![CDATA[", Inside::Cdata);
-        }
-        let mut follows = Markers::new();
-        for text in openings(&body.parameter)
-            .iter()
-            .chain([&body.value_close])
-            .chain(&body.call_close)
-            .chain(&form.close)
-        {
-            follows.add(text, ());
-        }
-        let mut follows_call = follows.clone();
-        for text in openings(&body.call).iter().chain(&form.open) {
-            follows_call.add(text, ());
-        }
+        let inside = Markers::new()
+            .with(&parameter, Inside::Parameter)
+            .with([&body.value_close], Inside::ValueClose)
+            .with(&body.call_close, Inside::CallClose)
+            .with(&form.close, Inside::Outside)
+            .with(&call, Inside::CallOpen)
+            .with(body.entities.then_some(entities::CDATA), Inside::Cdata);
+        let closers = body.call_close.iter().chain(&form.close);
+        let follows = Markers::new().with(&parameter, ()).with([&body.value_close], ()).with(closers, ());
         Self {
-            follows_call,
-            call_open,
+            body: body.clone(),
+            is_special: body.value_close.contains(['|', '｜']),
+            follows_call: follows.clone().with(call.iter().chain(&form.open), ()),
+            call_open: Markers::new().with(&call, ()),
             call_end,
-            parameter_end: Markers::from_texts([body.parameter.end.as_str()], ()),
-            value_open: Markers::from_texts([body.value_open.as_str()], ()),
+            parameter_end: Markers::new().with([&body.parameter.end], ()),
+            value_open: Markers::new().with([&body.value_open], ()),
             inside,
             follows,
         }

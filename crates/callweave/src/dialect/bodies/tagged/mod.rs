@@ -9,12 +9,11 @@ mod value;
 
 use self::frame::Inside;
 use super::super::markers::Found;
-use super::super::spec::{Tagged, ValueTypes};
-use super::super::table;
+use super::super::table::{self, minicpm5::entities::unescape_into};
 use super::literal::Literal;
-use super::tags::{TagLen, attribute_of, tag_len, unescape_into};
+use super::tags::{TagLen, attribute_of, tag_len};
 use super::value::{Progress, Value};
-use super::{Context, Token, key_into, leading_space, typed};
+use super::{Context, Token, leading_space, typed};
 use crate::event::Completion;
 use crate::json::schema::Types;
 
@@ -52,13 +51,11 @@ enum At {
     #[default]
     Start,
     Header,
-    HeaderEnd {
-        closes_itself: bool,
-    },
+    /// After a tag that closes itself.
+    Whole,
     Inside,
     /// In the tag of a parameter.
     Key,
-    KeyEnd,
     /// Between a parameter's name and its value.
     ValueOpen,
     /// At the start of a value.
@@ -72,7 +69,6 @@ enum At {
     Close,
     /// Among parameters that come too late.
     Surplus,
-    Over(Completion),
     Done,
 }
 
@@ -105,38 +101,33 @@ impl Reader {
     }
 
     #[inline]
-    pub(super) fn next(&mut self, text: &str, body: &Tagged, context: &mut Context<'_>) -> Token {
+    pub(super) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let Some(frame) = &context.form.frame else { return Token::Fail };
         match self.at {
-            At::Value => self.read_value(text, body, frame, context),
-            At::Start => self.start(text, body, frame, context),
-            At::Header => self.header(text, body, frame, context),
-            At::HeaderEnd { closes_itself } => self.header_end(closes_itself, text, frame, context),
+            At::Value => self.read_value(text, frame, context),
+            At::Start => self.start(text, frame, context),
+            At::Header => self.header(text, frame, context),
+            At::Whole => self.finish(context, 0, Completion::Whole),
             At::Inside => self.inside(text, frame, context),
-            At::Key => self.key(text, body, frame, context),
-            At::KeyEnd => self.key_end(text, body, frame),
+            At::Key => self.key(text, frame, context),
             At::ValueOpen => self.value_open(text, frame, context),
-            At::ValueStart => self.value_start(text, body, frame, context),
+            At::ValueStart => self.value_start(text, frame, context),
             At::Cdata => self.cdata(text, context),
             At::ValueEnd => self.value_end(text, frame, context),
             At::Json => self.json(text, context),
             At::Close => self.close(text, frame, context),
             At::Surplus => self.surplus(text, frame, context),
-            At::Over(completion) => {
-                self.at = At::Done;
-                Token::End(completion)
-            }
             At::Done => Token::Done,
         }
     }
 
-    fn start(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
+    fn start(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
         let space = leading_space(text);
         if space > 0 {
             return Token::Markup(space);
         }
         if text.is_empty() {
-            return if context.is_last { Token::Fail } else { Token::More };
+            return context.more_or(Token::Fail);
         }
         match frame.call_open.starting(text, context.is_last) {
             Found::Marker { len, .. } => {
@@ -144,20 +135,20 @@ impl Reader {
                 Token::Markup(len)
             }
             Found::Perhaps(_) => Token::More,
-            Found::Nothing if body.call.open.is_empty() => {
+            Found::Nothing if frame.body.call.open.is_empty() => {
                 self.at = At::Header;
-                self.header(text, body, frame, context)
+                self.header(text, frame, context)
             }
             Found::Nothing => Token::Fail,
         }
     }
 
     /// The tag with the name.
-    fn header(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
-        if body.call.attribute.is_none() && text.starts_with(['<', '{', '[']) {
+    fn header(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+        if frame.body.call.attribute.is_none() && text.starts_with(['<', '{', '[']) {
             return Token::Fail;
         }
-        let len = match tag_len(text, &frame.call_end, body.call.attribute.is_some(), context.is_last) {
+        let len = match tag_len(text, &frame.call_end, frame.body.call.attribute.is_some(), context.is_last) {
             TagLen::Known(len) => len,
             TagLen::More => return Token::More,
             TagLen::Never => return Token::Fail,
@@ -165,7 +156,7 @@ impl Reader {
         let header = &text[..len];
         context.name.clear();
         context.id.clear();
-        match &body.call.attribute {
+        match &frame.body.call.attribute {
             Some(attribute) => {
                 let Some(name) = attribute_of(header, attribute) else { return Token::Fail };
                 unescape_into(name.trim(), context.name);
@@ -174,41 +165,26 @@ impl Reader {
         }
         let is_name = !context.name.is_empty()
             && !context.name.contains(['<', '>', '\n', '{', '}', '"'])
-            && (body.call.attribute.is_some() || !context.name.contains(' '));
+            && (frame.body.call.attribute.is_some() || !context.name.contains(' '));
         if !is_name {
             return Token::Fail;
         }
+        let end = match frame.call_end.starting(&text[len..], true) {
+            Found::Marker { len, meaning: true, .. } => len,
+            _ => 0,
+        };
         // A tag that closes itself has no parameters.
-        self.at = At::HeaderEnd { closes_itself: header.trim_end().ends_with('/') };
+        let is_whole = end > 0 && header.trim_end().ends_with('/');
+        self.at = if is_whole { At::Whole } else { At::Inside };
         self.count = 0;
-        Token::Name(len)
-    }
-
-    fn header_end(
-        &mut self,
-        closes_itself: bool,
-        text: &str,
-        frame: &Frame,
-        context: &mut Context<'_>,
-    ) -> Token {
-        self.at = if closes_itself { At::Close } else { At::Inside };
-        match frame.call_end.starting(text, true) {
-            Found::Marker { len, meaning: true, .. } if closes_itself => {
-                self.at = At::Over(Completion::Whole);
-                Token::NoArguments(len)
-            }
-            Found::Marker { len, meaning: true, .. } => Token::Markup(len),
-            _ => self.inside(text, frame, context),
-        }
+        Token::Name(len + end)
     }
 
     /// Between parameters.
     fn inside(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
         self.at = At::Inside;
-        match frame_space(text, context.is_last) {
-            Some(0) => {}
-            Some(space) => return Token::Markup(space),
-            None => return Token::More,
+        if let Some(token) = frame_space(text, context.is_last) {
+            return token;
         }
         if text.is_empty() {
             return if context.is_last { self.finish(context, 0, Completion::Cut) } else { Token::More };
@@ -246,8 +222,8 @@ impl Reader {
     }
 
     /// The tag of a parameter.
-    fn key(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
-        let is_quoted = body.parameter.attribute.is_some();
+    fn key(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
+        let is_quoted = frame.body.parameter.attribute.is_some();
         let len = match tag_len(text, &frame.parameter_end, is_quoted, context.is_last) {
             TagLen::Known(len) => len,
             TagLen::More => return Token::More,
@@ -260,58 +236,49 @@ impl Reader {
         };
         let header = &text[..len];
         self.key.clear();
-        match &body.parameter.attribute {
+        match &frame.body.parameter.attribute {
             Some(attribute) => {
                 let name = attribute_of(header, attribute).unwrap_or(header.trim());
                 unescape_into(name.trim(), &mut self.key);
             }
             None => self.key.push_str(header.trim().trim_matches(['"', '\''])),
         }
-        self.types = match &body.types {
-            ValueTypes::Schema => None,
-            ValueTypes::IsString(attribute) => match attribute_of(header, attribute) {
-                Some("true") => Some(Types::STRING),
-                _ => None,
-            },
-            ValueTypes::Named(attribute) => attribute_of(header, attribute).map(Types::named),
+        let told = frame.body.type_attribute.as_deref().and_then(|attribute| attribute_of(header, attribute));
+        self.types = match told {
+            None | Some("false") => None,
+            Some("true") => Some(Types::STRING),
+            Some(name) => Some(Types::named(name)),
         };
-        self.at = At::KeyEnd;
+        let is_direct = frame.body.value_open.is_empty();
+        self.at = if is_direct { At::ValueStart } else { At::ValueOpen };
         self.wraps = self.count == 0
             && table::WRAPPERS.contains(&self.key.as_str())
             && context.tools.declares(context.name, &self.key) == Some(false);
-        if body.value_open.is_empty() && !self.wraps {
-            self.name_key(len, context)
-        } else {
-            Token::Markup(len)
-        }
+        let len = len
+            + match frame.parameter_end.starting(&text[len..], true) {
+                Found::Marker { len, .. } => len,
+                _ => 0,
+            };
+        if is_direct { self.name_key(len, context) } else { Token::Markup(len) }
     }
 
-    /// Writes the parameter's name.
+    /// Writes the parameter's name, unless it may hold all arguments.
     fn name_key(&mut self, len: usize, context: &mut Context<'_>) -> Token {
-        context.scratch.clear();
-        key_into(self.count == 0, &self.key, context.scratch);
-        self.count += 1;
-        Token::Converted(len)
-    }
-
-    fn key_end(&mut self, text: &str, body: &Tagged, frame: &Frame) -> Token {
-        self.at = if body.value_open.is_empty() { At::ValueStart } else { At::ValueOpen };
-        match frame.parameter_end.starting(text, true) {
-            Found::Marker { len, .. } => Token::Markup(len),
-            _ => Token::Markup(0),
+        if self.wraps {
+            return Token::Markup(len);
         }
+        self.count += 1;
+        context.key(len, self.count == 1, &self.key)
     }
 
     fn value_open(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
-        match frame_space(text, context.is_last) {
-            Some(0) => {}
-            Some(space) => return Token::Markup(space),
-            None => return Token::More,
+        if let Some(token) = frame_space(text, context.is_last) {
+            return token;
         }
         match frame.value_open.starting(text, context.is_last) {
             Found::Marker { len, .. } => {
                 self.at = At::ValueStart;
-                if self.wraps { Token::Markup(len) } else { self.name_key(len, context) }
+                self.name_key(len, context)
             }
             Found::Perhaps(_) => Token::More,
             Found::Nothing if text.is_empty() && !context.is_last => Token::More,
@@ -320,7 +287,7 @@ impl Reader {
                 Found::Perhaps(_) => Token::More,
                 Found::Nothing if !text.is_empty() => {
                     self.at = At::ValueStart;
-                    if self.wraps { Token::Markup(0) } else { self.name_key(0, context) }
+                    self.name_key(0, context)
                 }
                 _ => self.inside(text, frame, context),
             },
@@ -329,24 +296,13 @@ impl Reader {
 
     /// Arguments as one JSON object in place of parameters.
     fn json(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        let (taken, progress) = self.value.read(text, context.form, context.is_last);
+        let (token, progress) = self.value.token(text, context);
         match progress {
-            Progress::Odd => return Token::Odd("the arguments are not JSON"),
-            Progress::Open => {}
-            Progress::Complete => self.at = At::Close,
-            Progress::Cut => self.at = At::Over(Completion::Whole),
+            Progress::Open | Progress::Odd => {}
+            Progress::Complete | Progress::Closed => self.at = At::Close,
+            Progress::Cut => self.end(Completion::Cut, context),
         }
-        if taken > 0 {
-            return Token::Argument(taken);
-        }
-        if self.at != At::Json {
-            return Token::Markup(0);
-        }
-        if !context.is_last {
-            return Token::More;
-        }
-        self.at = At::Over(if self.value.finish() { Completion::Whole } else { Completion::Cut });
-        Token::Markup(0)
+        token
     }
 
     /// After JSON arguments: the closer of the call.
@@ -355,74 +311,56 @@ impl Reader {
         if space > 0 {
             return Token::Markup(space);
         }
-        self.at = At::Over(Completion::Whole);
-        match frame.inside.starting(text, context.is_last) {
-            Found::Perhaps(_) => {
-                self.at = At::Close;
-                Token::More
-            }
-            Found::Marker { len, meaning: Inside::CallClose, .. } => Token::Markup(len),
+        let len = match frame.inside.starting(text, context.is_last) {
+            Found::Perhaps(_) => return Token::More,
+            Found::Nothing if text.is_empty() && !context.is_last => return Token::More,
             Found::Marker { meaning: Inside::Parameter, .. } => {
                 self.at = At::Surplus;
-                Token::Odd("a parameter follows arguments that are complete")
+                return Token::Odd("a parameter follows arguments that are complete");
             }
             // Of the parameter that held all arguments.
-            Found::Marker { len, meaning: Inside::ValueClose, .. } => {
-                self.at = At::Close;
-                Token::Markup(len)
-            }
-            _ if text.is_empty() && !context.is_last => {
-                self.at = At::Close;
-                Token::More
-            }
-            _ => Token::Markup(0),
-        }
+            Found::Marker { len, meaning: Inside::ValueClose, .. } => return Token::Markup(len),
+            Found::Marker { len, meaning: Inside::CallClose, .. } => len,
+            _ => 0,
+        };
+        self.end(Completion::Whole, context);
+        Token::Markup(len)
     }
 
     /// Skips what follows complete arguments, up to the end of the call.
     fn surplus(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
-        let mut from = 0;
-        loop {
-            match frame.inside.find(&text[from..], context.is_last) {
-                Found::Marker { at, len, meaning: Inside::CallClose, .. } => {
-                    self.at = At::Over(Completion::Whole);
-                    return Token::Markup(from + at + len);
-                }
-                Found::Marker { at, meaning: Inside::CallOpen | Inside::Outside, .. } => {
-                    self.at = At::Over(Completion::Whole);
-                    return Token::Markup(from + at);
-                }
-                Found::Marker { at, len, .. } => from += at + len,
-                Found::Perhaps(at) if from + at == 0 => return Token::More,
-                Found::Perhaps(at) => return Token::Markup(from + at),
-                Found::Nothing if text.is_empty() && !context.is_last => return Token::More,
-                Found::Nothing if text.is_empty() => {
-                    self.at = At::Over(Completion::Whole);
-                    return Token::Markup(0);
-                }
-                Found::Nothing => return Token::Markup(text.len()),
-            }
-        }
+        let len = match frame.inside.find(text, context.is_last) {
+            Found::Marker { at: 0, len, meaning: Inside::CallClose } => len,
+            Found::Marker { at: 0, meaning: Inside::CallOpen | Inside::Outside, .. } => 0,
+            Found::Marker { at: 0, len, .. } => return Token::Markup(len),
+            Found::Perhaps(0) => return Token::More,
+            Found::Marker { at, .. } | Found::Perhaps(at) => return Token::Markup(at),
+            Found::Nothing if text.is_empty() && !context.is_last => return Token::More,
+            Found::Nothing if text.is_empty() => 0,
+            Found::Nothing => return Token::Markup(text.len()),
+        };
+        self.end(Completion::Whole, context);
+        Token::Markup(len)
     }
 
     /// Ends the arguments with a closer of `len` bytes.
     fn finish(&mut self, context: &mut Context<'_>, len: usize, completion: Completion) -> Token {
-        self.at = At::Over(completion);
-        if self.count == 0 {
-            return Token::NoArguments(len);
-        }
-        context.scratch.clear();
-        context.scratch.push('}');
-        Token::Converted(len)
+        self.end(completion, context);
+        if self.count == 0 { Token::NoArguments(len) } else { context.made(len, "}") }
+    }
+
+    fn end(&mut self, completion: Completion, context: &mut Context<'_>) {
+        self.at = At::Done;
+        context.ended = Some(completion);
     }
 }
 
-/// How many bytes of white space stand between tags. Nothing: more text is needed.
-fn frame_space(text: &str, is_last: bool) -> Option<usize> {
+/// The white space between tags, if any stands there.
+fn frame_space(text: &str, is_last: bool) -> Option<Token> {
     let space = leading_space(text);
-    let rest = &text[space..];
-    if rest.starts_with(WRITTEN_BREAK) {
-        return Some(space + WRITTEN_BREAK.len());
+    match &text[space..] {
+        rest if rest.starts_with(WRITTEN_BREAK) => Some(Token::Markup(space + WRITTEN_BREAK.len())),
+        "\\" if space == 0 && !is_last => Some(Token::More),
+        _ => (space > 0).then_some(Token::Markup(space)),
     }
-    if rest == "\\" && space == 0 && !is_last { None } else { Some(space) }
 }

@@ -1,25 +1,17 @@
 //! The values of parameters: written raw, passed on as JSON as they come.
 
 use super::super::super::markers::Found;
-use super::super::super::spec::{Tagged, Trim};
+use super::super::super::table::minicpm5::entities;
 use super::super::literal::{Literal, Piece, Syntax};
-use super::super::tags::unescape_into;
 use super::super::{Context, Token, leading_space, typed};
-use super::end::{End, Looked, Scene};
+use super::end::{End, Looked};
 use super::frame::{Frame, Inside};
 use super::{At, Kind, Reader, frame_space};
 use crate::event::Completion;
-use crate::json::escape_into;
 use crate::json::schema::Types;
 
 impl Reader {
-    pub(super) fn value_start(
-        &mut self,
-        text: &str,
-        body: &Tagged,
-        frame: &Frame,
-        context: &mut Context<'_>,
-    ) -> Token {
+    pub(super) fn value_start(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
         if (text.is_empty() || text == "\r") && !context.is_last {
             return Token::More;
         }
@@ -49,38 +41,30 @@ impl Reader {
         self.at = At::Value;
         self.kind = if types.is_only_string() || types.is_none() { Kind::Text } else { Kind::Held };
         let space = match text {
-            _ if body.trim == Trim::None => 0,
+            _ if !frame.body.is_on_lines => 0,
             _ if text.starts_with("\r\n") => 2,
             _ => usize::from(text.starts_with('\n')),
         };
         // A line break before the closer belongs to the frame where one stands after the opener, too.
         self.trims = space > 0;
         if self.kind == Kind::Text {
-            context.scratch.clear();
-            context.scratch.push('"');
-            return Token::Converted(space);
+            return context.made(space, "\"");
         }
-        if space > 0 { Token::Markup(space) } else { self.read_value(text, body, frame, context) }
+        if space > 0 { Token::Markup(space) } else { self.read_value(text, frame, context) }
     }
 
     #[inline]
-    pub(super) fn read_value(
-        &mut self,
-        text: &str,
-        body: &Tagged,
-        frame: &Frame,
-        context: &mut Context<'_>,
-    ) -> Token {
+    pub(super) fn read_value(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
         let token = match self.kind {
             Kind::Text => {
-                let (data, closer) = match self.find_end(text, 0, &mut Scene::new(body, frame, context)) {
+                let (data, closer) = match self.find_end(text, 0, context) {
                     End::Beyond(data) => (data, None),
-                    End::Here(data, len, what) => (data, Some((len, what))),
+                    End::Here(data, what) => (data, Some(what)),
                 };
-                self.text(&text[..data], closer, body, context)
+                self.text(&text[..data], closer, frame, context)
             }
-            Kind::Literal => self.literal(text, body, frame, context),
-            Kind::Held => self.held(text, body, frame, context),
+            Kind::Literal => self.literal(text, context),
+            Kind::Held => self.held(text, context),
         };
         if let Token::Argument(len @ 1..) | Token::Converted(len @ 1..) | Token::Markup(len @ 1..) = token {
             self.last = text.as_bytes()[len - 1];
@@ -93,101 +77,59 @@ impl Reader {
     fn text(
         &mut self,
         data: &str,
-        closer: Option<(usize, Inside)>,
-        body: &Tagged,
+        closer: Option<Inside>,
+        frame: &Frame,
         context: &mut Context<'_>,
     ) -> Token {
-        if body.entities
+        if frame.body.entities
             && let Some(at) = memchr::memchr(b'&', data.as_bytes())
         {
-            return self.entity(data, at, closer.is_some(), context);
+            return entities::read(data, at, closer.is_some(), context);
         }
         if data.is_empty() {
             return match closer {
-                Some((_, Inside::Cdata)) => {
+                Some(Inside::Cdata) => {
                     self.at = At::Cdata;
-                    Token::Markup("<![CDATA[".len())
+                    Token::Markup(entities::CDATA.len())
                 }
                 Some(_) => self.end_string(context),
                 None if context.is_last => self.end_string_cut(context),
                 None => Token::More,
             };
         }
-        if data.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-            return Token::Argument(data.len());
-        }
-        context.scratch.clear();
-        escape_into(data, context.scratch);
-        Token::Converted(data.len())
+        context.string(data)
     }
 
     fn end_string(&mut self, context: &mut Context<'_>) -> Token {
-        context.scratch.clear();
-        context.scratch.push('"');
         self.at = At::ValueEnd;
-        Token::Converted(0)
+        context.made(0, "\"")
     }
 
     fn end_string_cut(&mut self, context: &mut Context<'_>) -> Token {
-        context.scratch.clear();
-        context.scratch.push_str("\"}");
-        self.at = At::Over(Completion::Cut);
-        Token::Converted(0)
-    }
-
-    /// A character entity at `at`, or what stands before it.
-    fn entity(&mut self, data: &str, at: usize, is_ended: bool, context: &mut Context<'_>) -> Token {
-        const LONGEST: usize = 10;
-        context.scratch.clear();
-        if at > 0 {
-            escape_into(&data[..at], context.scratch);
-            return Token::Converted(at);
-        }
-        let semicolon = data.bytes().take(LONGEST).position(|byte| byte == b';');
-        let Some(end) = semicolon else {
-            if data.len() < LONGEST && !is_ended && !context.is_last {
-                return Token::More;
-            }
-            context.scratch.push('&');
-            return Token::Converted(1);
-        };
-        let mut plain = String::new();
-        unescape_into(&data[..=end], &mut plain);
-        escape_into(&plain, context.scratch);
-        Token::Converted(end + 1)
+        self.end(Completion::Cut, context);
+        context.made(0, "\"}")
     }
 
     pub(super) fn cdata(&mut self, text: &str, context: &mut Context<'_>) -> Token {
-        const CLOSE: &str = "]]>";
-        let end = memchr::memmem::find(text.as_bytes(), CLOSE.as_bytes());
-        let safe = match end {
-            Some(0) => {
+        match entities::cdata_len(text, context.is_last) {
+            (0, true) => {
                 self.at = At::Value;
-                return Token::Markup(CLOSE.len());
+                Token::Markup(entities::CDATA_END.len())
             }
-            Some(end) => end,
-            None if context.is_last => text.len(),
-            None => text.trim_end_matches([']', '>']).len().max(text.len().saturating_sub(CLOSE.len() - 1)),
-        };
-        let safe = (0..=safe).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-        if safe == 0 {
-            return if context.is_last { self.end_string_cut(context) } else { Token::More };
+            (0, false) if context.is_last => self.end_string_cut(context),
+            (0, false) => Token::More,
+            (len, _) => context.string(&text[..len]),
         }
-        context.scratch.clear();
-        escape_into(&text[..safe], context.scratch);
-        Token::Converted(safe)
     }
 
     /// A value of a type that is told when it is complete, or when it cannot be anything but a string.
-    fn held(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
+    fn held(&mut self, text: &str, context: &mut Context<'_>) -> Token {
         let types = self.types.unwrap_or(Types::ANY);
-        let end = self.find_end(text, self.seen, &mut Scene::new(body, frame, context));
+        let end = self.find_end(text, self.seen, context);
         let (data, is_ended) = match end {
-            End::Here(_, _, Inside::Cdata) => {
+            End::Here(_, Inside::Cdata) => {
                 self.kind = Kind::Text;
-                context.scratch.clear();
-                context.scratch.push('"');
-                return Token::Converted(0);
+                return context.made(0, "\"");
             }
             End::Beyond(data) => (data, false),
             End::Here(data, ..) => (data, true),
@@ -199,7 +141,7 @@ impl Reader {
                 self.at = At::ValueEnd;
                 if !is_ended {
                     context.scratch.push('}');
-                    self.at = At::Over(Completion::Cut);
+                    self.end(Completion::Cut, context);
                 }
                 self.seen = 0;
                 Token::Converted(data)
@@ -211,9 +153,7 @@ impl Reader {
             typed::Prospect::String => {
                 self.kind = Kind::Text;
                 self.seen = 0;
-                context.scratch.clear();
-                context.scratch.push('"');
-                Token::Converted(0)
+                context.made(0, "\"")
             }
             typed::Prospect::Literal => {
                 self.kind = Kind::Literal;
@@ -224,14 +164,15 @@ impl Reader {
         }
     }
 
-    fn literal(&mut self, text: &str, body: &Tagged, frame: &Frame, context: &mut Context<'_>) -> Token {
-        let (data, is_ended) = match self.find_end(text, 0, &mut Scene::new(body, frame, context)) {
+    fn literal(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let (data, is_ended) = match self.find_end(text, 0, context) {
             End::Beyond(data) => (data, context.is_last),
             End::Here(data, ..) => (data, true),
         };
         let Some(literal) = &mut self.literal else { return Token::Fail };
         context.scratch.clear();
-        match literal.next(&text[..data], Syntax::default(), is_ended, context.scratch) {
+        match literal.next(&text[..data], Syntax { is_last: is_ended, ..Syntax::default() }, context.scratch)
+        {
             Piece::Took(len) => Token::Converted(len),
             Piece::Done(len) => {
                 // What stands between the value and its closer is left out.
@@ -251,10 +192,8 @@ impl Reader {
 
     /// At the closer of a value.
     pub(super) fn value_end(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
-        match frame_space(text, context.is_last) {
-            Some(0) => {}
-            Some(space) => return Token::Markup(space),
-            None => return Token::More,
+        if let Some(token) = frame_space(text, context.is_last) {
+            return token;
         }
         match frame.inside.starting(text, context.is_last) {
             Found::Perhaps(_) => Token::More,

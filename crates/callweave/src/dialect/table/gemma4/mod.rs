@@ -1,13 +1,14 @@
 pub(in crate::dialect) mod braces;
 
-use crate::dialect::spec::{Body, Braces, Dialect, Form, Python, Thought};
+use self::braces::Braces;
+use crate::dialect::spec::{Body, Dialect, Form, Thought};
 
 pub(super) fn dialect() -> Dialect {
     let body = Braces { before: ["call:", "call :", ":"].map(str::to_owned).to_vec(), quote: "<|\"|>".to_owned() };
     let mut dialect = Dialect::new("gemma4")
         .models(["gemma-4", "gemma4"])
         .form(Form::new(Body::Braces(body)).between("<|tool_call>", "<tool_call|>"))
-        .form(Form::new(Body::Python(Python { bare: true })).between("```tool_code", "```"))
+        .form(Form::new(Body::Python {}).between("```tool_code", "```"))
         .markup(["<turn|>"])
         .example("<|tool_call>call:get_weather{city:<|\"|>Oslo<|\"|>}<tool_call|>");
     dialect.thoughts.push(Thought {

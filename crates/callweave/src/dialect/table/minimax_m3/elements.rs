@@ -3,13 +3,39 @@
 //! Every tag of the frame begins with the same token, so that raw markup in values is never mistaken
 //! for it.
 
-use crate::dialect::spec::Elements;
+use serde::Deserialize;
+
+use crate::dialect::check;
+use crate::dialect::spec::{Body, Tag};
 use crate::dialect::bodies::tags::attribute_of;
 use crate::dialect::bodies::typed::{self, Prober, Prospect};
-use crate::dialect::bodies::{Context, Token, head, key_into, leading_space};
+use crate::dialect::bodies::{Context, Token, head, leading_space};
 use crate::event::Completion;
-use crate::json::escape_into;
 use crate::json::schema::Types;
+
+/// See [`Body::Elements`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Elements {
+    /// What stands before every tag of the frame.
+    pub prefix: String,
+    /// The tag that holds the name, without the prefix.
+    pub call: Tag,
+    /// What ends a call, without the prefix.
+    pub call_close: String,
+    /// The name of the elements of a list.
+    pub item: String,
+}
+
+
+impl Elements {
+    pub(in crate::dialect) fn check(&self, of: &dyn Fn(&str) -> String) -> check::Checked {
+        check::tag(&of("call"), &self.call)?;
+        check::marker(&of("call.end"), &self.call.end)?;
+        check::marker(&of("call_close"), &self.call_close)?;
+        check::filled(&of("item"), &self.item)
+    }
+}
 
 const LONGEST_TAG: usize = 512;
 /// Elements lie in each other only so deep, since the way down to one is gone again for its type and its end.
@@ -39,7 +65,6 @@ enum At {
     Value,
     /// Inside a string.
     Text,
-    Over(Completion),
     Done,
 }
 
@@ -58,7 +83,7 @@ enum Kind {
 }
 
 /// A tag of the frame at the start of a text.
-enum Tag<'t> {
+enum Found<'t> {
     Open { name: &'t str, len: usize },
     Close { name: &'t str, len: usize },
     None,
@@ -72,17 +97,14 @@ impl Reader {
     }
 
     #[inline]
-    pub(in crate::dialect) fn next(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
+    pub(in crate::dialect) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let Body::Elements(body) = &context.form.form.body else { return Token::Fail };
         match self.at {
             At::Text => self.text(text, body, context),
             At::Start => self.start(text, body, context),
             At::Header => self.header(text, body, context),
             At::Tags => self.tags(text, body, context),
             At::Value => self.value(text, body, context),
-            At::Over(completion) => {
-                self.at = At::Done;
-                Token::End(completion)
-            }
             At::Done => Token::Done,
         }
     }
@@ -129,18 +151,18 @@ impl Reader {
             return if context.is_last { self.finish(0, Completion::Cut, context) } else { Token::More };
         }
         match tag_at(text, &body.prefix, context.is_last) {
-            Tag::More => Token::More,
-            Tag::Open { name, .. } if name.starts_with(body.call.open.trim_start_matches('<')) => {
+            Found::More => Token::More,
+            Found::Open { name, .. } if name.starts_with(body.call.open.trim_start_matches('<')) => {
                 // The next call, and this one was not closed.
                 self.finish(0, Completion::Whole, context)
             }
-            Tag::Open { name, len } => self.open(name, len, context),
-            Tag::Close { name, len } => self.close(name, len, body, context),
-            Tag::None if !self.was_odd => {
+            Found::Open { name, len } => self.open(name, len, context),
+            Found::Close { name, len } => self.close(name, len, body, context),
+            Found::None if !self.was_odd => {
                 self.was_odd = true;
                 Token::Odd("text stands between the elements of a call")
             }
-            Tag::None => {
+            Found::None => {
                 let first = text.chars().next().map_or(0, char::len_utf8);
                 Token::Markup(first + run_len(&text[first..], &body.prefix, context.is_last))
             }
@@ -153,7 +175,7 @@ impl Reader {
         match parent.kind {
             Kind::List => context.scratch.push_str(if parent.count == 0 { "[" } else { ", " }),
             Kind::Object | Kind::Leaf => {
-                key_into(parent.count == 0, name, context.scratch);
+                context.key(len, parent.count == 0, name);
             }
         }
         parent.count += 1;
@@ -204,7 +226,8 @@ impl Reader {
         while !self.stack.is_empty() {
             self.close_level(context.scratch);
         }
-        self.at = At::Over(completion);
+        self.at = At::Done;
+        context.ended = Some(completion);
         Token::Converted(len)
     }
 
@@ -231,8 +254,8 @@ impl Reader {
             return Token::More;
         }
         match tag_at(rest, &body.prefix, context.is_last) {
-            Tag::More => return Token::More,
-            Tag::Open { name, .. } if may_nest => {
+            Found::More => return Token::More,
+            Found::Open { name, .. } if may_nest => {
                 let is_list =
                     name == body.item && types.overlaps(Types::ARRAY) || !types.overlaps(Types::OBJECT);
                 if let Some(level) = self.stack.last_mut() {
@@ -241,7 +264,7 @@ impl Reader {
                 self.at = At::Tags;
                 return Token::Markup(space);
             }
-            Tag::Close { .. } if !types.allows_string() && may_nest => {
+            Found::Close { .. } if !types.allows_string() && may_nest => {
                 if let Some(level) = self.stack.last_mut() {
                     level.kind = if types.overlaps(Types::OBJECT) { Kind::Object } else { Kind::List };
                 }
@@ -285,12 +308,7 @@ impl Reader {
             return Token::Converted(0);
         }
         let data = &text[..len];
-        if data.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-            return Token::Argument(len);
-        }
-        context.scratch.clear();
-        escape_into(data, context.scratch);
-        Token::Converted(len)
+        context.string(data)
     }
 
     /// How much of `text` is the value of the open element, and whether its end was seen; the first `from`
@@ -304,10 +322,10 @@ impl Reader {
                 return (at, false);
             }
             match tag_at(&text[at..], &body.prefix, is_last) {
-                Tag::More => return (at, false),
+                Found::More => return (at, false),
                 // A closer ends the value whatever it names; an opener inside a string is data.
-                Tag::Close { .. } => return (at, true),
-                Tag::Open { .. } | Tag::None => from = at + 1,
+                Found::Close { .. } => return (at, true),
+                Found::Open { .. } | Found::None => from = at + 1,
             }
         }
     }
@@ -330,20 +348,20 @@ fn run_len(text: &str, prefix: &str, is_last: bool) -> usize {
     text.len()
 }
 
-fn tag_at<'t>(text: &'t str, prefix: &str, is_last: bool) -> Tag<'t> {
+fn tag_at<'t>(text: &'t str, prefix: &str, is_last: bool) -> Found<'t> {
     let Some(tag) = text.strip_prefix(prefix) else {
-        return if !is_last && prefix.starts_with(text) { Tag::More } else { Tag::None };
+        return if !is_last && prefix.starts_with(text) { Found::More } else { Found::None };
     };
     if tag.is_empty() {
-        return if is_last { Tag::None } else { Tag::More };
+        return if is_last { Found::None } else { Found::More };
     }
-    let Some(inner) = tag.strip_prefix('<') else { return Tag::None };
+    let Some(inner) = tag.strip_prefix('<') else { return Found::None };
     let Some(end) = head(inner, LONGEST_TAG).find('>').filter(|&end| end <= LONGEST_TAG) else {
-        return if is_last || inner.len() > LONGEST_TAG { Tag::None } else { Tag::More };
+        return if is_last || inner.len() > LONGEST_TAG { Found::None } else { Found::More };
     };
     let len = prefix.len() + 1 + end + 1;
     match inner[..end].strip_prefix('/') {
-        Some(name) => Tag::Close { name: name.trim(), len },
-        None => Tag::Open { name: inner[..end].trim(), len },
+        Some(name) => Found::Close { name: name.trim(), len },
+        None => Found::Open { name: inner[..end].trim(), len },
     }
 }

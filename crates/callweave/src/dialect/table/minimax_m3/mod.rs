@@ -1,6 +1,7 @@
 pub(in crate::dialect) mod elements;
 
-use crate::dialect::spec::{Body, Dialect, Elements, Form, Tag};
+use self::elements::Elements;
+use crate::dialect::spec::{Body, Dialect, Form, Tag};
 
 pub(super) fn dialect() -> Dialect {
     let body = Elements {

@@ -1,14 +1,40 @@
 //! Calls as one element whose children are fields: `<use_tool><name>…</name><args>{…}</args></use_tool>`.
 
-use crate::dialect::spec::{Fields, Json};
+use serde::Deserialize;
+
+use crate::dialect::check;
+use crate::dialect::spec::{Body, Json, one_or_many};
 use crate::dialect::bodies::json;
 use crate::dialect::bodies::tags::attribute_of;
 use crate::dialect::bodies::typed::{self, Prober, Prospect};
 use crate::dialect::bodies::value::{Progress, Value};
-use crate::dialect::bodies::{Context, Token, head, key_into, leading_space};
+use crate::dialect::bodies::{Context, Token, head, leading_space};
 use crate::event::Completion;
 use crate::json::escape_into;
 use crate::json::schema::Types;
+
+/// See [`Body::Fields`]. The form's opener is the beginning of the tag (`<use_tool`), because the tag may
+/// hold the name in an attribute.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fields {
+    /// The child that holds the name.
+    pub name: String,
+    /// The children that hold all arguments as JSON.
+    #[serde(deserialize_with = "one_or_many")]
+    pub arguments: Vec<String>,
+    /// The closing tag.
+    pub close: String,
+}
+
+
+impl Fields {
+    pub(in crate::dialect) fn check(&self, of: &dyn Fn(&str) -> String) -> check::Checked {
+        check::filled(&of("name"), &self.name)?;
+        self.arguments.iter().try_for_each(|child| check::filled(&of("arguments"), child))?;
+        check::marker(&of("close"), &self.close)
+    }
+}
 
 const LONGEST_TAG: usize = 512;
 
@@ -49,7 +75,6 @@ enum At {
     FieldEnd,
     /// In a JSON object that holds name and arguments.
     Json,
-    Over(Completion),
     Done,
 }
 
@@ -64,7 +89,8 @@ impl Reader {
         }
     }
 
-    pub(in crate::dialect) fn next(&mut self, text: &str, body: &Fields, context: &mut Context<'_>) -> Token {
+    pub(in crate::dialect) fn next(&mut self, text: &str, context: &mut Context<'_>) -> Token {
+        let Body::Fields(body) = &context.form.form.body else { return Token::Fail };
         match self.at {
             At::Header => self.header(text, context),
             At::HeaderEnd { closes_itself } => {
@@ -78,11 +104,7 @@ impl Reader {
             At::Field => self.field(text, context),
             At::Text => self.text(text, context),
             At::FieldEnd => self.field_end(text, body, context),
-            At::Json => self.json.next(text, &Json::default(), context),
-            At::Over(completion) => {
-                self.at = At::Done;
-                Token::End(completion)
-            }
+            At::Json => self.json.next_in(&Json::default(), text, context),
             At::Done => Token::Done,
         }
     }
@@ -160,12 +182,10 @@ impl Reader {
             self.value = Value::default();
             return Token::Markup(end + 1);
         }
-        context.scratch.clear();
-        key_into(self.count == 0, &self.field, context.scratch);
         self.count += 1;
         self.prober = Prober::default();
         self.at = At::Field;
-        Token::Converted(end + 1)
+        context.key(end + 1, self.count == 1, &self.field)
     }
 
     /// Where the field that is open ends, or how much of it is certain.
@@ -212,24 +232,15 @@ impl Reader {
             true => (text.len(), false),
             false => self.end_of_field(text, context.is_last),
         };
-        let (taken, progress) = self.value.read(&text[..len], context.form, context.is_last);
+        let (token, progress) = self.value.token(&text[..len], context);
+        self.has_arguments |= matches!(token, Token::Argument(_));
         match progress {
-            Progress::Odd => return Token::Odd("the arguments are not JSON"),
-            Progress::Complete => self.at = At::FieldEnd,
-            Progress::Open | Progress::Cut => {}
+            Progress::Complete | Progress::Closed => self.at = At::FieldEnd,
+            Progress::Open | Progress::Cut if is_ended && len == 0 => self.at = At::FieldEnd,
+            Progress::Cut => return self.finish(0, Completion::Cut, context),
+            Progress::Open | Progress::Odd => {}
         }
-        if taken > 0 {
-            self.has_arguments = true;
-            return Token::Argument(taken);
-        }
-        match (self.at == At::FieldEnd || is_ended, context.is_last) {
-            (true, _) => {
-                self.at = At::FieldEnd;
-                Token::Markup(0)
-            }
-            (false, true) => self.finish(0, Completion::Cut, context),
-            (false, false) => Token::More,
-        }
+        if token == Token::More && is_ended { Token::Markup(0) } else { token }
     }
 
     fn field(&mut self, text: &str, context: &mut Context<'_>) -> Token {
@@ -283,7 +294,8 @@ impl Reader {
     }
 
     fn finish(&mut self, len: usize, completion: Completion, context: &mut Context<'_>) -> Token {
-        self.at = At::Over(completion);
+        self.at = At::Done;
+        context.ended = Some(completion);
         if self.has_arguments && self.count == 0 {
             return Token::Markup(len);
         }

@@ -1,6 +1,7 @@
 pub(in crate::dialect) mod fields;
 
-use crate::dialect::spec::{Body, Dialect, Fields, Form};
+use self::fields::Fields;
+use crate::dialect::spec::{Body, Dialect, Form};
 
 pub(super) fn dialect() -> Dialect {
     let body = Fields {

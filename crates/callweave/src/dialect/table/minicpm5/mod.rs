@@ -1,4 +1,6 @@
-use super::super::spec::{Body, Dialect, Form, Tag, Tagged};
+pub(in crate::dialect) mod entities;
+
+use crate::dialect::spec::{Body, Dialect, Form, Tag, Tagged};
 
 pub(super) fn dialect() -> Dialect {
     // The longer word is what other models have taught it.
