@@ -2,30 +2,23 @@
 what they understand of the original.
 
 Faithful: the client's dump of our stream, or of our whole body, equals its dump of the original.
-Mended: the client reads answers of every protocol; every event is of a type that it declares, and what it makes of the
-stream it makes of the whole body, too.
+Mended: the client reads answers of every protocol; every event is of a type that it declares, and text, calls, the reason
+to finish and the token counts are those that callweave has.
 
 usage: anthropic_bedrock.py CALLWEAVE DATA...
-
-Each DATA is a folder of protocols, of which each holds cases or recordings.
 """
 
 import base64
 import json
-import pathlib
-import subprocess
 import sys
-import threading
-import warnings
 from collections import Counter
-from http.server import ThreadingHTTPServer
 
 import anthropic
 import botocore.session
+from answers import Callweave, Matrix, answers, filled, misread, parsed, play, serve
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from botocore.config import Config
 from botocore.eventstream import EventStreamBuffer
-from compare import Replay
 from pydantic import TypeAdapter, ValidationError
 
 SSE, JSON, AWS = "text/event-stream", "application/json", "application/vnd.amazon.eventstream"
@@ -48,6 +41,23 @@ ASIDE = {
     "anthropic-messages/arguments-that-are-not-json": "the client gives up where arguments are not JSON",
     "bedrock-converse/thoughts-inside-thoughts": "thoughts inside thoughts have no place",
     "bedrock-converse/whole-body-cut-inside-the-input": "the client does not read a body that is cut off",
+}
+
+
+# Our reasons to finish that theirs stand for. What is not said to be whole was cut by a limit.
+REASONS = {
+    "end_turn": {"stop"},
+    "stop_sequence": {"stop"},
+    "tool_use": {"tool_calls"},
+    "max_tokens": {"length", "other", "error"},
+    "model_context_window_exceeded": {"length"},
+    "refusal": {"content_filter"},
+    "guardrail_intervened": {"content_filter"},
+    "content_filtered": {"content_filter"},
+    "malformed_model_output": {"error"},
+    "malformed_tool_use": {"error"},
+    "pause_turn": {"other"},
+    "compaction": {"other"},
 }
 
 
@@ -96,14 +106,15 @@ class Anthropic(Client):
         return [fault for event in known for fault in faults_of(EVENT.validate_python, event)]
 
     def essence(self, dump):
-        content = dump["content"]
-        return {
-            "text": "".join(block["text"] for block in content if block["type"] == "text"),
-            "thinking": "".join(block["thinking"] for block in content if block["type"] == "thinking"),
-            "calls": [(b["id"], b["name"], b["input"]) for b in content if b["type"] == "tool_use"],
-            "stop": dump["stop_reason"],
-            "usage": (dump["usage"]["input_tokens"], dump["usage"]["output_tokens"]),
-        }
+        content, usage = dump["content"], dump["usage"]
+        text = "".join(block["text"] for block in content if block["type"] == "text")
+        calls = [(block["name"], block["input"]) for block in content if block["type"] == "tool_use"]
+        cache = ("cache_creation_input_tokens", "cache_read_input_tokens")
+        counted = usage["input_tokens"] + sum(usage.get(key) or 0 for key in cache)
+        return text, calls, dump["stop_reason"], [counted, usage["output_tokens"]]
+
+    def reasons(self, finish):
+        return REASONS.get(finish, set())
 
 
 class Converse(Client):
@@ -141,7 +152,17 @@ class Converse(Client):
         return [fault for name, payload in frames_of(body) for fault in misfits(stream.members[name], payload)]
 
     def essence(self, dump):
-        return gathered(dump) if isinstance(dump, list) else whole_converse(dump)
+        message = gathered(dump) if isinstance(dump, list) else whole_converse(dump)
+        usage, cache = message["usage"], ("cacheReadInputTokens", "cacheWriteInputTokens")
+        # The end of the stream may be missing.
+        counted = usage and [
+            usage["inputTokens"] + sum(usage.get(key, 0) for key in cache),
+            usage["outputTokens"],
+        ]
+        return message["text"], message["calls"], message["stop"], counted
+
+    def reasons(self, finish):
+        return REASONS.get(finish, set())
 
 
 class Invoke(Converse):
@@ -228,6 +249,10 @@ def misfits(shape, value, path=""):
         yield f"{path}: {value} is no {shape.type_name}"
 
 
+# Calls that Amazon has run.
+SERVER = "server_tool_use"
+
+
 def whole_converse(dump):
     message = {"text": "", "thinking": "", "calls": [], "stop": dump["stopReason"], "usage": dump["usage"]}
     for block in dump["output"]["message"]["content"]:
@@ -235,8 +260,8 @@ def whole_converse(dump):
         for part in block.get("citationsContent", {}).get("content", []):
             message["text"] += part.get("text", "")
         message["thinking"] += block.get("reasoningContent", {}).get("reasoningText", {}).get("text", "")
-        if call := block.get("toolUse"):
-            message["calls"].append((call["toolUseId"], call["name"], call["input"]))
+        if (call := block.get("toolUse")) and call.get("type") != SERVER:
+            message["calls"].append((call["name"], call["input"]))
     return message
 
 
@@ -245,8 +270,9 @@ def gathered(events):
     message = {"text": "", "thinking": "", "calls": [], "stop": None, "usage": None}
     calls, inputs = {}, Counter()
     for event in events:
-        if start := event.get("contentBlockStart", {}).get("start", {}).get("toolUse"):
-            calls[event["contentBlockStart"]["contentBlockIndex"]] = (start["toolUseId"], start["name"])
+        start = event.get("contentBlockStart", {}).get("start", {}).get("toolUse")
+        if start and start.get("type") != SERVER:
+            calls[event["contentBlockStart"]["contentBlockIndex"]] = start["name"]
         delta = event.get("contentBlockDelta", {}).get("delta", {})
         message["text"] += delta.get("text", "")
         message["thinking"] += delta.get("reasoningContent", {}).get("text", "")
@@ -255,16 +281,9 @@ def gathered(events):
             inputs[index] = (inputs[index] or "") + delta["toolUse"]["input"]
         message["stop"] = event.get("messageStop", {}).get("stopReason", message["stop"])
         message["usage"] = event.get("metadata", {}).get("usage", message["usage"])
-    for index, (name, tool) in calls.items():
-        message["calls"].append((name, tool, parsed(inputs[index] or "{}")))
+    for index, name in calls.items():
+        message["calls"].append((name, parsed(inputs[index])))
     return message
-
-
-def parsed(text):
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def faults_of(validate, value):
@@ -273,16 +292,6 @@ def faults_of(validate, value):
     except ValidationError as error:
         return [f"{value.get('type')}: {error}"]
     return []
-
-
-def filled(value):
-    """The value without members that say nothing, bytes as text."""
-    if isinstance(value, dict):
-        members = {key: filled(member) for key, member in value.items()}
-        return {key: member for key, member in members.items() if member not in (None, [], {}, "")}
-    if isinstance(value, list):
-        return [filled(element) for element in value]
-    return value.hex() if isinstance(value, bytes) else value
 
 
 def dumped(dump):
@@ -331,76 +340,50 @@ def append(one, other):
     return True
 
 
-def played(client, form, body):
-    """The client's dump, or the words in which it gives up."""
-    Replay.body, Replay.content_type = body, client.types[form]
-    try:
-        return client.read(form)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+def played(client, form, body, status=200):
+    return play(lambda: client.read(form), body, client.types[form], status)
 
 
-def convert(program, path, protocol, client, form, mode):
-    command = [program, "convert", "--from", protocol, "--to", client.protocol, f"--{form}"]
-    mend = ["--mend"] if mode == "mended" else []
-    return subprocess.run([*command, *mend, str(path)], capture_output=True, check=False).stdout or None
-
-
-def check_faithful(program, client, path, counts):
-    form, body = client.original(path)
+def check_faithful(callweave, client, answer):
+    """The outcome, and what differs."""
+    form, body = client.original(answer.path)
     # Clients read one answer at a time.
     if form is None or body.count(client.start) > 1:
-        return
+        return "skipped", []
     theirs = played(client, form, body)
-    if isinstance(theirs, str):
-        counts["unread"] += 1
-        return
-    written = convert(program, path, client.protocol, client, form, "faithful")
-    if written is None:
-        counts["unread"] += 1
-        return
+    written = callweave.convert(answer, client.protocol, form, "faithful")
+    if isinstance(theirs, str) or written is None:
+        return "skipped", []
     ours = played(client, form, written)
-    counts["faithful"] += 1
     if client.dumped(theirs) != client.dumped(ours):
-        yield f"the client has of the original\n  {client.dumped(theirs)}\nof ours\n  {client.dumped(ours)}"
+        return "failed", [f"the client has of the original\n  {client.dumped(theirs)}\nof ours\n  {client.dumped(ours)}"]
+    return "passed", []
 
 
-def check_mended(program, client, path, protocol, counts):
-    dumps = {}
+def check_mended(callweave, client, answer):
+    if not callweave.is_single(answer, client.protocol):
+        return "skipped", []
+    message, faults = callweave.message(answer), []
+    has_failed = bool(message.get("errors"))
     for form in ("stream", "whole"):
-        body = convert(program, path, protocol, client, form, "mended")
-        # Clients read one answer at a time.
-        if body is None or body.count(client.start) > 1 or form == "whole" and body.strip().count(b"\n"):
-            return
-        dumps[form] = played(client, form, body)
+        body = callweave.convert(answer, client.protocol, form, "mended")
+        theirs = played(client, form, body)
         # What only one protocol knows is passed on to its own clients as it came.
-        if protocol not in client.own:
-            yield from client.strange(form, body)
-        if form == "whole":
-            has_failed = is_failure(json.loads(body))
-    counts["mended"] += 1
-    if isinstance(dumps["stream"], str) or isinstance(dumps["whole"], str):
-        # The stream says so, and the body of a failed request is no message.
-        is_told = isinstance(dumps["stream"], str) and "rror" in dumps["stream"] and ": " in dumps["stream"]
-        if not (has_failed and is_told):
-            yield f"mended: {dumps}"
-    elif has_failed:
-        yield f"mended: a failure that does not show: {dumps}"
-    else:
-        one, other = (client.essence(dump) for dump in dumps.values())
-        if one and not one["usage"]:
-            # The end of the stream is missing.
-            one["usage"] = other["usage"]
-        if one != other and not is_cut(one, other):
-            yield f"mended: the stream gives\n  {one}\nthe whole body\n  {other}"
+        if answer.protocol not in client.own:
+            faults += client.strange(form, body)
+        if isinstance(theirs, str):
+            faults += [] if has_failed or is_cut(theirs, message) else [f"mended {form}: {theirs}"]
+        elif has_failed and form == "stream":
+            faults.append(f"mended: a failure that does not show: {theirs}")
+        elif not has_failed and (essence := client.essence(theirs)):
+            told = misread(message, essence, client.reasons, form, answer.name)
+            faults += [f"mended {form}: {fault}" for fault in told]
+    return "passed", faults
 
 
-def is_cut(one, other):
-    """Whether the two differ only in arguments that are no object: a stream has them as they came."""
-    calls = [message.pop("calls") for message in (one, other)]
-    differing = [pair for pair in zip(*calls, strict=True) if pair[0] != pair[1]]
-    is_none = [isinstance(call[2], str) or list(whole[2]) == ["INVALID_JSON"] for call, whole in differing]
-    return one == other and all(is_none)
+def is_cut(theirs, message):
+    """Whether the client gives up where the answer was cut off."""
+    return any(notice["code"] == "truncated" for notice in message.get("notices", [])) and "rror" in theirs
 
 
 def is_failure(body):
@@ -409,37 +392,21 @@ def is_failure(body):
 
 
 def main():
-    program, folders = sys.argv[1], map(pathlib.Path, sys.argv[2:])
-    warnings.simplefilter("ignore")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Replay)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    clients = [kind(url) for kind in (Anthropic, Converse, Invoke)]
-    paths = [
-        (path, protocol.name)
-        for folder in folders
-        for protocol in sorted(folder.iterdir())
-        if protocol.is_dir()
-        for path in [*sorted(protocol.glob("*/input.*")), *sorted(p for p in protocol.iterdir() if p.is_file())]
-    ]
-    failures = 0
-    for client in clients:
-        counts = Counter()
-        for path, protocol in paths:
-            name = f"{protocol}/{path.parent.name if path.stem == 'input' else path.name}"
-            if name in ASIDE:
+    url, kinds = serve(), (Anthropic, Converse, Invoke)
+    callweave = Callweave(sys.argv[1], answers(sys.argv[2:]), [kind.protocol for kind in kinds])
+    matrix = Matrix("python anthropic, botocore")
+    for client in [kind(url) for kind in kinds]:
+        for answer in callweave.answers:
+            if str(answer) in ASIDE:
+                matrix.add(client.protocol, answer.protocol, "skipped")
                 continue
-            faults = list(check_mended(program, client, path, protocol, counts))
-            if protocol == client.protocol:
-                faults += check_faithful(program, client, path, counts)
-            for fault in faults:
-                failures += 1
-                print(f"{name} as {client.protocol}: {fault[:3000]}")
-        print(f"{client.protocol}: {dict(counts)}")
-    server.shutdown()
-    print(f"{failures} faults")
-    return 1 if failures else 0
+            if answer.protocol == client.protocol:
+                outcome, faults = check_faithful(callweave, client, answer)
+                matrix.add(client.protocol, "as it came", outcome, faults, answer)
+            outcome, faults = check_mended(callweave, client, answer)
+            matrix.add(client.protocol, answer.protocol, outcome, faults, answer)
+    matrix.conclude()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

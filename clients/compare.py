@@ -1,36 +1,15 @@
 """Replays our protocol cases to the providers' official clients and compares what they understand with
 what `callweave decode` says: text and tool calls, by value.
 
-usage: compare.py CALLWEAVE DATA
+usage: compare.py CALLWEAVE DATA [RECORDINGS]
 """
 
 import json
 import pathlib
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-TYPES = {".sse": "text/event-stream", ".ndjson": "application/x-ndjson", ".json": "application/json"}
-
-
-class Replay(BaseHTTPRequestHandler):
-    """Answers every request with the case that is being played."""
-
-    body = b""
-    content_type = ""
-    status = 200
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.send_response(self.status)
-        self.send_header("content-type", self.content_type)
-        self.send_header("content-length", str(len(self.body)))
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, *_):
-        pass
+from answers import TYPES, Matrix, play, serve
 
 
 def openai_chat(url, streamed):
@@ -183,10 +162,7 @@ def by_value(calls, with_ids):
 
 def main():
     program, data = sys.argv[1], pathlib.Path(sys.argv[2])
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Replay)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    passed, failed = 0, 0
+    url, matrix = serve(), Matrix("read")
     for protocol, (client, names) in CASES.items():
         for name in names:
             for way in ("stream", "whole"):
@@ -194,21 +170,14 @@ def main():
                 path = next(case.glob("input.*"), None)
                 if path is None or path.suffix not in TYPES:
                     continue
-                Replay.body, Replay.content_type = path.read_bytes(), TYPES[path.suffix]
-                try:
-                    theirs = client(url, way == "stream")
-                    ours = decoded(program, path)
-                    with_ids = protocol != "ollama"
-                    same = theirs[0] == ours[0] and by_value(theirs[1], with_ids) == by_value(ours[1], with_ids)
-                except Exception as error:  # a client that cannot read the case is a failure, too
-                    theirs, ours, same = repr(error), None, False
-                passed, failed = passed + same, failed + (not same)
-                if not same:
-                    print(f"{protocol}/{case.name}: the client has {theirs}, callweave {ours}")
-    server.shutdown()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+                theirs = play(lambda: client(url, way == "stream"), path.read_bytes(), TYPES[path.suffix])
+                ours, with_ids, faults = decoded(program, path), protocol != "ollama", []
+                is_read = not isinstance(theirs, str) and theirs[0] == ours[0]
+                if not is_read or by_value(theirs[1], with_ids) != by_value(ours[1], with_ids):
+                    faults.append(f"the client has {theirs}, callweave {ours}")
+                matrix.add(client.__name__, protocol, "passed", faults, case.name)
+    matrix.conclude()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,18 +5,12 @@ Faithful: the client's dump of our stream, or of our whole body, equals its dump
 cut. Mended: the client reads answers of every protocol, streamed and whole, and has the text, the calls, the
 reason to finish and the token counts that `callweave decode` has.
 
-usage: gemini_ollama_cohere.py CALLWEAVE DATA [RECORDINGS]
+usage: gemini_ollama_cohere.py CALLWEAVE DATA...
 """
 
-import json
-import pathlib
-import subprocess
 import sys
-import threading
-import warnings
-from http.server import ThreadingHTTPServer
 
-from compare import TYPES, Replay
+from answers import TYPES, Callweave, Matrix, answers, filled, misread, parsed, play, serve
 
 # Cases that are written better than they came, or that say more than the client can keep.
 ASIDE = {
@@ -26,24 +20,19 @@ ASIDE = {
     "gemini-generatecontent/whole-sdk-dump-in-snake-case": "written as the wire spells it, the client can read it",
 }
 
-# What a stream has told cannot be taken back.
-CORRECTED = {"closing-restatements-differ-from-deltas", "arguments-placeholder-then-real"}
-
 # How clients say that the provider reports an error.
 REPORTED = ("ClientError", "ServerError", "ResponseError", "ApiError", "BadRequestError", "InternalServerError")
 
 
-def filled(value):
-    """The value without members that say nothing."""
-    if isinstance(value, dict):
-        members = {key: filled(member) for key, member in value.items()}
-        return {key: member for key, member in members.items() if member not in (None, [], {}, "")}
-    if isinstance(value, (list, tuple)):
-        return [filled(element) for element in value]
-    return value
+class Client:
+    finish = {}
+
+    def reasons(self, finish):
+        """Ours that theirs stands for; filters have many words."""
+        return self.finish.get(finish, {"content_filter"})
 
 
-class Gemini:
+class Gemini(Client):
     name = "gemini-generatecontent"
     stream_type = TYPES[".sse"]
     finish = {
@@ -124,7 +113,7 @@ class Gemini:
         return text, [(call.get("name", ""), call.get("args", {})) for call in calls], finish, usage
 
 
-class Ollama:
+class Ollama(Client):
     name = "ollama"
     stream_type = TYPES[".ndjson"]
     finish = {
@@ -172,7 +161,7 @@ class Ollama:
         return text, calls, whole.get("done_reason"), [whole.get("prompt_eval_count", 0), whole.get("eval_count", 0)]
 
 
-class Cohere:
+class Cohere(Client):
     name = "cohere-v2"
     stream_type = TYPES[".sse"]
     finish = {
@@ -222,7 +211,7 @@ class Cohere:
             message = dump.get("message", {})
             text = "".join(part.get("text", "") for part in message.get("content", []))
             calls = [call.get("function", {}) for call in message.get("tool_calls", [])]
-            calls = [(call.get("name", ""), loads(call.get("arguments", ""))) for call in calls]
+            calls = [(call.get("name", ""), parsed(call.get("arguments", ""))) for call in calls]
             return text, calls, dump.get("finish_reason"), self.usage(dump)
         text, calls, end = "", [], {}
         for event in dump:
@@ -235,7 +224,7 @@ class Cohere:
                 calls[event["index"]][1] += message["tool_calls"]["function"]["arguments"]
             if event["type"] == "message-end":
                 end = event["delta"]
-        calls = [(name, loads(arguments)) for name, arguments in calls]
+        calls = [(name, parsed(arguments)) for name, arguments in calls]
         return text, calls, end.get("finish_reason"), self.usage(end)
 
     def usage(self, end):
@@ -243,27 +232,6 @@ class Cohere:
             return None
         counts = end.get("usage", {}).get("tokens") or end.get("usage", {}).get("billed_units", {})
         return [int(counts.get(key, 0)) for key in ("input_tokens", "output_tokens")]
-
-
-def loads(text):
-    try:
-        return json.loads(text or "{}")
-    except ValueError:
-        return text
-
-
-def played(read, body, content_type, status=200):
-    """What the client reads, or the words in which it gives up."""
-    Replay.body, Replay.content_type, Replay.status = body, content_type, status
-    try:
-        return read()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def run(program, *arguments):
-    """What the program writes; that something is wrong with the answer says nothing of the writing."""
-    return subprocess.run([program, *arguments], capture_output=True).stdout
 
 
 def as_stream(client, path):
@@ -280,109 +248,58 @@ def generate(client, path):
     return [True] if client.name == "ollama" and b'"response":"' in path.read_bytes().replace(b": ", b":") else []
 
 
-def faithful(client, program, path, case):
+def check_faithful(callweave, client, answer):
+    """The outcome, and what differs."""
+    path = answer.path
     is_streamed = path.suffix != ".json" or path.read_bytes().lstrip()[:1] == b"["
-    if is_streamed and path.suffix == ".json":
+    if is_streamed and path.suffix == ".json" or str(answer) in ASIDE:
         # The client asks for server-sent events.
-        return None, []
+        return "skipped", []
     content_type = client.stream_type if is_streamed else TYPES[".json"]
     arguments = [is_streamed, *generate(client, path)]
     body = as_stream(client, path) if is_streamed else path.read_bytes()
-    form = "--stream" if is_streamed else "--whole"
-    ours = run(program, "convert", "--from", client.name, "--to", client.name, form, str(path))
-    theirs = played(lambda: client.dump(*arguments), body, content_type)
-    ours = played(lambda: client.dump(*arguments), ours, content_type)
-    is_unread = isinstance(theirs, str) and not theirs.startswith(REPORTED[:3])
-    if theirs != ours and not is_unread and f"{client.name}/{case}" not in ASIDE:
-        return theirs, [f"the client has {theirs} of the original, {ours} of ours"]
-    return theirs, []
+    written = callweave.convert(answer, client.name, "stream" if is_streamed else "whole", "faithful") or b""
+    theirs = play(lambda: client.dump(*arguments), body, content_type)
+    ours = play(lambda: client.dump(*arguments), written, content_type)
+    if isinstance(theirs, str) and not theirs.startswith(REPORTED[:3]):
+        return "skipped", []
+    return "passed", [f"the client has {theirs} of the original, {ours} of ours"] if theirs != ours else []
 
 
-def expected(call, is_text):
-    """A call as clients get it where the wire wants an object, or its text."""
-    text = call["arguments"]
-    is_cut = call.get("invalid", {}).get("reason") == "incomplete"
-    if call["kind"] == "custom" and not is_cut:
-        return {"input": text}
-    value = loads(text)
-    if is_text:
-        return value
-    return {"INVALID_JSON": text} if is_cut or not isinstance(value, dict) else value
-
-
-def mended(client, program, path, protocol):
+def check_mended(callweave, client, answer):
     """What is wrong with what the client has of our stream and of our whole body."""
-    answers = run(program, "decode", "--protocol", protocol, "--as", "message", str(path)).splitlines()
-    # Several answers are no one client's.
-    if len(answers) != 1:
-        return []
-    decoded = json.loads(answers[0])
-    text = (decoded.get("content") or "") + (decoded.get("refusal") or "")
-    calls = [call for call in decoded["tool_calls"] if call["kind"] != "builtin"]
-    is_text = client.name == "cohere-v2"
-    wanted = (text, [(call["name"], expected(call, is_text)) for call in calls])
-    counts = decoded.get("usage") or {}
-    counted = [counts.get("input_tokens") or 0, counts.get("output_tokens") or 0]
-    # Repair and what was cut are for the laws; here only what every client can use.
-    is_odd = any(call.get("invalid") for call in calls)
-    has_failed, is_corrected = bool(decoded.get("errors")), path.parent.name in CORRECTED
-    arguments = generate(client, path) if protocol == client.name else []
-    faults = []
-    for form in ("--stream", "--whole"):
-        is_streamed = form == "--stream"
+    if not callweave.is_single(answer, client.name):
+        return "skipped", []
+    message, faults = callweave.message(answer), []
+    has_failed = bool(message.get("errors"))
+    arguments = generate(client, answer.path) if answer.protocol == client.name else []
+    for form in ("stream", "whole"):
+        is_streamed = form == "stream"
         content_type, status = (client.stream_type, 200) if is_streamed else (TYPES[".json"], 500 * has_failed or 200)
-        body = run(program, "convert", "--from", protocol, "--to", client.name, form, "--mend", str(path))
-        got = played(lambda: client.message(is_streamed, *arguments), body, content_type, status)
-        if isinstance(got, str):
-            is_right = has_failed and got.startswith(REPORTED)
-        elif has_failed or is_corrected:
-            is_right = True
-        else:
-            text_and_calls, finish, usage = got[:2], got[2], got[3]
-            reasons = client.finish.get(finish, {"content_filter"})
-            is_right = decoded["finish_reason"] in reasons and usage in (None, counted)
-            is_right &= is_odd or filled(text_and_calls) == filled(wanted)
-        if not is_right:
-            faults.append(f"mended {form}: the client has {got}, callweave {wanted} {decoded['finish_reason']} {counted}")
-    return faults
-
-
-def samples(data, recordings):
-    for path in sorted(data.glob("*/*/input.*")):
-        yield path.parent.parent.name, path.parent.name, path
-    if recordings:
-        for line in (recordings / "INDEX.jsonl").read_text().splitlines():
-            row = json.loads(line)
-            protocol = {"mistral-chat": "openai-chat"}.get(row["protocol"], row["protocol"])
-            yield protocol, pathlib.Path(row["file"]).name, recordings / row["file"]
+        body = callweave.convert(answer, client.name, form, "mended")
+        theirs = play(lambda: client.message(is_streamed, *arguments), body, content_type, status)
+        if isinstance(theirs, str):
+            faults += [] if has_failed and theirs.startswith(REPORTED) else [f"mended {form}: {theirs}"]
+        elif not has_failed:
+            told = misread(message, theirs, client.reasons, form, answer.name)
+            faults += [f"mended {form}: {fault}" for fault in told]
+    return "passed", faults
 
 
 def main():
-    program, data = sys.argv[1], pathlib.Path(sys.argv[2])
-    recordings = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None
-    warnings.simplefilter("ignore")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Replay)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
+    url = serve()
     clients = [Gemini(url), Ollama(url), Cohere(url)]
-    matrix, failed = {}, 0
-    for protocol, case, path in samples(data, recordings):
-        for client in clients:
-            faults, row = [], matrix.setdefault((protocol, client.name), [0, 0, 0])
-            if protocol == client.name:
-                theirs, faults = faithful(client, program, path, case)
-                row[2] += isinstance(theirs, str)
-            faults += mended(client, program, path, protocol)
-            row[bool(faults)] += 1
-            failed += bool(faults)
-            for fault in faults:
-                print(f"{protocol}/{case} as {client.name}: {fault[:1500]}")
-    server.shutdown()
-    print("from → to: passed, failed (not to be read as it came)")
-    for (protocol, name), (passed, wrong, unread) in sorted(matrix.items()):
-        print(f"{protocol} → {name}: {passed}, {wrong} ({unread})")
-    return 1 if failed or not matrix else 0
+    callweave = Callweave(sys.argv[1], answers(sys.argv[2:]), [client.name for client in clients])
+    matrix = Matrix("python google-genai, ollama, cohere")
+    for client in clients:
+        for answer in callweave.answers:
+            if answer.protocol == client.name:
+                outcome, faults = check_faithful(callweave, client, answer)
+                matrix.add(client.name, "as it came", outcome, faults, answer)
+            outcome, faults = check_mended(callweave, client, answer)
+            matrix.add(client.name, answer.protocol, outcome, faults, answer)
+    matrix.conclude()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,21 +2,17 @@
 understands of the original.
 
 Faithful: the client's dump of our stream, or of our whole body, equals its dump of the original, empty members aside.
-Mended: the client's stream helper reads answers of every protocol, and every event is of a type that it declares.
+Mended: the client's stream helper reads answers of every protocol, every event is of a type that it declares, and text,
+calls, the reason to finish and the token counts are those that callweave has.
 
-usage: openai_chat_responses.py CALLWEAVE DATA
+usage: openai_chat_responses.py CALLWEAVE DATA...
 """
 
 import json
-import pathlib
-import subprocess
 import sys
-import threading
-import warnings
-from http.server import ThreadingHTTPServer
 
 import openai
-from compare import TYPES, Replay
+from answers import TYPES, Callweave, Matrix, answers, filled, misread, parsed, play, serve
 from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter, ValidationError
@@ -60,6 +56,32 @@ class Responses:
         with client.responses.stream(model="m", input="?") as stream:
             return stream.get_final_response().model_dump(mode="json")
 
+    @staticmethod
+    def essence(dump):
+        text, calls = "", []
+        for item in dump["output"]:
+            if item["type"] == "message":
+                text += "".join(part.get("text") or part.get("refusal") or "" for part in item["content"])
+            if item["type"] == "function_call":
+                calls.append((item["name"], parsed(item["arguments"])))
+            if item["type"] == "custom_tool_call":
+                calls.append((item["name"], {"input": item["input"]}))
+        counts = dump["usage"] or {}
+        details = dump.get("incomplete_details") or {}
+        finish = details.get("reason") or dump["status"]
+        return text, calls, finish, [counts.get("input_tokens", 0), counts.get("output_tokens", 0)]
+
+    @staticmethod
+    def reasons(finish):
+        return {
+            "completed": {"stop", "tool_calls"},
+            "max_output_tokens": {"length", "other"},
+            "content_filter": {"content_filter"},
+            "incomplete": {"other"},
+            # What was cut off has failed.
+            "failed": {"error", "other", "length", "stop", "tool_calls", "content_filter"},
+        }.get(finish, set())
+
 
 class Chat:
     name = "openai-chat"
@@ -68,6 +90,9 @@ class Chat:
         "whole-answer-after-its-deltas": "what is told again is written once",
         "whole-message-differs-from-its-deltas": "a text that differs is told as one more",
         "whole-text-and-parallel-calls": "a body numbers its calls by their order",
+        "mistral-mistral-small-latest-chat-mistral-hybrid-reasoning-streams-thinking-separately-from-content.sse": (
+            "parts of one chunk are told one by one"
+        ),
     }
     unfinished = (
         "LengthFinishReasonError",
@@ -96,54 +121,64 @@ class Chat:
         with client.chat.completions.stream(**ASKED) as stream:
             return stream.get_final_completion().model_dump(mode="json")
 
+    @staticmethod
+    def essence(dump):
+        choice = dump["choices"][0] if dump["choices"] else {"message": {}, "finish_reason": "length"}
+        message, calls = choice["message"], []
+        for call in message.get("tool_calls") or []:
+            if call["type"] == "custom":
+                calls.append((call["custom"]["name"], {"input": call["custom"]["input"]}))
+            else:
+                calls.append((call["function"]["name"], parsed(call["function"]["arguments"])))
+        counts = dump["usage"] or {}
+        text = (message.get("content") or "") + (message.get("refusal") or "")
+        usage = [counts.get("prompt_tokens", 0), counts.get("completion_tokens", 0)]
+        return text, calls, choice["finish_reason"], usage
 
-# What each chunk says anew, and where pieces are to be joined.
-REPEATED = {"id", "object", "created", "model", "role", "type", "finish_reason", "system_fingerprint", "service_tier"}
+    @staticmethod
+    def reasons(finish):
+        return {"length": {"length", "error", "other"}}.get(finish, {finish})
+
+
+# What grows from chunk to chunk.
+GROWING = {"content", "refusal", "reasoning", "reasoning_content", "text", "summary", "thinking", "arguments", "input"}
 
 
 def gather(value, said, path):
     """Collects the leaves of a chunk by their paths: pieces are joined, the rest counts as it was last said. Elements
-    that have an index stand under it."""
+    that have an index stand under it. What stands in another place of each chunk, or is told beside its pieces, says
+    nothing more."""
     if isinstance(value, dict):
         for key, member in value.items():
-            gather(member, said, (*path, key))
+            if key not in ("logprobs", "message"):
+                gather(member, said, (*path, key))
     elif isinstance(value, list):
         for at, element in enumerate(value):
             number = element.get("index", at) if isinstance(element, dict) else at
             gather(element, said, (*path, number))
-    elif isinstance(value, str) and path[-1] not in REPEATED:
+    elif isinstance(value, str) and path[-1] in GROWING:
         said[path] = said.get(path, "") + value
     elif value is not None:
         said[path] = value
 
 
-def played(read, client, body, content_type):
-    """The client's dump, or the words in which it gives up."""
-    Replay.body, Replay.content_type = body, content_type
-    try:
-        return read(client)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+# Padding, and numbers that an order tells as well.
+VOLATILE = {"obfuscation", "p", "padding"}
 
 
-def filled(value):
-    """The value without members that say nothing."""
-    if isinstance(value, dict):
-        members = {key: filled(member) for key, member in value.items()}
-        return {key: member for key, member in members.items() if member not in (None, [], {}, "")}
-    if isinstance(value, list):
-        return [filled(element) for element in value]
-    return value
-
-
-def is_kept(original, ours):
-    """Whether everything that the client knew of the original it knows of ours. An `output` that the server left
-    empty although it had streamed items is written with them."""
+def missing(original, ours, path=""):
+    """What the client knew of the original and does not know of ours. An `output` that the server left empty although
+    it had streamed items is written with them."""
     if isinstance(original, dict) and isinstance(ours, dict):
-        return all(key in ours and is_kept(value, ours[key]) for key, value in original.items())
-    if isinstance(original, list) and isinstance(ours, list):
-        return len(original) == len(ours) and all(map(is_kept, original, ours))
-    return original == ours
+        for key, value in original.items():
+            is_numbered = key == "index" and path.endswith("tool_calls[]")
+            if key.split(" ")[-1] not in VOLATILE and not is_numbered:
+                yield from missing(value, ours.get(key), f"{path}.{key}")
+    elif isinstance(original, list) and isinstance(ours, list) and len(original) == len(ours):
+        for one, other in zip(original, ours):
+            yield from missing(one, other, f"{path}[]")
+    elif original != ours:
+        yield f"{path}: {original!r:.300}, ours {ours!r:.300}"
 
 
 def as_sse(body):
@@ -154,12 +189,6 @@ def as_sse(body):
     names = [json.loads(line).get("type") for line in lines]
     names = [f"event: {name}\n" if name else "" for name in names]
     return "".join(f"{name}data: {line}\n\n" for name, line in zip(names, lines)).encode()
-
-
-def convert(program, path, protocol, to, *arguments):
-    """What callweave writes, however it likes the answer."""
-    command = [program, "convert", "--from", protocol, "--to", to, *arguments, str(path)]
-    return subprocess.run(command, capture_output=True, check=False).stdout
 
 
 def strange_events(stream, kind):
@@ -176,49 +205,68 @@ def strange_events(stream, kind):
                     yield event.get("type") or ",".join(event)
 
 
-def faults_of(program, client, path, kind, unread):
-    protocol, case = path.parent.parent.name, path.parent.name
-    if protocol == kind.name and case.startswith(kind.clean):
-        is_whole = path.suffix == ".json"
-        read, form = (kind.whole, "--whole") if is_whole else (kind.streamed, "--stream")
-        content_type = TYPES[".json" if is_whole else ".sse"]
-        body = path.read_bytes() if is_whole else as_sse(path.read_bytes())
-        theirs = played(read, client, body, content_type)
-        ours = played(read, client, convert(program, path, protocol, kind.name, form), content_type)
+def check_faithful(callweave, client, answer, kind):
+    """The outcome, and what differs."""
+    is_whole = answer.path.suffix == ".json"
+    read, form = (kind.whole, "whole") if is_whole else (kind.streamed, "stream")
+    content_type = TYPES[".json" if is_whole else ".sse"]
+    body = answer.path.read_bytes() if is_whole else as_sse(answer.path.read_bytes())
+    theirs = play(lambda: read(client), body, content_type)
+    written = callweave.convert(answer, kind.name, form, "faithful")
+    # An error is written where clients look for one.
+    has_failed = bool(callweave.message(answer).get("errors"))
+    if isinstance(theirs, str) or written is None or has_failed or answer.name in kind.aside:
+        return "skipped", []
+    ours = play(lambda: read(client), written, content_type)
+    lost = list(missing(filled(theirs), filled(ours)))
+    return "passed", [f"the client has of the original and not of ours: {lost}"] if lost else []
+
+
+# What no client can hold.
+UNREADABLE = {"choice-index-huge-negative-or-text"}
+
+
+def check_mended(callweave, client, answer, kind):
+    if not callweave.is_single(answer, kind.name) or answer.name in UNREADABLE:
+        return "skipped", []
+    message, faults = callweave.message(answer), []
+    for form, read in (("stream", kind.helped), ("whole", kind.whole)):
+        body = callweave.convert(answer, kind.name, form, "mended")
+        has_failed = bool(message.get("errors"))
+        status = 500 if has_failed and form == "whole" else 200
+        theirs = play(lambda: read(client), body, TYPES[".sse" if form == "stream" else ".json"], status)
         if isinstance(theirs, str):
-            unread.append(f"{protocol}/{case}: {theirs}")
-        elif case not in kind.aside and not is_kept(filled(theirs), filled(ours)):
-            yield f"the client has {theirs} of the original, {ours} of ours"
-    stream = convert(program, path, protocol, kind.name, "--stream", "--mend")
-    answer = played(kind.helped, client, stream, TYPES[".sse"])
-    is_several = stream.count(kind.start) > 1 or not stream
-    if isinstance(answer, str) and not any(word in answer for word in (*kind.unfinished, "APIError")) and not is_several:
-        yield f"mended: {answer}"
-    # What only one server knows is passed on as it came.
-    if protocol != kind.name and (strange := set(strange_events(stream, kind)) - {"response.failed", "error"}):
-        yield f"mended: {strange}"
+            is_told = any(word in theirs for word in kind.unfinished) or has_failed and "Error" in theirs
+            faults += [] if is_told else [f"mended {form}: {theirs}"]
+        elif not has_failed:
+            text, calls, *rest = kind.essence(theirs)
+            # Only this protocol has calls of other kinds.
+            if answer.protocol == "openai-responses" == kind.name:
+                calls = None
+            told = misread(message, (text, calls, *rest), kind.reasons, form, answer.name)
+            faults += [f"mended {form}: {fault}" for fault in told]
+        # What only one server knows is passed on as it came.
+        if form == "stream" and answer.protocol != kind.name:
+            strange = set(strange_events(body, kind)) - {"response.failed", "error"}
+            faults += [f"mended: {strange}"] if strange else []
+    return "passed", faults
 
 
 def main():
-    program, data = sys.argv[1], pathlib.Path(sys.argv[2])
-    warnings.simplefilter("ignore")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Replay)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}/v1"
-    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
-    passed, failed, unread = 0, 0, []
-    for kind in (Chat, Responses):
-        for path in sorted(data.glob("*/*/input.*")):
-            faults = list(faults_of(program, client, path, kind, unread))
-            passed, failed = passed + (not faults), failed + bool(faults)
-            for fault in faults:
-                print(f"{path.parent.parent.name}/{path.parent.name} as {kind.name}: {fault}")
-    server.shutdown()
-    for original in unread:
-        print(f"cannot be read as it came: {original}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+    kinds = (Chat, Responses)
+    callweave = Callweave(sys.argv[1], answers(sys.argv[2:]), [kind.name for kind in kinds])
+    client = openai.OpenAI(base_url=serve() + "/v1", api_key="none", max_retries=0)
+    matrix = Matrix("python openai")
+    for kind in kinds:
+        for answer in callweave.answers:
+            is_own = answer.protocol == kind.name
+            if is_own and (not answer.is_own or answer.name.startswith(kind.clean)):
+                outcome, faults = check_faithful(callweave, client, answer, kind)
+                matrix.add(kind.name, "as it came", outcome, faults, answer)
+            outcome, faults = check_mended(callweave, client, answer, kind)
+            matrix.add(kind.name, answer.protocol, outcome, faults, answer)
+    matrix.conclude()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,4 +1,4 @@
-//! The providers' official clients, played our own cases: do they understand what callweave understands?
+//! The providers' official clients, played our own cases and recordings: do they understand what callweave understands?
 
 use std::process::Command;
 
@@ -34,28 +34,27 @@ pub(crate) fn run() -> Result<Outcome, String> {
     }
     succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
     // What we read of their providers, and what they read of us.
-    let scripts =
-        ["compare.py", "openai_chat_responses.py", "anthropic_bedrock.py", "gemini_ollama_cohere.py"];
-    for script in scripts {
-        succeed(
-            Command::new(&python)
-                .arg(root().join("clients").join(script))
-                .arg(target().join("debug/callweave"))
-                .arg(root().join("crates/callweave/tests/data/protocol")),
-        )?;
+    let mut matrix = Vec::new();
+    for script in
+        ["compare.py", "openai_chat_responses.py", "anthropic_bedrock.py", "gemini_ollama_cohere.py"]
+    {
+        play(Command::new(&python).arg(root().join("clients").join(script)), &mut matrix)?;
     }
-    node()
+    let outcome = node(&mut matrix)?;
+    print_matrix(&matrix);
+    Ok(outcome)
 }
 
-/// The same with a client for Node.
-fn node() -> Result<Outcome, String> {
+/// The same with clients for Node.
+fn node(matrix: &mut Vec<String>) -> Result<Outcome, String> {
     if !is_there("npm") {
         return Ok(Outcome::Skipped("there is no npm for the clients of Node".into()));
     }
     // Packages are found beside the script that asks for them.
     let home = target().join("clients/node");
     std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
-    for file in ["package.json", "anthropic.mjs"] {
+    let scripts = ["anthropic.mjs", "openai.mjs", "ai.mjs"];
+    for file in ["package.json", "answers.mjs"].iter().chain(&scripts) {
         std::fs::copy(root().join("clients").join(file), home.join(file))
             .map_err(|error| error.to_string())?;
     }
@@ -63,13 +62,39 @@ fn node() -> Result<Outcome, String> {
     if let Err(why) = succeed(Command::new("npm").args(install).current_dir(&home)) {
         return unreachable(why);
     }
-    succeed(
-        Command::new("node")
-            .arg(home.join("anthropic.mjs"))
-            .arg(target().join("debug/callweave"))
-            .arg(root().join("crates/callweave/tests/data/protocol")),
-    )?;
+    for script in scripts {
+        play(Command::new("node").arg(home.join(script)), matrix)?;
+    }
     Ok(Outcome::Passed)
+}
+
+/// Plays our own cases and, where they are at hand, the recordings to the clients of a script, and keeps its rows of the
+/// matrix.
+fn play(script: &mut Command, matrix: &mut Vec<String>) -> Result<(), String> {
+    script.arg(target().join("debug/callweave")).arg(root().join("crates/callweave/tests/data/protocol"));
+    let recorded = root().ancestors().map(|folder| folder.join("shared/corpus")).find(|path| path.exists());
+    let output =
+        script.args(recorded).output().map_err(|error| format!("{script:?} does not start: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    for line in said.lines() {
+        match line.strip_prefix("matrix: ") {
+            Some(row) => matrix.push(format!("| {row} |")),
+            None => println!("{line}"),
+        }
+    }
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            print_matrix(matrix);
+            let told = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{script:?} ended with {}\n{told}", output.status))
+        }
+    }
+}
+
+fn print_matrix(rows: &[String]) {
+    println!("| client | protocol | answers of | passed | skipped | failed |\n|---|---|---|---|---|---|");
+    rows.iter().for_each(|row| println!("{row}"));
 }
 
 /// Python is there and the clients cannot be had. Without a network that is nobody's fault; CI has one, and

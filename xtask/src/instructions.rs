@@ -1,13 +1,19 @@
-//! How many instructions decoding costs per chunk of a protocol, and extracting per delta of a dialect: counted
-//! by valgrind, which unlike a clock gives the same number whatever else the machine does.
+//! How many instructions decoding costs per chunk of a protocol, translating it to another, and extracting per delta of
+//! a dialect: counted by valgrind, which unlike a clock gives the same number whatever else the machine does.
 
 use std::process::Command;
 
 use callweave::dialect::{ExtractOptions, Extractor, Registry, Tools};
-use callweave::event::{Body, Event};
+use callweave::encode::EncodeOptions;
+use callweave::event::{Body, Event, EventSink};
+use callweave::protocol::Protocol;
 
 const USAGE: &str = "usage: cargo xtask instructions";
 const PROTOCOLS: [&str; 2] = ["chat", "anthropic"];
+/// From, and to.
+const TRANSLATIONS: [&str; 2] = ["chat-to-anthropic", "anthropic-to-chat"];
+/// A translation may cost so many times what decoding alone costs.
+const MOST_OF_DECODING: f64 = 2.0;
 const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
 const DIALECTS: [&str; 8] =
     ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
@@ -25,6 +31,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             let pieces = pieces.parse().map_err(|_| USAGE.to_owned())?;
             match *what {
                 "decode" => decode(name, pieces),
+                "translate" => translate(name, pieces),
                 "extract" => extract(name, pieces),
                 _ => Err(USAGE.into()),
             }
@@ -47,24 +54,34 @@ fn report() -> Result<(), String> {
     }
     let mut complaints = Vec::new();
     println!("{:20}{:>12}{:>18}{:>14}{:>10}", "", "pieces", "instructions", "per piece", "growth");
+    let mut decoding = Vec::new();
     for protocol in PROTOCOLS {
-        complaints.extend(grow("decode", protocol, &CHUNKS)?);
+        decoding.push((protocol, grow("decode", protocol, &CHUNKS, &mut complaints)?));
+    }
+    for translation in TRANSLATIONS {
+        let cost = grow("translate", translation, &CHUNKS, &mut complaints)?;
+        let alone = decoding.iter().find(|(from, _)| translation.starts_with(from));
+        let times = alone.map(|(_, alone)| cost / alone).ok_or("nothing to compare with")?;
+        println!("{translation:20}{times:>54.2}x of decoding alone");
+        if times > MOST_OF_DECODING {
+            complaints.push(format!("{translation} costs {times:.2}x of decoding alone"));
+        }
     }
     for dialect in DIALECTS {
-        complaints.extend(grow("extract", dialect, &DELTAS)?);
+        grow("extract", dialect, &DELTAS, &mut complaints)?;
     }
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
-/// Prints what growing inputs cost; each is ten times the one before.
-fn grow(what: &str, name: &str, steps: &[usize]) -> Result<Vec<String>, String> {
+/// Prints what growing inputs cost, each ten times the one before; what a piece of the last cost.
+fn grow(what: &str, name: &str, steps: &[usize], complaints: &mut Vec<String>) -> Result<f64, String> {
     // What the process costs before and after is not the work.
     let base = count(what, name, 0)?;
     let mut before: Option<u64> = None;
-    let mut complaints = Vec::new();
+    let mut per_piece = 0.0;
     for &pieces in steps {
         let own = count(what, name, pieces)?.saturating_sub(base);
-        let per_piece = own as f64 / pieces as f64;
+        per_piece = own as f64 / pieces as f64;
         let growth = before.map(|before| own as f64 / before as f64);
         let shown = growth.map_or(String::new(), |growth| format!("{growth:.2}x"));
         println!("{name:20}{pieces:>12}{own:>18}{per_piece:>14.0}{shown:>10}");
@@ -73,7 +90,7 @@ fn grow(what: &str, name: &str, steps: &[usize]) -> Result<Vec<String>, String> 
         }
         before = Some(own);
     }
-    Ok(complaints)
+    Ok(per_piece)
 }
 
 /// The instructions of a process that does the work once.
@@ -115,7 +132,11 @@ fn extract(name: &str, deltas: usize) -> Result<(), String> {
     if shown + 1 >= deltas { Ok(()) } else { Err(format!("{shown} deltas came")) }
 }
 
-fn decode(protocol: &str, chunks: usize) -> Result<(), String> {
+/// How many chunks a socket may deliver at once.
+const BATCH: usize = 20;
+
+/// The stream of an answer: its beginning, a batch of chunks, and its end.
+fn stream(protocol: &str) -> Result<[String; 3], String> {
     let (head, delta, tail) = match protocol {
         "chat" => (
             String::new(),
@@ -134,23 +155,43 @@ fn decode(protocol: &str, chunks: usize) -> Result<(), String> {
         ),
         _ => return Err(USAGE.into()),
     };
-    let chunk = format!("data: {delta}\n\n");
-    let tail = format!("data: {tail}\n\n");
-    let (mut decoder, mut accumulator) =
-        (callweave::pipeline::Decoder::detect(), callweave::accumulator::Accumulator::new());
-    // As many chunks as a socket may deliver at once: the same buffer again, so that making it costs nothing.
-    let batch = chunk.repeat(20);
-    let mut push = |bytes: &str| decoder.push(bytes.as_bytes(), &mut accumulator);
-    push(&head).map_err(|error| error.to_string())?;
-    for _ in 0..chunks / 20 {
-        push(&batch).map_err(|error| error.to_string())?;
+    Ok([head, format!("data: {delta}\n\n").repeat(BATCH), format!("data: {tail}\n\n")])
+}
+
+/// Gives a decoder as many chunks; the same buffer again, so that making it costs nothing.
+fn feed(protocol: &str, chunks: usize, sink: &mut EventSink<'_>) -> Result<(), String> {
+    let [head, batch, tail] = stream(protocol)?;
+    let mut decoder = callweave::pipeline::Decoder::detect();
+    let mut push = |bytes: &str| decoder.push(bytes.as_bytes(), sink).map_err(|error| error.to_string());
+    push(&head)?;
+    for _ in 0..chunks / BATCH {
+        push(&batch)?;
     }
-    push(&tail).map_err(|error| error.to_string())?;
-    decoder.finish(&mut accumulator).map_err(|error| error.to_string())?;
+    push(&tail)?;
+    decoder.finish(sink).map_err(|error| error.to_string())
+}
+
+fn decode(protocol: &str, chunks: usize) -> Result<(), String> {
+    let mut accumulator = callweave::accumulator::Accumulator::new();
+    feed(protocol, chunks, &mut accumulator)?;
     let length = accumulator.message().text().len();
-    if length == chunks / 20 * 20 * " token".len() {
+    if length == chunks / BATCH * BATCH * " token".len() {
         Ok(())
     } else {
         Err(format!("{length} bytes of text came"))
     }
+}
+
+/// Writes each chunk in the other protocol, as a gateway would.
+fn translate(name: &str, chunks: usize) -> Result<(), String> {
+    let (from, to) = name.split_once("-to-").ok_or(USAGE)?;
+    let target = Protocol::named(to).ok_or(USAGE)?;
+    let mut encoder = target.encoder(&EncodeOptions::mended()).ok_or(USAGE)?;
+    let (mut out, mut written) = (Vec::new(), 0);
+    feed(from, chunks, &mut |event: Event<'_>| {
+        encoder.encode(&event, &mut out);
+        written += usize::from(!out.is_empty());
+        out.clear();
+    })?;
+    if written >= chunks / BATCH * BATCH { Ok(()) } else { Err(format!("{written} events were written")) }
 }

@@ -32,6 +32,8 @@
 
 mod held;
 mod ids;
+mod loss;
+mod manner;
 pub(crate) mod objects;
 mod pieces;
 mod turns;
@@ -40,10 +42,14 @@ use crate::event::{Counters, Event, Json};
 use crate::framing::Framing;
 use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
+use crate::request::Loss;
 pub(crate) use held::Held;
 pub(crate) use ids::Ids;
+use loss::Ledger;
+pub(crate) use loss::{Feature, Says, no_logprobs, nothing_hangs};
+pub(crate) use manner::Manner;
 pub(crate) use pieces::{Pieces, write_arguments};
-pub(crate) use turns::Turns;
+pub(crate) use turns::{InTurns, Reading};
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -69,6 +75,9 @@ pub struct EncodeOptions {
     pub created: Option<u64>,
     /// How the frames of a stream are told apart, where the protocol has several ways; else its usual one.
     pub framing: Option<Framing>,
+    /// Whether a stream for clients is without token counts, where those come only to who asks for them (chat's
+    /// `stream_options.include_usage`).
+    pub leaves_out_usage: bool,
 }
 
 impl EncodeOptions {
@@ -102,18 +111,51 @@ impl EncodeOptions {
         Self { framing: Some(framing), ..self }
     }
 
+    /// Leaves token counts out of streams whose clients must ask for them.
+    pub fn without_usage(self) -> Self {
+        Self { leaves_out_usage: true, ..self }
+    }
+
     pub(crate) fn is_mended(&self) -> bool {
         self.mode == Mode::Mended
     }
 }
 
 /// The events of answers → bytes of one protocol. See the [module](self).
-pub struct Encoder(Box<dyn Encode>);
+pub struct Encoder {
+    wire: Box<dyn Encode>,
+    ledger: Ledger,
+}
 
 impl Encoder {
     /// Appends what the wire says of the event; for many events that is nothing, or it waits for the next.
     pub fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        self.0.encode(event, out);
+        self.ledger.take(event);
+        self.wire.encode(event, out);
+    }
+
+    /// What the answer that is being written has said so far and its clients will not get to know: nothing in faithful
+    /// mode, or where the answer came in this protocol.
+    ///
+    /// ```
+    /// use callweave::encode::EncodeOptions;
+    /// use callweave::event::Event;
+    /// use callweave::pipeline::Decoder;
+    /// use callweave::protocol::Protocol;
+    ///
+    /// let input = br#"{"id":"m1","type":"message","role":"assistant","model":"m","content":[
+    ///     {"type":"thinking","thinking":"Hm.","signature":"c2ln"},{"type":"text","text":"Hi"}],"stop_reason":"end_turn"}"#;
+    /// let chat = Protocol::named("openai-chat").expect("a protocol of that name");
+    /// let mut encoder = chat.encoder(&EncodeOptions::mended()).expect("chat is written");
+    /// let (mut decoder, mut output) = (Decoder::detect(), Vec::new());
+    /// decoder.push(input, &mut |event: Event<'_>| encoder.encode(&event, &mut output))?;
+    /// decoder.finish(&mut |event: Event<'_>| encoder.encode(&event, &mut output))?;
+    /// let losses: Vec<_> = encoder.losses().iter().map(ToString::to_string).collect();
+    /// assert_eq!(losses, ["choices[0].blocks[0]: signature of reasoning"]);
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn losses(&self) -> &[Loss] {
+        self.ledger.losses()
     }
 }
 
@@ -154,6 +196,8 @@ pub(crate) fn count(total: &mut Option<Usage>, counters: &Counters, raw: &Json<'
 pub(crate) struct Encoding {
     pub(crate) stream: fn(&EncodeOptions) -> Box<dyn Encode>,
     pub(crate) whole: fn(&Message, &EncodeOptions, &mut Vec<u8>),
+    /// What it can say of answers that came in other protocols, by the word and the model of the answer.
+    pub(crate) says: loss::Row,
 }
 
 impl Protocol {
@@ -164,7 +208,10 @@ impl Protocol {
 
     /// An encoder of streams; none if the protocol is only read.
     pub fn encoder(&self, options: &EncodeOptions) -> Option<Encoder> {
-        self.encode.map(|encoding| Encoder((encoding.stream)(options)))
+        self.encode.map(|encoding| Encoder {
+            wire: (encoding.stream)(options),
+            ledger: Ledger::new(encoding.says, options),
+        })
     }
 
     /// Appends the whole body of an answer; false if the protocol is only read.
@@ -172,5 +219,10 @@ impl Protocol {
         let Some(encoding) = self.encode else { return false };
         (encoding.whole)(message, options, out);
         true
+    }
+
+    /// What the answer says and its whole body in this protocol does not, as [`Encoder::losses`] has it of a stream.
+    pub fn losses(&self, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
+        self.encode.map(|encoding| Ledger::of(encoding.says, message, options)).unwrap_or_default()
     }
 }

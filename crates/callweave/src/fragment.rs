@@ -336,6 +336,13 @@ pub enum Part<'a> {
     },
 }
 
+impl<'a> Part<'a> {
+    /// Something that hangs on the block at the place, or on a block of thoughts of the word `on`.
+    pub(crate) fn hung(on: &'a str, kind: AttachmentKind, word: &'a str, value: &'a str) -> Self {
+        Self::Attach { level: Level::Block, on, kind, word, value }
+    }
+}
+
 /// The arguments in a [`Part::Call`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arguments<'a> {

@@ -464,15 +464,25 @@ impl Usage {
             |counters: &[Option<u64>]| counters.iter().any(|count| count.is_some_and(|count| count > 0));
         let input = |of: &Counters| [of.input_tokens, of.cached_tokens, of.cache_write_tokens];
         let output = |of: &Counters| [of.output_tokens, of.reasoning_tokens];
-        if counts(&input(newer)) || !counts(&input(own)) && input(newer).iter().any(Option::is_some) {
+        // The same count with less detail is no news.
+        let is_told = |all: [Option<u64>; 2], parts: &[Option<u64>]| {
+            all[0] == all[1] && all[0].is_some() && parts.iter().all(Option::is_none)
+        };
+        let is_input_told =
+            is_told([own.input_tokens, newer.input_tokens], &[newer.cached_tokens, newer.cache_write_tokens]);
+        let is_output_told = is_told([own.output_tokens, newer.output_tokens], &[newer.reasoning_tokens]);
+        if is_input_told {
+        } else if counts(&input(newer)) || !counts(&input(own)) && input(newer).iter().any(Option::is_some) {
             [own.input_tokens, own.cached_tokens, own.cache_write_tokens] = input(newer);
         }
-        if counts(&output(newer)) || !counts(&output(own)) && output(newer).iter().any(Option::is_some) {
+        if is_output_told {
+        } else if counts(&output(newer)) || !counts(&output(own)) && output(newer).iter().any(Option::is_some)
+        {
             [own.output_tokens, own.reasoning_tokens] = output(newer);
         }
         // A total is one of both: it must not outlive either.
         let gave_both = newer.input_tokens.is_some() && newer.output_tokens.is_some();
-        let is_used = input(own) == input(newer) && output(own) == output(newer);
+        let is_used = own.input_tokens == newer.input_tokens && own.output_tokens == newer.output_tokens;
         own.total_tokens = newer.total_tokens.filter(|_| gave_both && is_used);
         self.raw = raw.clone().into_owned();
     }

@@ -4,6 +4,8 @@
 //! - Law: a body can be written in every protocol, without a panic, and what is written can be read again.
 //! - Vectors: what other gateways expect of a translation, each by its own way of comparing.
 
+#[path = "support/document.rs"]
+mod document;
 #[path = "support/record.rs"]
 mod record;
 #[path = "requests/rules.rs"]

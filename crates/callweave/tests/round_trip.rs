@@ -6,12 +6,12 @@
 //! a reader that drops something cannot pass.
 
 mod laws;
+#[path = "support/samples.rs"]
+mod samples;
 #[path = "support/shared.rs"]
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,8 +20,9 @@ use callweave::event::{AttachmentKind, Body, Event, NoticeCode};
 use callweave::framing::{Frame, Framer, Limits};
 use callweave::json::{Kind, Node, Str, Tape};
 use callweave::message::{Content, Message};
-use callweave::protocol::{Protocol, TABLE};
-use laws::{Decoded, comparable, data, decode_cut, folders, merge, name};
+use callweave::protocol::Protocol;
+use laws::{Decoded, comparable, decode_cut, merge};
+use samples::{Sample, samples};
 
 /// What a protocol's answers may lose, by the key of the leaf, and why a provider's engineer would not mind.
 const EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
@@ -159,43 +160,6 @@ const ASIDE: &[(&str, &str)] = &[
     ),
     ("gemini-generatecontent/whole-sdk-dump-in-snake-case: lost", "a dump is written in the wire's spelling"),
 ];
-
-struct Sample {
-    title: String,
-    bytes: Vec<u8>,
-}
-
-fn samples(protocol: &Protocol) -> Vec<Sample> {
-    let own = folders(&data("protocol").join(protocol.name)).into_iter().map(|case| {
-        let input = fs::read_dir(&case)
-            .expect("a readable case")
-            .map(|entry| entry.expect("a readable entry").path())
-            .find(|path| path.file_stem().is_some_and(|stem| stem == "input"))
-            .expect("a case has an input");
-        Sample {
-            title: format!("{}/{}", protocol.name, name(&case)),
-            bytes: fs::read(input).expect("readable"),
-        }
-    });
-    own.chain(recorded(protocol)).collect()
-}
-
-fn recorded(protocol: &Protocol) -> Vec<Sample> {
-    let Some(corpus) = shared::find("corpus") else { return Vec::new() };
-    let index = fs::read_to_string(corpus.join("INDEX.jsonl")).expect("an index");
-    let rows =
-        index.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an index row"));
-    rows.filter(|row| {
-        Protocol::named(row["protocol"].as_str().unwrap_or_default())
-            == Some(Protocol::named(protocol.name).expect("itself"))
-    })
-    .map(|row| {
-        let file = row["file"].as_str().expect("a file name");
-        let path: PathBuf = corpus.join(Path::new(file));
-        Sample { title: file.to_owned(), bytes: fs::read(path).expect("a recorded file") }
-    })
-    .collect()
-}
 
 /// Events without oddities of the way, and with neighbours in an order of their own: what stands beside each other in
 /// one frame has none.
@@ -338,7 +302,7 @@ fn lost(protocol: &Protocol, input: &[u8], output: &[u8]) -> Vec<String> {
 }
 
 fn check(protocol: &'static Protocol, sample: &Sample, complaints: &mut Vec<String>) {
-    let Sample { title, bytes } = sample;
+    let Sample { title, bytes, .. } = sample;
     let decoded = decode_cut(Some(protocol), bytes, &[]);
     if decoded.error.is_some() {
         return;
@@ -421,11 +385,9 @@ fn what_was_read_is_written_back() {
     let only = std::env::var("ONLY").unwrap_or_default();
     let mut complaints = Vec::new();
     let mut count = 0;
-    for protocol in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
-        for sample in samples(protocol).iter().filter(|sample| sample.title.contains(&only)) {
-            count += 1;
-            check(protocol, sample, &mut complaints);
-        }
+    for sample in samples().iter().filter(|sample| sample.protocol.is_written()) {
+        count += 1;
+        check(sample.protocol, sample, &mut complaints);
     }
     let is_of =
         |what: &str, complaint: &str| complaint.strip_prefix(what).is_some_and(|rest| !rest.starts_with('-'));

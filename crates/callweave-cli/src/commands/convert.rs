@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use callweave::encode::{self, Encoder};
 use callweave::event::Event;
-use callweave::framing::Limits;
+use callweave::framing::{Framing, Limits};
 use callweave::json::Value;
 use callweave::message::Message;
 use callweave::protocol::{Protocol, TABLE};
@@ -34,6 +34,7 @@ Examples:
   callweave convert --to openai-chat answer.sse                a stream stays a stream, a body a body
   callweave convert --to openai-responses --whole answer.sse   the whole body that a stream amounts to
   callweave convert --to openai-chat --mend answer.sse         the same protocol, as clients expect it
+  callweave convert --to gemini --array answer.sse             as Google streams without alt=sse
   callweave convert --to openai-chat --dialect auto --repair answer.sse
                                                                calls in the text become real ones
   callweave convert --jsonl rows.jsonl                         many answers: {\"to\": …, \"data\": …} per line
@@ -56,6 +57,9 @@ pub(crate) struct Convert {
     /// Write a whole body
     #[arg(long)]
     whole: bool,
+    /// Write a stream as the elements of one JSON array, where the protocol has that (gemini-generatecontent)
+    #[arg(long, conflicts_with = "whole")]
+    array: bool,
     /// Write it as clients expect it, in its own protocol, too
     #[arg(long)]
     mend: bool,
@@ -91,6 +95,8 @@ struct Wish {
     to: &'static Protocol,
     /// Whether it is a stream; else what the input was.
     is_stream: Option<bool>,
+    /// Whether a stream is one array.
+    is_array: bool,
     is_mended: bool,
 }
 
@@ -102,9 +108,9 @@ impl Convert {
         let Chosen(protocol) = self.from;
         let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
         let reading = Reading { protocol, limits, dialect: dialect.as_ref(), mend: &mend };
-        let is_stream = (self.stream || self.whole).then_some(self.stream);
+        let is_stream = (self.stream || self.whole || self.array).then_some(!self.whole);
         if self.jsonl {
-            let defaults = |to| Wish { to, is_stream, is_mended: self.mend };
+            let defaults = |to| Wish { to, is_stream, is_array: self.array, is_mended: self.mend };
             return rows::run(std::slice::from_ref(&self.file), |row: Row| {
                 let to = row.to.as_deref().map(named).transpose()?.or(self.to);
                 let wish = defaults(to.context("a request needs \"to\"")?);
@@ -112,7 +118,7 @@ impl Convert {
             });
         }
         let to = self.to.context("--to is missing")?;
-        let wish = Wish { to, is_stream, is_mended: self.mend };
+        let wish = Wish { to, is_stream, is_array: self.array, is_mended: self.mend };
         let mut input = Input::open(&self.file, Expected::Answer)?;
         rows::conclude(wish.convert(&mut input, reading, &mut io::stdout().lock()))
     }
@@ -157,10 +163,11 @@ impl Wish {
     }
 
     fn options(self, from: Option<&'static Protocol>) -> encode::EncodeOptions {
-        match self.is_mended || from != Some(self.to) {
+        let options = match self.is_mended || from != Some(self.to) {
             true => encode::EncodeOptions::mended(),
             false => encode::EncodeOptions::faithful(),
-        }
+        };
+        if self.is_array { options.framing(Framing::JsonValues) } else { options }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs the real program and looks at what it prints.
 
 mod codes;
+mod convert;
 mod decode;
 #[cfg(unix)]
 mod depth;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::event::{CallKind, Completion};
 use crate::json::repair::{Verdict, repair};
-use crate::json::{Kind, Tape, Writer};
+use crate::json::{Kind, Scanner, Status, Tape, Writer};
 use crate::message::ToolCall;
 
 /// The member under which the text of a custom tool's call stands where the wire wants an object.
@@ -29,6 +29,17 @@ pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
                 _ => under(INVALID_JSON, text),
             }
         }
+    }
+}
+
+/// The arguments of a function as JSON text, for clients of wires on which they are one: as the model wrote them. Those of
+/// a call that was cut off are not JSON, so that nobody takes them for whole.
+pub(crate) fn text(call: &ToolCall) -> Cow<'_, str> {
+    let mut scanner = Scanner::new();
+    scanner.push(&call.raw_arguments);
+    match call.completion {
+        Completion::Cut if scanner.status() != Status::Open => under(INVALID_JSON, &call.raw_arguments),
+        Completion::Cut | Completion::Whole => call.arguments().into(),
     }
 }
 

@@ -3,16 +3,56 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
+use super::{Encode, EncodeOptions};
 use crate::event::{BlockId, BlockKind, Body, DeltaKind, Event, Scope};
 
-/// Puts events in an order in which one block is open at a time.
+/// What clients can read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// One block, of the first choice that was heard of: such wires have no other.
+    Block,
+    /// One block of each choice.
+    BlockOfEach,
+    /// One text of each choice. Calls have numbers, so that any of them may grow.
+    TextOfEach,
+}
+
+/// An encoder whose clients cannot read everything at once; the same protocol gets it back as it came.
+pub(crate) struct InTurns<W> {
+    turns: Option<Turns>,
+    wire: W,
+}
+
+impl<W: Encode + 'static> InTurns<W> {
+    pub(crate) fn boxed(options: &EncodeOptions, reading: Reading, wire: W) -> Box<dyn Encode> {
+        let turns = options.is_mended().then(|| Turns { reading, lanes: Vec::new() });
+        Box::new(Self { turns, wire })
+    }
+}
+
+impl<W: Encode> Encode for InTurns<W> {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let Self { turns, wire } = self;
+        match turns {
+            Some(turns) => turns.push(event, &mut |event| wire.encode(event, out)),
+            None => wire.encode(event, out),
+        }
+    }
+}
+
+/// Puts events in an order in which clients can read them.
 ///
 /// The first block flows as it comes. What begins beside it waits until its turn has come, and is then told at
-/// once as far as it has grown. What is not about a block flows as it comes, and what is about another choice than
-/// the first that was heard of is left out: such wires have only one.
+/// once as far as it has grown. What is not about a block flows as it comes.
+struct Turns {
+    reading: Reading,
+    /// The choices that were heard of.
+    lanes: Vec<(u32, Lane)>,
+}
+
+/// The blocks of a choice.
 #[derive(Default)]
-pub(crate) struct Turns {
-    choice: Option<u32>,
+struct Lane {
     open: Option<BlockId>,
     waiting: VecDeque<Vec<Event<'static>>>,
     /// Where each block that waits, or has waited, stands in the order of all that had to.
@@ -23,14 +63,43 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// Takes the next event; `put` gets what can be told now.
-    pub(crate) fn push(&mut self, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
+    fn push(&mut self, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
         if let Body::Start { .. } = event.body {
-            *self = Self::default();
+            self.lanes.clear();
         }
-        if is_of_choice(&event.body) && *self.choice.get_or_insert(event.choice) != event.choice {
-            return;
+        if !is_of_choice(&event.body) {
+            return put(event);
         }
-        let Some(block) = block_of(&event.body) else { return put(event) };
+        let at = match self.lanes.iter().position(|(choice, _)| *choice == event.choice) {
+            Some(at) => at,
+            None if self.reading == Reading::Block && !self.lanes.is_empty() => return,
+            None => {
+                self.lanes.push((event.choice, Lane::default()));
+                self.lanes.len() - 1
+            }
+        };
+        let lane = &mut self.lanes[at].1;
+        match block_of(&event.body) {
+            Some(block) if self.reading != Reading::TextOfEach || lane.is_in_turn(block, &event.body) => {
+                lane.push(block, event, put);
+            }
+            _ => put(event),
+        }
+    }
+}
+
+impl Lane {
+    /// Whether the block is one of those that wait for each other where calls do not.
+    fn is_in_turn(&self, block: BlockId, body: &Body<'_>) -> bool {
+        match body {
+            Body::BlockStart { kind, .. } => !matches!(kind, BlockKind::ToolCall { .. }),
+            _ => {
+                self.open == Some(block) || self.places.get(&block).is_some_and(|place| *place >= self.served)
+            }
+        }
+    }
+
+    fn push(&mut self, block: BlockId, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
         match &event.body {
             Body::BlockStart { .. } if self.open.is_some() => {
                 self.places.insert(block, self.served + self.waiting.len());

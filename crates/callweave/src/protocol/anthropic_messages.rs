@@ -10,7 +10,7 @@ mod request;
 
 use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_kind, is_usual};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
@@ -307,17 +307,16 @@ fn is_content(key: &str, value: Value<'_>) -> bool {
 
 /// The members of a text or thinking block, and of the deltas that grow any block: what hangs on it first.
 fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+    let mut hang = |kind, word: &str, value: Value<'_>| {
+        put(place, Part::hung(THINKING, kind, word, value.raw()), sink);
+    };
     for (key, value) in content.members().filter(|(key, value)| is_content(key, *value)) {
         match key {
-            SIGNATURE if value.filled().is_some() => {
-                attach(place, AttachmentKind::Signature, key, value, sink)
-            }
-            DATA if value.filled().is_some() => attach(place, AttachmentKind::Encrypted, key, value, sink),
-            "citation" => attach(place, AttachmentKind::Annotation, CITATIONS, value, sink),
+            SIGNATURE if value.filled().is_some() => hang(AttachmentKind::Signature, key, value),
+            DATA if value.filled().is_some() => hang(AttachmentKind::Encrypted, key, value),
+            "citation" => hang(AttachmentKind::Annotation, CITATIONS, value),
             CITATIONS => {
-                for citation in value.elements() {
-                    attach(place, AttachmentKind::Annotation, key, citation, sink);
-                }
+                value.elements().for_each(|citation| hang(AttachmentKind::Annotation, key, citation));
             }
             _ => {}
         }
@@ -342,16 +341,6 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
             _ => {}
         }
     }
-}
-
-fn attach(
-    place: Option<Place>,
-    kind: AttachmentKind,
-    word: &str,
-    value: Value<'_>,
-    sink: &mut FragmentSink<'_>,
-) {
-    put(place, Part::Attach { level: Level::Block, on: THINKING, kind, word, value: value.raw() }, sink);
 }
 
 fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {

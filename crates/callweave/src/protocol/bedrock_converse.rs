@@ -11,7 +11,7 @@ mod request;
 
 use super::{Context, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual, report};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
@@ -285,17 +285,7 @@ fn text(place: Option<Place>, channel: Channel, word: &str, value: Value<'_>, si
 /// A citation may come before the text that it belongs to.
 fn annotation(place: Option<Place>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
     put(place, Part::Open { channel: Channel::Text, word: TEXT }, sink);
-    attach(place, AttachmentKind::Annotation, "citations", citation, sink);
-}
-
-fn attach(
-    place: Option<Place>,
-    kind: AttachmentKind,
-    word: &str,
-    value: Value<'_>,
-    sink: &mut FragmentSink<'_>,
-) {
-    put(place, Part::Attach { level: Level::Block, on: REASONING, kind, word, value: value.raw() }, sink);
+    put(place, Part::hung(REASONING, AttachmentKind::Annotation, "citations", citation.raw()), sink);
 }
 
 /// Thoughts: their text may stand one level deeper.
@@ -322,7 +312,7 @@ fn thought<'a>(place: Option<Place>, key: &'a str, value: Value<'a>, sink: &mut 
     if value.filled().is_some() {
         // Thoughts may have no text to show, and then nothing has opened their block.
         put(place, Part::Open { channel: Channel::Reasoning(form), word: REASONING }, sink);
-        attach(place, kind, key, value, sink);
+        put(place, Part::hung(REASONING, kind, key, value.raw()), sink);
     }
 }
 

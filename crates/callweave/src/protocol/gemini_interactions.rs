@@ -6,7 +6,7 @@
 
 use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
@@ -275,7 +275,7 @@ fn decode_text(place: Place, output: Value<'_>, is_read: impl Fn(&str) -> bool, 
 }
 
 fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let part = Part::Attach { level: Level::Block, on: "", kind, word, value: value.raw() };
+    let part = Part::hung("", kind, word, value.raw());
     sink.put(Fragment::new(part).at(place));
 }
 

@@ -267,7 +267,10 @@ fn finish_word<'w>(
 }
 
 /// The word for an error, for clients: likewise. What nobody can classify is the server's.
-fn error_word<'e>(error: &'e UpstreamError<'_>, words: &'static Words) -> Option<&'e str> {
+pub(crate) fn error_word<'e>(
+    error: &'e UpstreamError<'_>,
+    words: &'static [(&'static str, ErrorClass)],
+) -> Option<&'e str> {
     let said = error.code.as_deref().filter(|code| words.contains(&(code, error.class)));
     let of = |class| words.iter().find(|(_, known)| *known == class).map(|(word, _)| *word);
     said.or_else(|| of(error.class)).or_else(|| of(ErrorClass::Server))

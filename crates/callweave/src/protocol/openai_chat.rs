@@ -635,7 +635,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
     for (word, attachment, value) in attachments {
         if let Some(value) = value {
             let value = value.raw();
-            let part = Part::Attach { level: Level::Block, on: kind, kind: attachment, word, value };
+            let part = Part::hung(kind, attachment, word, value);
             sink.put(Fragment::new(part).in_choice(choice).at(place));
         }
     }

@@ -414,7 +414,7 @@ fn without_volatile(body: Value<'_>) -> String {
 
 /// Something that hangs on the block at the place.
 fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let part = Part::Attach { level: Level::Block, on: "", kind, word, value: value.raw() };
+    let part = Part::hung("", kind, word, value.raw());
     sink.put(Fragment::new(part).at(place));
 }
 

@@ -3,9 +3,10 @@
 use callweave::event::FinishReason;
 use serde_json::{Value, json};
 
-use super::{Ending, Wire};
+use super::{Ending, Over, Wire};
 
-pub(super) const WIRE: Wire = Wire { name: "anthropic-messages", model: "m", walk, check_whole, finish };
+pub(super) const WIRE: Wire =
+    Wire { name: "anthropic-messages", model: "m", walk, check_whole, finish, over: Over::End };
 
 const STOP_REASONS: &[&str] = &[
     "end_turn",
@@ -30,7 +31,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
     }
 }
 
-fn walk(stream: &[u8]) -> Result<Vec<Ending>, String> {
+fn walk(stream: &[u8]) -> Result<Ending, String> {
     let text = std::str::from_utf8(stream).map_err(|_| "not UTF-8")?;
     let mut endings: Vec<Ending> = Vec::new();
     // The type of the open block, the number of the next one, whether its last event has come.
@@ -124,9 +125,10 @@ fn walk(stream: &[u8]) -> Result<Vec<Ending>, String> {
             _ => {}
         }
     }
-    match open {
-        Some(_) => Err("a block is open at the end".to_owned()),
-        None => Ok(endings),
+    match (open, &endings[..]) {
+        (Some(_), _) => Err("a block is open at the end".to_owned()),
+        (None, [ending]) => Ok(*ending),
+        (None, _) => Err(format!("{} answers", endings.len())),
     }
 }
 

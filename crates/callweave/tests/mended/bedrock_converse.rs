@@ -4,9 +4,10 @@ use callweave::event::FinishReason;
 use callweave::framing::{AwsEventStream, Frame, FrameKind, Limits};
 use serde_json::Value;
 
-use super::{Ending, Wire};
+use super::{Ending, Over, Wire};
 
-pub(super) const WIRE: Wire = Wire { name: "bedrock-converse", model: "m", walk, check_whole, finish };
+pub(super) const WIRE: Wire =
+    Wire { name: "bedrock-converse", model: "m", walk, check_whole, finish, over: Over::End };
 
 /// What is not said to be whole was cut by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {
@@ -20,7 +21,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
     }
 }
 
-fn walk(stream: &[u8]) -> Result<Vec<Ending>, String> {
+fn walk(stream: &[u8]) -> Result<Ending, String> {
     let mut events: Vec<(FrameKind, String, Value)> = Vec::new();
     let mut framing = AwsEventStream::new(Limits::default());
     let mut take = |frame: Frame<'_>| {
@@ -110,9 +111,10 @@ fn walk(stream: &[u8]) -> Result<Vec<Ending>, String> {
             _ => {}
         }
     }
-    match open {
-        Some(_) => Err("a block is open at the end".to_owned()),
-        None => Ok(endings),
+    match (open, &endings[..]) {
+        (Some(_), _) => Err("a block is open at the end".to_owned()),
+        (None, [ending]) => Ok(*ending),
+        (None, _) => Err(format!("{} answers", endings.len())),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) const WIRE: Wire =
 const METRICS: &str = "amazon-bedrock-invocationMetrics";
 
 /// Takes the vendor's frames out of their chunks.
-fn walk(stream: &[u8]) -> Result<Vec<Ending>, String> {
+fn walk(stream: &[u8]) -> Result<Ending, String> {
     let mut frames: Vec<Result<Value, String>> = Vec::new();
     let mut framing = AwsEventStream::new(Limits::default());
     let mut take = |frame: Frame<'_>| {

@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 use callweave::protocol::{Protocol, TABLE};
 use callweave::request::RequestOptions;
 
-use super::own;
+use super::{document, own};
 
 const HEAD: &str = "# What translating a request loses
 
@@ -56,10 +54,5 @@ fn the_table_of_losses_is_current() {
             let _ = writeln!(text, "| {what} | {} |", cells.join(" | "));
         }
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/translation.md");
-    if std::env::var_os("BLESS").is_some() {
-        fs::write(&path, &text).expect("the document can be written");
-    }
-    let found = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, text, "{} (BLESS=1 writes it)", path.display());
+    document::expect_part("", &text);
 }

@@ -4,14 +4,52 @@
 mod stream;
 mod whole;
 
-use super::{CITATIONS, DATA, ERRORS, FINISH, SIGNATURE, TEXT, THINKING, USAGE};
-use crate::encode::Encoding;
-use crate::event::{Counters, FinishReason, Json};
+use super::{CITATIONS, DATA, ERRORS, FINISH, MESSAGE, SIGNATURE, TEXT, THINKING, USAGE};
+use crate::encode::{Encoding, Feature, Says, no_logprobs};
+use crate::event::{AttachmentKind, Counters, FinishReason, Json, ReasoningForm};
 use crate::json::{Paths, Tape, Writer, each_member};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: Encoding = Encoding { stream: stream::encoder, whole: whole::write };
+pub(super) const ENCODING: Encoding =
+    Encoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS };
+
+const SAYS: Says = Says {
+    own: &[MESSAGE],
+    not: &[
+        Feature::OtherChoices,
+        Feature::Builtin,
+        Feature::Result,
+        Feature::Opaque,
+        Feature::Unnamed,
+        Feature::Refusal,
+        Feature::Summary,
+        Feature::Custom,
+        Feature::Cut,
+        Feature::Total,
+        Feature::OddCached,
+        Feature::CutOff,
+        Feature::NamesOfFailure,
+        Feature::CountsWithoutEnd,
+        Feature::Correction,
+        Feature::LateId,
+    ],
+    hangs,
+    logprobs: no_logprobs,
+    finish: &[FinishReason::Stop, FinishReason::Length, FinishReason::ToolCalls, FinishReason::ContentFilter],
+    errors: ERRORS,
+};
+
+/// Whether what hangs on a thought of another protocol can be said: both are texts, and what is encrypted stands in
+/// thoughts of which nothing is shown.
+fn hangs(form: ReasoningForm, kind: AttachmentKind, value: &Json<'_>) -> bool {
+    let is_text = value.as_str().trim_ascii_start().starts_with('"');
+    match kind {
+        AttachmentKind::Signature => is_text,
+        AttachmentKind::Encrypted => is_text && form == ReasoningForm::Redacted,
+        AttachmentKind::Annotation | AttachmentKind::Logprobs => false,
+    }
+}
 
 /// Members that are read, and so passed on only where they are of another type than they should be.
 const READ: &[&str] = &[

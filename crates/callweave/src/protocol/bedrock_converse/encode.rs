@@ -7,15 +7,49 @@ mod whole;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{FINISH, REASONING, REASONING_TEXT, SERVER_TOOL_USE, TOOL_USE};
-use crate::encode::Encoding;
+use super::{FINISH, OUTPUT, REASONING, REASONING_TEXT, SERVER_TOOL_USE, TOOL_USE};
+use crate::encode::{Encoding, Feature, Says, no_logprobs};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Json, ReasoningForm};
 use crate::json::{Paths, Writer, each_member};
-use crate::protocol::error::Words;
+use crate::protocol::error::{IN_AMAZON_STREAMS, Words};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: Encoding = Encoding { stream: stream::encoder, whole: whole::write };
+pub(super) const ENCODING: Encoding =
+    Encoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS };
+
+const SAYS: Says = Says {
+    own: &[OUTPUT],
+    not: &[
+        Feature::Id,
+        Feature::Model,
+        Feature::OtherChoices,
+        Feature::Builtin,
+        Feature::Result,
+        Feature::Opaque,
+        Feature::Unnamed,
+        Feature::Refusal,
+        Feature::Summary,
+        Feature::Custom,
+        Feature::Cut,
+        Feature::ThoughtTokens,
+        Feature::OddCached,
+        Feature::CutOff,
+        Feature::CountsWithoutEnd,
+        Feature::Correction,
+        Feature::LateId,
+    ],
+    hangs: is_apt,
+    logprobs: no_logprobs,
+    finish: &[
+        FinishReason::Stop,
+        FinishReason::Length,
+        FinishReason::ToolCalls,
+        FinishReason::ContentFilter,
+        FinishReason::Error,
+    ],
+    errors: IN_AMAZON_STREAMS,
+};
 
 /// A client must not take for whole what is not.
 const INCOMPLETE: &str = "max_tokens";

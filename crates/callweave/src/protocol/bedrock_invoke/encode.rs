@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{METRICS, OWN, PLAIN, PlainWords};
-use crate::encode::{Encode, EncodeOptions, Encoding};
+use crate::encode::{Encode, EncodeOptions, Encoding, Says, count, no_logprobs, nothing_hangs};
 use crate::event::{BlockKind, Body, Counters, Event, Notice, NoticeCode, Scope};
 use crate::framing::{Frame, FrameKind, Framer, Limits, write_event, write_exception};
 use crate::json::{Paths, Writer, each_member, write_members};
@@ -16,7 +16,18 @@ use crate::message::{Choice, Content, Message, Usage};
 use crate::protocol::error::IN_AMAZON_STREAMS;
 use crate::protocol::{Protocol, error_word, vendor};
 
-pub(super) const ENCODING: Encoding = Encoding { stream, whole };
+pub(super) const ENCODING: Encoding = Encoding { stream, whole, says };
+
+/// What the protocol inside can say; errors are Bedrock's own.
+fn says(word: &str, model: Option<&str>, options: &EncodeOptions) -> Says {
+    let inside = inside(word, model, options).and_then(|protocol| protocol.encode);
+    match inside {
+        Some(inside) => Says { errors: IN_AMAZON_STREAMS, ..(inside.says)(word, model, options) },
+        None => {
+            Says { own: &[], not: &[], hangs: nothing_hangs, logprobs: no_logprobs, finish: &[], errors: &[] }
+        }
+    }
+}
 
 fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
     Box::new(Stream { options: options.clone(), ..Stream::default() })
@@ -71,12 +82,7 @@ impl Encode for Stream {
             }
             _ if self.has_failed && is_mended => return,
             Body::Usage { word, counters, raw } => {
-                match &mut self.counts {
-                    Some(counts) => counts.merge(counters, raw),
-                    None => {
-                        self.counts = Some(Usage { counters: *counters, raw: raw.clone().into_owned() });
-                    }
-                }
+                count(&mut self.counts, counters, raw);
                 if word == METRICS && !is_mended {
                     return self.last.set(METRICS, raw.as_str());
                 }

@@ -8,35 +8,69 @@
 //! pictures, signatures, annotations and log probabilities. A refusal is a text. Arguments are text here, so that they
 //! flow as the model wrote them; a call that was cut off has no end, and neither has an answer.
 
-use std::mem::take;
+use std::mem::{replace, take};
 
 use super::{CHAT, FINISH, words};
 use crate::encode::objects::{self, INPUT, INVALID_JSON};
-use crate::encode::{Encode, EncodeOptions, Encoding, Ids, Mode, Turns, count, put_event};
+use crate::encode::{
+    Encode, EncodeOptions, Encoding, Feature, Ids, InTurns, Manner, Mode, Reading, Says, count, no_logprobs,
+    nothing_hangs, put_event,
+};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
     NoticeCode, Scope,
 };
-use crate::json::{Kind, Paths, Scanner, Status, Tape, Writer, each_member, escape_into, write_members};
+use crate::json::{Kind, Paths, Tape, Writer, each_member, escape_into, write_members};
 use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
 use crate::protocol::finish_word;
 use crate::upstream::UpstreamError;
 
-pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
+pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
+
+const SAYS: Says = Says {
+    own: &[CHAT],
+    not: &[
+        Feature::Model,
+        Feature::OtherChoices,
+        Feature::Builtin,
+        Feature::Result,
+        Feature::Opaque,
+        Feature::Unnamed,
+        Feature::Refusal,
+        Feature::Summary,
+        Feature::Custom,
+        Feature::Cut,
+        Feature::Total,
+        Feature::CacheWrite,
+        Feature::CutOff,
+        Feature::NamesOfFailure,
+        Feature::CountsWithoutEnd,
+        Feature::Correction,
+        Feature::LateId,
+    ],
+    hangs: nothing_hangs,
+    logprobs: no_logprobs,
+    finish: &[
+        FinishReason::Stop,
+        FinishReason::Length,
+        FinishReason::ToolCalls,
+        FinishReason::ContentFilter,
+        FinishReason::Error,
+    ],
+    errors: &[],
+};
 
 /// Where a role other than the usual one stands.
 const ROLE: &str = "message.role";
 
 fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
-    Box::new(Stream { options: options.clone(), ..Stream::default() })
+    InTurns::boxed(options, Reading::Block, Stream { manner: Manner::new(options), ..Stream::default() })
 }
 
 /// Streams events.
 #[derive(Default)]
 struct Stream {
-    options: EncodeOptions,
-    /// Whether the answer came in this protocol.
-    is_own: bool,
+    manner: Manner,
     id: String,
     has_begun: bool,
     /// What waits for the next event: beside its delta, in it, and in the message of it.
@@ -52,8 +86,6 @@ struct Stream {
     /// What the last event will say.
     finish: Option<(FinishReason, Option<String>)>,
     error: Option<UpstreamError<'static>>,
-    is_truncated: bool,
-    turns: Turns,
     ids: Ids,
     scratch: String,
     frame: String,
@@ -83,47 +115,34 @@ enum Form {
 
 impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        if !self.options.is_mended() {
-            return self.tell(event, out);
-        }
-        let mut turns = take(&mut self.turns);
-        turns.push(event, &mut |event| self.tell(event, out));
-        self.turns = turns;
-    }
-}
-
-impl Stream {
-    fn tell(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match &event.body {
             Body::Start { id, word, members, .. } => {
-                let (options, frame) = (take(&mut self.options), take(&mut self.frame));
-                // That the input is cut off may be noticed before its answer begins.
-                *self = Self { options, frame, is_truncated: self.is_truncated, ..Self::default() };
-                self.is_own = word == CHAT;
-                self.id = id.as_deref().or(self.options.id.as_deref()).unwrap_or_default().to_owned();
-                if self.keeps() {
+                let manner = self.manner.of_next(word == CHAT);
+                *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
+                self.id = id.as_deref().or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
+                if self.manner.keeps() {
                     each_member(members.as_ref(), |path, value| self.set(path, value));
                 }
             }
-            Body::ChoiceStart if self.options.is_mended() => self.begin(out),
-            Body::BlockStart { block, kind, word, index, members, .. } => {
+            Body::ChoiceStart if self.manner.is_mended() => self.begin(out),
+            Body::BlockStart { .. } => {
                 self.begin(out);
-                self.block_start(*block, kind, word, *index, members.as_ref(), out);
+                self.block_start(&event.body, out);
             }
             Body::Delta { block, text, .. } => self.delta(*block, text, out),
             Body::BlockEnd { block, completion } => self.block_end(*block, *completion, out),
             Body::Identity { scope: Scope::Answer, id: Some(id), .. } => {
-                if !self.options.is_mended() {
+                if !self.manner.is_mended() {
                     self.begin(out);
                     self.beside.set("id", Json::from_text(id).as_str());
                 }
             }
-            Body::Attachment { kind, value, .. } if self.keeps() => {
+            Body::Attachment { kind, value, .. } if self.manner.keeps() => {
                 self.begin(out);
                 self.attach(*kind, value, out);
             }
             Body::Usage { counters, raw, .. } => count(&mut self.usage, counters, raw),
-            Body::Foreign { scope, path, value } if self.keeps() => {
+            Body::Foreign { scope, path, value } if self.manner.keeps() => {
                 self.foreign(*scope, path, value.as_str(), out);
             }
             Body::Finish { reason, raw } => {
@@ -132,10 +151,10 @@ impl Stream {
             Body::Error(error) => {
                 self.error.get_or_insert_with(|| error.clone().into_owned());
             }
-            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::Notice(notice) => self.manner.notice(notice),
             Body::End => {
                 self.end(out);
-                self.is_truncated = false;
+                self.manner.is_truncated = false;
             }
             // The wire has no word for it.
             Body::Correction { .. }
@@ -149,12 +168,9 @@ impl Stream {
             | Body::Markup { .. } => {}
         }
     }
+}
 
-    /// Whether what only this protocol knows is written.
-    fn keeps(&self) -> bool {
-        self.is_own || !self.options.is_mended()
-    }
-
+impl Stream {
     /// Keeps a member of the answer for the next event.
     fn set(&mut self, path: &str, value: &str) {
         match path.strip_prefix("delta.") {
@@ -164,11 +180,9 @@ impl Stream {
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
-        if take(&mut self.has_begun) {
-            self.has_begun = true;
+        if replace(&mut self.has_begun, true) {
             return;
         }
-        self.has_begun = true;
         if !self.id.is_empty() {
             self.beside.set("id", Json::from_text(&self.id).as_str());
         }
@@ -182,16 +196,9 @@ impl Stream {
         });
     }
 
-    fn block_start(
-        &mut self,
-        block: BlockId,
-        kind: &BlockKind<'_>,
-        word: &str,
-        index: Option<i64>,
-        members: Option<&Json<'_>>,
-        out: &mut Vec<u8>,
-    ) {
-        let (is_mended, keeps) = (self.options.is_mended(), self.keeps());
+    fn block_start(&mut self, start: &Body<'_>, out: &mut Vec<u8>) {
+        let Body::BlockStart { block, kind, word, index, members, .. } = start else { return };
+        let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
         let index = index.filter(|_| !is_mended);
         let form = match kind {
             BlockKind::Text | BlockKind::Refusal => Form::Content(words::TEXT),
@@ -216,7 +223,7 @@ impl Stream {
             (Form::Content(word), _) => {
                 let index = next(&mut self.contents, index);
                 let mut own = Paths::default();
-                each_member(members.filter(|_| keeps), |path, value| own.set(path, value));
+                each_member(members.as_ref().filter(|_| keeps), |path, value| own.set(path, value));
                 self.put("content-start", Some(index), out, |writer| {
                     writer.key("content");
                     writer.object();
@@ -230,7 +237,7 @@ impl Stream {
             (Form::Call | Form::FreeText, BlockKind::ToolCall { id, is_made, name, .. }) => {
                 let index = next(&mut self.calls, index);
                 let mut own = Paths::default();
-                each_member(members.filter(|_| keeps), |path, value| {
+                each_member(members.as_ref().filter(|_| keeps), |path, value| {
                     // The client knows of no other type.
                     if path != "type" || !is_mended {
                         own.set(path, value);
@@ -246,7 +253,7 @@ impl Stream {
             }
             _ => 0,
         };
-        self.running.push(Running { block, index, form, has_text: false });
+        self.running.push(Running { block: *block, index, form, has_text: false });
     }
 
     fn delta(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
@@ -294,7 +301,7 @@ impl Stream {
     fn block_end(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
         let Some(at) = self.running.iter().rposition(|running| running.block == block) else { return };
         let Running { index, form, has_text, .. } = self.running.remove(at);
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         // What is still open when the last event comes ends with that.
         if !is_mended && (self.usage.is_some() || self.error.is_some()) {
             return;
@@ -348,13 +355,13 @@ impl Stream {
             }
             Scope::Answer => self.set(path, value),
             // The client knows of no other role.
-            _ if path == ROLE && self.options.is_mended() => {}
+            _ if path == ROLE && self.manner.is_mended() => {}
             _ => self.message.set(path.strip_prefix("message.").unwrap_or(path), value),
         }
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        let mode = self.options.mode;
+        let mode = self.manner.mode();
         // The body of a failed request: nothing was answered.
         if let Some(error) = self.error.take_if(|error| mode == Mode::Faithful && is_body(error)) {
             return put_event(None, &compact(error.raw.as_str()), out);
@@ -362,7 +369,7 @@ impl Stream {
         self.begin(out);
         let (reason, raw) = self.finish.take().unwrap_or((FinishReason::Other, None));
         let is_unsaid = mode == Mode::Mended || raw.is_none();
-        if self.is_truncated && reason == FinishReason::Other && is_unsaid && self.error.is_none() {
+        if self.manner.is_truncated && reason == FinishReason::Other && is_unsaid && self.error.is_none() {
             return;
         }
         let mut last = take(&mut self.delta);
@@ -374,7 +381,7 @@ impl Stream {
             last.set("finish_reason", Json::from_text(word).as_str());
         }
         if let Some(own) = &self.usage {
-            let made = if self.keeps() { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
+            let made = if self.manner.keeps() { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
             last.set("usage", &made);
         }
         if let Some(error) = self.error.take() {
@@ -693,21 +700,9 @@ fn whole_text(word: &str, text: &str, block: &Block, keeps: bool, writer: &mut W
 /// The argument text of a call.
 fn argument_text(call: &ToolCall, mode: Mode) -> String {
     match (mode, call.kind) {
-        // What was cut must not pass for whole.
-        (Mode::Mended, kind)
-            if call.completion == Completion::Cut
-                && (kind != CallKind::Custom || call.raw_arguments.is_empty()) =>
+        (Mode::Mended, CallKind::Custom)
+            if call.completion == Completion::Whole || !call.raw_arguments.is_empty() =>
         {
-            let text = &call.raw_arguments;
-            let mut scanner = Scanner::new();
-            scanner.push(text);
-            if scanner.status() != Status::Open {
-                objects::under(INVALID_JSON, text).into_owned()
-            } else {
-                text.clone()
-            }
-        }
-        (Mode::Mended, CallKind::Custom) => {
             let mut text = String::new();
             open_free_text(&mut text);
             escape_into(&call.raw_arguments, &mut text);
@@ -716,7 +711,7 @@ fn argument_text(call: &ToolCall, mode: Mode) -> String {
             }
             text
         }
-        (Mode::Mended, _) => call.arguments().to_owned(),
+        (Mode::Mended, _) => objects::text(call).into_owned(),
         (Mode::Faithful, _) => call.raw_arguments.clone(),
     }
 }

@@ -15,18 +15,45 @@ mod stream;
 use self::part::{set_logprobs, write_belongings, write_block, write_text};
 use self::stream::Stream;
 use super::{ERRORS, FINISH, RESPONSE, words};
-use crate::encode::{Encode, EncodeOptions, Encoding, Ids, Mode};
+use crate::encode::{EncodeOptions, Encoding, Feature, Ids, Mode, Says, no_logprobs, nothing_hangs};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode};
 use crate::json::{Paths, Tape, Writer, write_members};
-use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall};
+use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall, Usage};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::{ErrorClass, UpstreamError};
 
-pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
+pub(in crate::protocol) const ENCODING: Encoding =
+    Encoding { stream: Stream::boxed, whole, says: |_, _, _| SAYS };
 
-fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
-    Box::new(Stream::new(options))
-}
+const SAYS: Says = Says {
+    own: &[RESPONSE],
+    not: &[
+        Feature::Builtin,
+        Feature::Result,
+        Feature::Opaque,
+        Feature::Unnamed,
+        Feature::Refusal,
+        Feature::Summary,
+        Feature::Custom,
+        Feature::CacheWrite,
+        Feature::OddThoughtTokens,
+        Feature::CutOff,
+        Feature::NamesOfFailure,
+        Feature::Correction,
+        Feature::LateId,
+    ],
+    hangs: nothing_hangs,
+    logprobs: no_logprobs,
+    finish: &[
+        FinishReason::Stop,
+        FinishReason::Length,
+        FinishReason::ToolCalls,
+        FinishReason::ContentFilter,
+        FinishReason::Error,
+        FinishReason::Other,
+    ],
+    errors: ERRORS,
+};
 
 /// The names of an answer: its model and its id.
 fn write_names(names: [&str; 2], writer: &mut Writer<'_>) {
@@ -115,6 +142,12 @@ fn usage(counters: &Counters) -> String {
     text
 }
 
+/// The provider's own object, if clients can read it: one that spells otherwise was not read from the wire.
+fn told_usage(own: &Usage, keeps: bool, mode: Mode) -> String {
+    let is_spelt = mode == Mode::Faithful || own.raw.as_str().contains("TokenCount");
+    if keeps && is_spelt { own.raw.as_str().to_owned() } else { usage(&own.counters()) }
+}
+
 fn write_error(error: &UpstreamError<'_>, mode: Mode, writer: &mut Writer<'_>) {
     let is_own = Tape::new().parse(error.raw.as_str()).is_ok_and(super::is_error_object);
     if mode == Mode::Faithful || is_own {
@@ -189,7 +222,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     answer.write(&mut writer);
     if let Some(own) = &message.usage {
-        let made = if keeps { own.raw.as_str().to_owned() } else { usage(&own.counters()) };
+        let made = told_usage(own, keeps, mode);
         if made != "{}" {
             writer.raw_member(words::USAGE, &made);
         }

@@ -13,7 +13,10 @@ use std::mem::take;
 
 use super::{CHAT, FINISH, GENERATE};
 use crate::encode::objects::{self, is_object};
-use crate::encode::{Encode, EncodeOptions, Encoding, Held, Ids, Mode, Turns, count};
+use crate::encode::{
+    Encode, EncodeOptions, Encoding, Feature, Held, Ids, InTurns, Manner, Mode, Reading, Says, count,
+    no_logprobs, nothing_hangs,
+};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
     Scope,
@@ -23,21 +26,55 @@ use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
 use crate::protocol::finish_word;
 use crate::upstream::UpstreamError;
 
-pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole };
+pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
+
+const SAYS: Says = Says {
+    own: &[CHAT, GENERATE],
+    not: &[
+        Feature::Id,
+        Feature::OtherChoices,
+        Feature::Builtin,
+        Feature::Result,
+        Feature::Opaque,
+        Feature::Unnamed,
+        Feature::Refusal,
+        Feature::Summary,
+        Feature::Custom,
+        Feature::Cut,
+        Feature::Total,
+        Feature::Cached,
+        Feature::CacheWrite,
+        Feature::ThoughtTokens,
+        Feature::CutOff,
+        Feature::NamesOfFailure,
+        Feature::Correction,
+        Feature::LateId,
+    ],
+    hangs: nothing_hangs,
+    logprobs: no_logprobs,
+    finish: &[
+        FinishReason::Stop,
+        FinishReason::Length,
+        FinishReason::ToolCalls,
+        FinishReason::ContentFilter,
+        FinishReason::Error,
+        FinishReason::Other,
+    ],
+    errors: &[],
+};
 
 /// Where a role other than the usual one stands.
 const ROLE: &str = "message.role";
 
 fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
-    Box::new(Stream { options: options.clone(), ..Stream::default() })
+    // Pieces are told one after the other.
+    InTurns::boxed(options, Reading::Block, Stream { manner: Manner::new(options), ..Stream::default() })
 }
 
 /// Streams lines.
 #[derive(Default)]
 struct Stream {
-    options: EncodeOptions,
-    /// Whether the answer came in this protocol.
-    is_own: bool,
+    manner: Manner,
     is_generate: bool,
     /// The beginning of every line: the model and the time.
     envelope: String,
@@ -53,35 +90,19 @@ struct Stream {
     error: Option<UpstreamError<'static>>,
     has_failed: bool,
     has_written: bool,
-    is_truncated: bool,
-    turns: Turns,
     ids: Ids,
     frame: String,
 }
 
 impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        if !self.options.is_mended() {
-            return self.tell(event, out);
-        }
-        // Pieces are told one after the other.
-        let mut turns = take(&mut self.turns);
-        turns.push(event, &mut |event| self.tell(event, out));
-        self.turns = turns;
-    }
-}
-
-impl Stream {
-    fn tell(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match &event.body {
             Body::Start { model, word, members, .. } => {
-                let (options, frame) = (take(&mut self.options), take(&mut self.frame));
-                // That the input is cut off may be noticed before its answer begins.
-                *self = Self { options, frame, is_truncated: self.is_truncated, ..Self::default() };
-                self.is_own = is_own(word);
-                self.is_generate = self.keeps() && word == GENERATE;
+                let manner = self.manner.of_next(is_own(word));
+                *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
+                self.is_generate = self.manner.keeps() && word == GENERATE;
                 self.render(model.as_deref());
-                if self.keeps() {
+                if self.manner.keeps() {
                     each_member(members.as_ref(), |path, value| self.answer.set(path, value));
                 }
             }
@@ -98,38 +119,38 @@ impl Stream {
                 self.render(Some(model));
             }
             Body::Identity { .. } | Body::Correction { .. } => self.held.take(event),
-            Body::Attachment { kind: AttachmentKind::Logprobs, value, .. } if self.keeps() => {
+            Body::Attachment { kind: AttachmentKind::Logprobs, value, .. } if self.manner.keeps() => {
                 self.answer.extend("logprobs", value.as_str());
             }
             Body::Usage { counters, raw, .. } => {
                 count(&mut self.total, counters, raw);
                 let own = Json::trusted(usage(&self.total.as_ref().map(Usage::counters).unwrap_or_default()));
-                if !self.options.is_mended() && self.answer.get("eval_count").is_some() {
+                if !self.manner.is_mended() && self.answer.get("eval_count").is_some() {
                     self.flush(out);
                 }
-                each_member(Some(if self.keeps() { raw } else { &own }), |path, value| {
+                each_member(Some(if self.manner.keeps() { raw } else { &own }), |path, value| {
                     self.answer.set(path, value);
                 });
             }
-            Body::Foreign { scope, path, value } if self.keeps() => {
+            Body::Foreign { scope, path, value } if self.manner.keeps() => {
                 self.foreign(*scope, path, value.as_str(), event, out);
             }
             Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
             Body::Error(error) => {
                 self.has_failed = true;
                 self.error.get_or_insert_with(|| error.clone().into_owned());
-                if !self.options.is_mended() {
+                if !self.manner.is_mended() {
                     self.write_error(out);
                 }
             }
-            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::Notice(notice) => self.manner.notice(notice),
             Body::End => {
                 // What is held comes before it.
                 self.write_error(out);
                 if !self.has_written || !self.answer.is_empty() || !self.message.is_empty() {
                     self.flush(out);
                 }
-                self.is_truncated = false;
+                self.manner.is_truncated = false;
             }
             Body::Attachment { .. }
             | Body::Foreign { .. }
@@ -140,18 +161,15 @@ impl Stream {
             | Body::Markup { .. } => {}
         }
     }
+}
 
-    /// Whether what only this protocol knows is written.
-    fn keeps(&self) -> bool {
-        self.is_own || !self.options.is_mended()
-    }
-
+impl Stream {
     /// Renders the beginning of every line.
     fn render(&mut self, model: Option<&str>) {
         self.envelope.clear();
         let mut writer = Writer(&mut self.envelope);
         writer.object();
-        write_names(model, &self.options, &mut writer);
+        write_names(model, &self.manner.options, &mut writer);
     }
 
     /// Whether the text that is being written is a thought.
@@ -166,7 +184,7 @@ impl Stream {
             // Who runs a call itself, and what that gave, clients of others would not understand.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } => {}
             BlockKind::ToolCall { .. } => self.held.take(event),
-            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if !self.keeps() => {}
+            BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } if !self.manner.keeps() => {}
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. } => self.held.take(event),
         }
     }
@@ -177,8 +195,8 @@ impl Stream {
         let Some(block) = self.held.remove(block) else { return };
         match &block.content {
             Content::ToolCall(call) => {
-                let call = written(call, self.options.mode, &mut self.ids);
-                let (mode, keeps, ordinal) = (self.options.mode, self.keeps(), self.calls);
+                let call = written(call, self.manner.mode(), &mut self.ids);
+                let (mode, keeps, ordinal) = (self.manner.mode(), self.manner.keeps(), self.calls);
                 self.calls += 1;
                 self.write(out, |is_generate, writer| {
                     write_content("", is_generate, writer);
@@ -208,7 +226,7 @@ impl Stream {
                 self.answer.set(path, value);
             }
             // The client knows of no other role.
-            Scope::Choice if path == ROLE && self.options.is_mended() => {}
+            Scope::Choice if path == ROLE && self.manner.is_mended() => {}
             Scope::Choice | Scope::Item(_) => {
                 let path = path.strip_prefix("message.").unwrap_or(path);
                 if self.message.get(path).is_some() {
@@ -221,8 +239,9 @@ impl Stream {
     }
 
     fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let is_mended = self.options.is_mended();
-        let is_open = self.is_truncated && reason == FinishReason::Other && (is_mended || raw.is_none());
+        let is_mended = self.manner.is_mended();
+        let is_open =
+            self.manner.is_truncated && reason == FinishReason::Other && (is_mended || raw.is_none());
         if is_open || self.has_failed && (is_mended || raw.is_none()) {
             return;
         }
@@ -256,7 +275,7 @@ impl Stream {
         frame.clear();
         let mut writer = Writer(&mut frame);
         writer.object();
-        write_error(&error, self.options.mode, &mut self.answer, &mut writer);
+        write_error(&error, self.manner.mode(), &mut self.answer, &mut writer);
         self.answer.write(&mut writer);
         self.answer.clear();
         self.put(frame, out);

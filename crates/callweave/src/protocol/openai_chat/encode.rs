@@ -3,21 +3,48 @@
 //! What stands beside content is told before it, so it waits for the chunk of the content that follows, or for the end.
 //! Names that every chunk repeats (`id`, `created`, …) are rendered once and again when they change.
 
+use std::borrow::Cow;
 use std::mem::take;
 
-use super::{CHAT, CHAT_CHUNK, FINISH, REASONING, ReasoningWord, TEXT_COMPLETION, words};
-use crate::encode::{Encode, EncodeOptions, Encoding, put_event};
+use super::{CHAT, CHAT_CHUNK, ERRORS, REASONING, ReasoningWord, TEXT_COMPLETION, words};
+use crate::encode::objects::{self, INVALID_JSON};
+use crate::encode::{
+    Encode, EncodeOptions, Encoding, Feature, Ids, InTurns, Manner, Reading, Says, count, nothing_hangs,
+    put_event,
+};
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
     Scope,
 };
-use crate::json::{Paths, Writer, each_member};
-use crate::message::{Block, Choice, Content, Foreign, Message};
+use crate::json::{Kind, Paths, Tape, Writer, each_member};
+use crate::message::{Block, Choice, Content, Foreign, Message, Usage};
+use crate::protocol::error_word;
+use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: Encoding = Encoding { stream, whole };
+pub(super) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
+
+const SAYS: Says = Says {
+    own: &[],
+    not: &[
+        Feature::Builtin,
+        Feature::Result,
+        Feature::Opaque,
+        Feature::Unnamed,
+        Feature::Summary,
+        Feature::Cut,
+        Feature::CacheWrite,
+        Feature::CutOff,
+        Feature::Correction,
+        Feature::LateId,
+    ],
+    hangs: nothing_hangs,
+    logprobs: is_logprob,
+    finish: &[FinishReason::Stop, FinishReason::Length, FinishReason::ToolCalls, FinishReason::ContentFilter],
+    errors: ERRORS,
+};
 
 fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
-    Box::new(Stream { options: options.clone(), ..Stream::default() })
+    InTurns::boxed(options, Reading::TextOfEach, Stream { manner: Manner::new(options), ..Stream::default() })
 }
 
 /// The id of an answer to clients that want one, where neither the answer nor the caller has any.
@@ -28,7 +55,7 @@ const STICKY: &[&str] = &["object", "created", "system_fingerprint", "service_ti
 /// Streams chunks.
 #[derive(Default)]
 struct Stream {
-    options: EncodeOptions,
+    manner: Manner,
     id: String,
     model: String,
     word: String,
@@ -41,8 +68,9 @@ struct Stream {
     /// The names changed, and no chunk has said so.
     has_news: bool,
     choices: Vec<Open>,
+    /// All token counts so far.
+    counts: Option<Usage>,
     has_failed: bool,
-    is_truncated: bool,
     frame: String,
 }
 
@@ -56,6 +84,7 @@ struct Open {
     pending: Paths,
     blocks: Vec<Running>,
     calls: u32,
+    ids: Ids,
 }
 
 /// A block that is being written.
@@ -82,13 +111,27 @@ struct Call {
     whole: String,
 }
 
+impl Call {
+    /// What clients must get of a call that has ended without arguments.
+    fn rest(&self, completion: Completion) -> Cow<'static, str> {
+        match (completion, self.kind) {
+            _ if self.has_arguments => "".into(),
+            // What has not even begun must not pass for a call without arguments.
+            (_, CallKind::Custom) => "".into(),
+            (Completion::Cut, CallKind::Function | CallKind::Builtin) => objects::under(INVALID_JSON, ""),
+            (Completion::Whole, CallKind::Function | CallKind::Builtin) => "{}".into(),
+        }
+    }
+}
+
 impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let number = event.choice;
         match &event.body {
             Body::Start { id, model, word, members } => {
-                let options = take(&mut self.options);
-                *self = Self { options, frame: take(&mut self.frame), ..Self::default() };
+                // Nothing of its own is passed on to clients.
+                let manner = self.manner.of_next(false);
+                *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
                 self.start(id.as_deref(), model.as_deref(), word, members.as_ref());
             }
             Body::ChoiceStart => {
@@ -98,14 +141,13 @@ impl Encode for Stream {
                     self.write_delta(number, out, |_| {});
                 }
             }
-            Body::BlockStart { block, kind, word, index, members, .. } => {
-                self.block_start(number, *block, kind, word, *index, members.as_ref(), out);
-            }
+            Body::BlockStart { .. } => self.block_start(number, &event.body, out),
             Body::Delta { block, text, .. } => self.delta(number, *block, text, out),
-            Body::BlockEnd { block, .. } => self.block_end(number, *block, out),
+            Body::BlockEnd { block, completion } => self.block_end(number, *block, *completion, out),
             Body::Attachment { scope, kind, word, value } => {
                 self.attach(number, *scope, *kind, word, value, out);
             }
+            Body::Identity { scope: Scope::Answer, .. } if self.manner.is_mended() => {}
             Body::Identity { scope: Scope::Answer, id, model } => {
                 self.flush_news(out);
                 if let Some(id) = id {
@@ -116,6 +158,8 @@ impl Encode for Stream {
                 }
                 self.render();
             }
+            // Clients would take the second for a part of the first.
+            Body::Identity { scope: Scope::Block(_), .. } if self.manner.is_mended() => {}
             Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
                 if let Some(call) = self.running(number, *block).and_then(|running| running.call.as_mut()) {
                     call.id = id.to_string();
@@ -124,11 +168,11 @@ impl Encode for Stream {
                 }
             }
             Body::Usage { word, counters, raw } => {
-                if self.usage.get(word).is_some() && !self.options.is_mended() {
+                if self.usage.get(word).is_some() && !self.manner.is_mended() {
                     self.flush_news(out);
                 }
-                if self.options.is_mended() {
-                    self.usage.set(words::USAGE, &usage(counters));
+                if self.manner.is_mended() {
+                    count(&mut self.counts, counters, raw);
                 } else if word == words::CHOICE_USAGE {
                     self.set_pending(number, words::USAGE, raw);
                 } else {
@@ -136,10 +180,10 @@ impl Encode for Stream {
                 }
             }
             Body::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
-            Body::Error(error) => self.error(error.raw.as_str(), out),
-            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::Error(error) => self.error(error, out),
+            Body::Notice(notice) => self.manner.notice(notice),
             Body::Foreign { scope, path, value } => {
-                if !self.options.is_mended() {
+                if !self.manner.is_mended() {
                     self.flush_before(number, *scope, path, out);
                     self.foreign(number, *scope, path, value.as_str());
                 }
@@ -162,13 +206,13 @@ impl Stream {
     }
 
     fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&Json<'_>>) {
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         let made = if is_mended { MADE_ID } else { "" };
-        self.id = id.or(self.options.id.as_deref()).unwrap_or(made).to_owned();
-        self.model = model.or(self.options.model.as_deref()).unwrap_or_default().to_owned();
+        self.id = id.or(self.manner.options.id.as_deref()).unwrap_or(made).to_owned();
+        self.model = model.or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
         self.word = if is_mended { CHAT } else { word }.to_owned();
         if is_mended {
-            self.sticky.set("created", &self.options.created.unwrap_or(0).to_string());
+            self.sticky.set("created", &self.manner.options.created.unwrap_or(0).to_string());
         } else {
             each_member(members, |path, value| self.foreign(0, Scope::Answer, path, value));
         }
@@ -187,7 +231,7 @@ impl Stream {
         if self.sticky.get("object").is_none() && !self.word.is_empty() {
             writer.text_member("object", if self.word == CHAT { CHAT_CHUNK } else { &self.word });
         }
-        if !self.model.is_empty() || self.options.is_mended() {
+        if !self.model.is_empty() || self.manner.is_mended() {
             writer.text_member("model", &self.model);
         }
         self.sticky.write(&mut writer);
@@ -262,9 +306,9 @@ impl Stream {
         value: &Json<'_>,
         out: &mut Vec<u8>,
     ) {
-        if self.options.is_mended() {
-            if kind == AttachmentKind::Logprobs && matches!(word, "content" | "refusal") {
-                self.extend_pending(number, &format!("logprobs.{word}"), value);
+        if self.manner.is_mended() {
+            if kind == AttachmentKind::Logprobs && is_logprob(value) {
+                self.extend_pending(number, &format!("logprobs.{}", logprobs_word(word)), value);
             }
             return;
         }
@@ -309,21 +353,12 @@ impl Stream {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the members of one event, taken apart once")]
-    fn block_start(
-        &mut self,
-        number: u32,
-        block: BlockId,
-        kind: &BlockKind<'_>,
-        word: &str,
-        index: Option<i64>,
-        members: Option<&Json<'_>>,
-        out: &mut Vec<u8>,
-    ) {
-        let is_mended = self.options.is_mended();
+    fn block_start(&mut self, number: u32, start: &Body<'_>, out: &mut Vec<u8>) {
+        let Body::BlockStart { block, kind, word, index, members, .. } = start else { return };
+        let is_mended = self.manner.is_mended();
         let mut paths = Paths::default();
         if !is_mended {
-            each_member(members, |path, value| paths.set(path, value));
+            each_member(members.as_ref(), |path, value| paths.set(path, value));
         }
         if matches!(kind, BlockKind::ToolCall { .. }) {
             self.name_calls(number, None, out);
@@ -337,7 +372,7 @@ impl Stream {
                 choice.calls += 1;
                 let id = id.as_deref().filter(|_| is_mended || !is_made).unwrap_or_default();
                 Some(Call {
-                    id: id.to_owned(),
+                    id: if is_mended { choice.ids.claim(id) } else { id.to_owned() },
                     name: name.to_string(),
                     kind: *call,
                     ordinal,
@@ -356,14 +391,14 @@ impl Stream {
             BlockKind::Text | BlockKind::Reasoning(_) | BlockKind::Refusal => None,
         };
         let word = match kind {
-            _ if !is_mended => word,
+            _ if !is_mended => word.as_ref(),
             BlockKind::Text => words::CONTENT,
             BlockKind::Refusal => words::REFUSAL,
             BlockKind::Reasoning(_) => "reasoning_content",
             _ => words::TOOL_CALLS,
         };
-        let index = if is_mended { call.as_ref().map(|call| i64::from(call.ordinal)) } else { index };
-        choice.blocks.push(Running { block, word: word.to_owned(), index, members: paths, call });
+        let index = if is_mended { call.as_ref().map(|call| i64::from(call.ordinal)) } else { *index };
+        choice.blocks.push(Running { block: *block, word: word.to_owned(), index, members: paths, call });
     }
 
     fn delta(&mut self, number: u32, block: BlockId, text: &str, out: &mut Vec<u8>) {
@@ -399,16 +434,16 @@ impl Stream {
         self.write(number, Some((block, "")), out, |_| {});
     }
 
-    fn block_end(&mut self, number: u32, block: BlockId, out: &mut Vec<u8>) {
-        let is_mended = self.options.is_mended();
+    fn block_end(&mut self, number: u32, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
+        let is_mended = self.manner.is_mended();
         let Some(running) = self.running(number, block) else { return };
         let is_due = match &running.call {
             Some(call) => !call.is_named || !running.members.is_empty() || is_mended && !call.has_arguments,
             None => !running.members.is_empty(),
         };
         if is_due {
-            let text = if is_mended && running.call.is_some() { "{}" } else { "" };
-            self.write(number, Some((block, text)), out, |_| {});
+            let rest = running.call.as_ref().filter(|_| is_mended).map(|call| call.rest(completion));
+            self.write(number, Some((block, rest.as_deref().unwrap_or_default())), out, |_| {});
         }
         if let Some(choice) = self.choice(number) {
             choice.blocks.retain(|running| running.block != block);
@@ -502,17 +537,11 @@ impl Stream {
 
     fn finish(&mut self, number: u32, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
         let word = match raw {
-            Some(raw) if !self.options.is_mended() => raw,
-            None if !self.options.is_mended() => return,
-            _ => match reason {
-                FinishReason::Stop => "stop",
-                FinishReason::ToolCalls => "tool_calls",
-                FinishReason::ContentFilter => "content_filter",
-                // A client must not take for whole what is not.
-                FinishReason::Length | FinishReason::Error | FinishReason::Other => "length",
-            },
+            _ if self.manner.is_mended() => word_for(reason),
+            Some(raw) => raw,
+            None => return,
         };
-        if self.options.is_mended() && self.has_failed {
+        if self.manner.is_mended() && self.has_failed {
             return;
         }
         let usage = take(&mut self.usage);
@@ -546,11 +575,11 @@ impl Stream {
         self.end_frame(frame, out);
     }
 
-    fn error(&mut self, raw: &str, out: &mut Vec<u8>) {
+    fn error(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
         self.flush_choices(out);
         self.has_failed = true;
         let mut frame = self.begin_frame();
-        Writer(&mut frame).raw_member("error", raw);
+        write_error(error, self.manner.is_mended(), &mut Writer(&mut frame));
         self.end_frame(frame, out);
     }
 
@@ -569,13 +598,58 @@ impl Stream {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         self.flush_choices(out);
+        // Clients look for the counts in the last chunk, beside no choice.
+        let counts = self.counts.take().filter(|_| !self.manner.options.leaves_out_usage);
+        if let Some(counts) = counts {
+            self.usage.set(words::USAGE, &usage(&counts.counters()));
+        }
         if !self.has_failed || !self.usage.is_empty() || !self.answer.is_empty() {
             self.flush_news(out);
         }
-        if !self.is_truncated {
+        if !std::mem::take(&mut self.manner.is_truncated) {
             put_event(None, "[DONE]", out);
         }
     }
+}
+
+/// The word for a reason to finish, for clients. They must not take for whole what is not.
+fn word_for(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::ToolCalls => "tool_calls",
+        FinishReason::ContentFilter => "content_filter",
+        FinishReason::Length | FinishReason::Error | FinishReason::Other => "length",
+    }
+}
+
+fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'_>) {
+    if !is_mended {
+        return writer.raw_member("error", error.raw.as_str());
+    }
+    let word = error_word(error, ERRORS).unwrap_or_default();
+    writer.key("error");
+    writer.object();
+    writer.text_member("message", &error.message);
+    writer.text_member("type", word);
+    writer.raw_member("param", "null");
+    writer.text_member("code", error.code.as_deref().unwrap_or(word));
+    writer.end_object();
+}
+
+/// The list in which clients look for the log probabilities of such a channel.
+fn logprobs_word(channel: &str) -> &'static str {
+    if channel == words::REFUSAL { words::REFUSAL } else { words::CONTENT }
+}
+
+/// Whether all entries are what clients read; other protocols have others.
+fn is_logprob(entries: &Json<'_>) -> bool {
+    entries.clone().entries().iter().all(|entry| {
+        let mut tape = Tape::new();
+        let entry = tape.parse(entry.as_str()).ok();
+        let has =
+            |key, kind| entry.and_then(|entry| entry.get(key)).is_some_and(|value| value.kind() == kind);
+        has("token", Kind::String) && has("logprob", Kind::Number) && has("top_logprobs", Kind::Array)
+    })
 }
 
 /// A list of one value under the first key of `word`.
@@ -869,7 +943,7 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
         writer.end_list();
     }
     if let Some(error) = message.errors.first() {
-        writer.raw_member("error", error.raw.as_str());
+        write_error(error, is_mended, &mut writer);
     }
     writer.end_object();
     out.extend_from_slice(text.as_bytes());
@@ -897,6 +971,10 @@ fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, wri
     }
     for entry in choice.attachments(AttachmentKind::Logprobs) {
         match entry.word.as_str() {
+            _ if is_mended && !is_logprob(&entry.value) => {}
+            word if is_mended => {
+                paths.extend(&format!("logprobs.{}", logprobs_word(word)), entry.value.as_str());
+            }
             "" => paths.set("logprobs", entry.value.as_str()),
             word => paths.extend(&format!("logprobs.{word}"), entry.value.as_str()),
         }
@@ -920,10 +998,8 @@ fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, wri
     }
     paths.write(writer);
     if let Some(finish) = &choice.finish {
-        let mended =
-            FINISH.iter().find(|(_, reason)| *reason == finish.reason).map_or("stop", |(word, _)| word);
         match (&finish.raw, is_mended) {
-            (_, true) => writer.text_member("finish_reason", mended),
+            (_, true) => writer.text_member("finish_reason", word_for(finish.reason)),
             (Some(raw), false) => writer.text_member("finish_reason", raw),
             (None, false) => writer.raw_member("finish_reason", "null"),
         }
@@ -1055,19 +1131,26 @@ fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut Writer<'_>) {
             _ => None,
         })
     };
+    let mut ids = Ids::default();
     if calls(words::TOOL_CALLS).next().is_some() {
         writer.key("tool_calls");
         writer.list();
         for (block, call) in calls(words::TOOL_CALLS) {
             let (kind, member) = call_words(call.kind);
-            let arguments = if is_mended { call.arguments() } else { &call.raw_arguments };
+            let arguments = match (is_mended, call.kind) {
+                (true, CallKind::Function | CallKind::Builtin) => objects::text(call),
+                (true, CallKind::Custom) => call.arguments().into(),
+                (false, _) => call.raw_arguments.as_str().into(),
+            };
             writer.object();
-            if is_mended || !call.has_made_id {
+            if is_mended {
+                writer.text_member("id", &ids.claim(&call.id));
+            } else if !call.has_made_id {
                 writer.text_member("id", &call.id);
             }
             writer.text_member("type", kind);
             let beside = members(&block.foreign).filter(|_| !is_mended);
-            write_function(kind, member, Some(&call.name), arguments, beside, writer);
+            write_function(kind, member, Some(&call.name), &arguments, beside, writer);
             writer.end_object();
         }
         writer.end_list();

@@ -16,11 +16,38 @@ use self::body::{Closing, Response};
 use self::faithful::Faithful;
 use self::mended::Mended;
 use self::plan::Plan;
-use crate::encode::{Encode, EncodeOptions, Encoding};
+use super::{ERRORS, RESPONSE};
+use crate::encode::{Encode, EncodeOptions, Encoding, Feature, Says, no_logprobs, nothing_hangs};
+use crate::event::FinishReason;
 use crate::json::Writer;
 use crate::message::Message;
 
-pub(super) const ENCODING: Encoding = Encoding { stream, whole };
+pub(super) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
+
+const SAYS: Says = Says {
+    own: &[RESPONSE],
+    not: &[
+        Feature::OtherChoices,
+        Feature::Builtin,
+        Feature::Result,
+        Feature::Opaque,
+        Feature::Unnamed,
+        Feature::Cut,
+        Feature::CutOff,
+        Feature::Correction,
+        Feature::LateId,
+    ],
+    hangs: nothing_hangs,
+    logprobs: no_logprobs,
+    finish: &[
+        FinishReason::Stop,
+        FinishReason::Length,
+        FinishReason::ToolCalls,
+        FinishReason::ContentFilter,
+        FinishReason::Error,
+    ],
+    errors: ERRORS,
+};
 
 fn stream(options: &EncodeOptions) -> Box<dyn Encode> {
     if options.is_mended() { Box::new(Mended::new(options)) } else { Box::new(Faithful::new(options)) }

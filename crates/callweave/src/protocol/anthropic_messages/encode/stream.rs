@@ -1,6 +1,6 @@
 //! The events of a stream.
 //!
-//! Clients get one block at a time ([`Turns`]), numbered from 0; the same protocol gets its own numbers back. What
+//! Clients get one block at a time ([`InTurns`]), numbered from 0; the same protocol gets its own numbers back. What
 //! is told of the answer beside its content waits for the `message_delta` that ends it, or comes in one of its own
 //! if more content follows.
 
@@ -9,11 +9,13 @@ use super::super::{
     REDACTED_THINKING, SIGNATURE, SIGNATURE_DELTA, TEXT, TEXT_DELTA, THINKING, THINKING_DELTA, TOOL_USE,
     USAGE,
 };
-use super::{NO_USAGE, READ, answers, calls_itself, stop_reason, write_block, write_error, write_usage};
-use crate::encode::{Encode, EncodeOptions, Ids, Pieces, Turns};
+use super::{
+    NO_USAGE, READ, answers, calls_itself, hangs, stop_reason, write_block, write_error, write_usage,
+};
+use crate::encode::{Encode, EncodeOptions, Ids, InTurns, Manner, Pieces, Reading, count};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
-    NoticeCode, ReasoningForm, Scope,
+    ReasoningForm, Scope,
 };
 use crate::json::{Paths, Writer, each_member};
 use crate::message::Usage;
@@ -23,32 +25,13 @@ use crate::upstream::UpstreamError;
 const BESIDE: &[&str] = &["context_management"];
 
 pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn Encode> {
-    let turns = options.is_mended().then(Turns::default);
-    Box::new(Stream { turns, wire: Wire { options: options.clone(), ..Wire::default() } })
-}
-
-struct Stream {
-    /// Clients cannot read two blocks at once.
-    turns: Option<Turns>,
-    wire: Wire,
-}
-
-impl Encode for Stream {
-    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let Self { turns, wire } = self;
-        match turns {
-            Some(turns) => turns.push(event, &mut |event| wire.tell(&event.body, out)),
-            None => wire.tell(&event.body, out),
-        }
-    }
+    InTurns::boxed(options, Reading::Block, Wire { manner: Manner::new(options), ..Wire::default() })
 }
 
 /// What is kept of the answer.
 #[derive(Default)]
 struct Wire {
-    options: EncodeOptions,
-    /// The answer came in this protocol: its clients know all that it says.
-    is_own: bool,
+    manner: Manner,
     id: String,
     model: String,
     /// A `message_start` that waits for its usage.
@@ -66,7 +49,6 @@ struct Wire {
     next_index: i64,
     ids: Ids,
     has_failed: bool,
-    is_truncated: bool,
     frame: String,
     text: String,
 }
@@ -113,37 +95,27 @@ impl Form {
     }
 }
 
-impl Wire {
-    /// Whether what only this protocol knows is written.
-    fn keeps(&self) -> bool {
-        !self.options.is_mended() || self.is_own
-    }
-
-    fn tell(&mut self, body: &Body<'_>, out: &mut Vec<u8>) {
-        if self.has_failed && self.options.is_mended() && !matches!(body, Body::Start { .. }) {
+impl Encode for Wire {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let body = &event.body;
+        if self.has_failed && self.manner.is_mended() && !matches!(body, Body::Start { .. }) {
             // Clients stop reading at an error.
             return;
         }
         self.settle(body, out);
         match body {
             Body::Start { id, model, word, members } => {
-                let (options, frame, text) = (
-                    std::mem::take(&mut self.options),
-                    std::mem::take(&mut self.frame),
-                    std::mem::take(&mut self.text),
-                );
-                // What is noticed before the start is noticed of this answer.
-                *self = Self { options, frame, text, is_truncated: self.is_truncated, ..Self::default() };
+                let (frame, text) = (std::mem::take(&mut self.frame), std::mem::take(&mut self.text));
+                let manner = self.manner.of_next(word == MESSAGE);
+                *self = Self { manner, frame, text, ..Self::default() };
                 self.start(id.as_deref(), model.as_deref(), word, members.as_ref());
             }
             Body::Usage { word, counters, raw } => self.usage(word, counters, raw, out),
-            Body::Identity { scope: Scope::Answer, id, model } if !self.options.is_mended() => {
+            Body::Identity { scope: Scope::Answer, id, model } if !self.manner.is_mended() => {
                 self.rename(id.as_deref(), model.as_deref());
             }
             Body::Foreign { scope, path, value } if self.writes(path) => self.foreign(*scope, path, value, out),
-            Body::BlockStart { block, kind, word, index, members, .. } => {
-                self.start_block(*block, kind, word, *index, members.as_ref(), out);
-            }
+            Body::BlockStart { .. } => self.start_block(body, out),
             Body::Delta { block, text, .. } => self.grow(*block, text, out),
             Body::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
             Body::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
@@ -152,10 +124,10 @@ impl Wire {
             }
             Body::Error(error) => self.fail(error, out),
             Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
-            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::Notice(notice) => self.manner.notice(notice),
             Body::End => {
                 self.flush_news(out);
-                if !std::mem::take(&mut self.is_truncated) && !self.has_failed {
+                if !std::mem::take(&mut self.manner.is_truncated) && !self.has_failed {
                     self.put("message_stop", out, |_| {});
                 }
             }
@@ -170,7 +142,9 @@ impl Wire {
             | Body::Correction { .. } => {}
         }
     }
+}
 
+impl Wire {
     /// Writes what has waited for this event.
     fn settle(&mut self, body: &Body<'_>, out: &mut Vec<u8>) {
         if !self.cut.is_empty() && !matches!(body, Body::Notice(_)) {
@@ -194,18 +168,17 @@ impl Wire {
     }
 
     fn start(&mut self, id: Option<&str>, model: Option<&str>, word: &str, members: Option<&Json<'_>>) {
-        self.is_own = word == MESSAGE;
-        self.id = id.or(self.options.id.as_deref()).unwrap_or_default().to_owned();
-        self.model = model.or(self.options.model.as_deref()).unwrap_or_default().to_owned();
+        self.id = id.or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
+        self.model = model.or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
         let paths = self.members(members);
-        let is_named = !word.is_empty() || self.options.is_mended();
+        let is_named = !word.is_empty() || self.manner.is_mended();
         self.start = Some(Start { members: paths, is_again: false, is_named });
     }
 
     /// The members of a start that are written.
     fn members(&self, members: Option<&Json<'_>>) -> Paths {
         let mut paths = Paths::default();
-        each_member(members.filter(|_| self.keeps()), |path, value| {
+        each_member(members.filter(|_| self.manner.keeps()), |path, value| {
             if self.writes(path) {
                 paths.set(path, value);
             }
@@ -216,7 +189,7 @@ impl Wire {
     /// Whether a member that only this protocol knows is written. What is read has another type there than clients
     /// expect.
     fn writes(&self, path: &str) -> bool {
-        self.keeps() && path != "type" && !(self.options.is_mended() && READ.contains(&path))
+        self.manner.keeps() && path != "type" && !(self.manner.is_mended() && READ.contains(&path))
     }
 
     fn rename(&mut self, id: Option<&str>, model: Option<&str>) {
@@ -233,7 +206,7 @@ impl Wire {
 
     fn write_start(&mut self, usage: Option<&str>, out: &mut Vec<u8>) {
         let Some(Start { members, is_named, .. }) = self.start.take() else { return };
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         if !is_named && usage.is_none() {
             // Nobody said that a message begins: an error, or the middle of a stream.
             let later = std::mem::replace(&mut self.answer, members);
@@ -268,14 +241,11 @@ impl Wire {
     }
 
     fn usage(&mut self, word: &str, counters: &Counters, raw: &Json<'_>, out: &mut Vec<u8>) {
-        match &mut self.counts {
-            Some(counts) => counts.merge(counters, raw),
-            None => self.counts = Some(Usage { counters: *counters, raw: raw.clone().into_owned() }),
-        }
+        count(&mut self.counts, counters, raw);
         let mut usage = String::new();
-        let keeps = self.keeps() && word == USAGE;
+        let keeps = self.manner.keeps() && word == USAGE;
         match &self.counts {
-            Some(counts) if self.options.is_mended() => {
+            Some(counts) if self.manner.is_mended() => {
                 write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut Writer(&mut usage));
             }
             _ => Writer(&mut usage).raw(raw.as_str()),
@@ -291,7 +261,7 @@ impl Wire {
     }
 
     fn foreign(&mut self, scope: Scope, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         match scope {
             Scope::Answer if calls_itself(path, value) => {
                 self.flush_news(out);
@@ -336,16 +306,9 @@ impl Wire {
         self.blocks.iter_mut().rev().find(|open| open.block == block)
     }
 
-    fn start_block(
-        &mut self,
-        block: BlockId,
-        kind: &BlockKind<'_>,
-        word: &str,
-        index: Option<i64>,
-        members: Option<&Json<'_>>,
-        out: &mut Vec<u8>,
-    ) {
-        let (is_mended, keeps) = (self.options.is_mended(), self.keeps());
+    fn start_block(&mut self, start: &Body<'_>, out: &mut Vec<u8>) {
+        let Body::BlockStart { block, kind, word, index, members, .. } = start else { return };
+        let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
         let form = match kind {
             BlockKind::Text | BlockKind::Refusal => Form::Text,
             BlockKind::Reasoning(ReasoningForm::Redacted) => Form::Redacted,
@@ -353,13 +316,13 @@ impl Wire {
             // A client would take for its own what another provider has run.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { id, is_made, name, call } => Form::Call {
-                word: if keeps && !word.is_empty() { word } else { TOOL_USE }.to_owned(),
+                word: if keeps && !word.is_empty() { word.as_ref() } else { TOOL_USE }.to_owned(),
                 id: match is_mended {
                     true => Some(self.ids.claim(id.as_deref().unwrap_or_default())),
                     false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
                 },
                 name: name.to_string(),
-                arguments: Pieces::new(*call, self.options.mode),
+                arguments: Pieces::new(*call, self.manner.mode()),
             },
             // Nor what nobody has a word for.
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
@@ -382,16 +345,16 @@ impl Wire {
             Form::Redacted => true,
             Form::Call { .. } | Form::Fixed(_) => false,
         };
-        let members = self.members(members);
-        self.blocks.push(Open { block, index, form, members, is_told: false });
+        let members = self.members(members.as_ref());
+        self.blocks.push(Open { block: *block, index, form, members, is_told: false });
         if !waits {
-            self.tell_block(block, None, out);
+            self.tell_block(*block, None, out);
         }
     }
 
     /// Writes the start of a block, if it has not been written; `data` are the encrypted thoughts.
     fn tell_block(&mut self, block: BlockId, data: Option<&str>, out: &mut Vec<u8>) {
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
         let Open { index, form, members, is_told, .. } = &mut self.blocks[at];
         if std::mem::replace(is_told, true) {
@@ -489,15 +452,18 @@ impl Wire {
         value: &Json<'_>,
         out: &mut Vec<u8>,
     ) {
-        let keeps = self.keeps();
+        let keeps = self.manner.keeps();
         let mut index = self.next_index - 1;
         if let Scope::Block(block) = scope {
             let Some(open) = self.open(block) else { return };
-            let is_text = value.as_str().trim_ascii_start().starts_with('"');
-            let is_apt = match (&open.form, kind) {
-                (Form::Thinking | Form::Redacted, AttachmentKind::Signature) => is_text,
-                (Form::Redacted, AttachmentKind::Encrypted) => is_text && !open.is_told,
-                _ => false,
+            let is_apt = match &open.form {
+                Form::Thinking => hangs(ReasoningForm::Raw, kind, value),
+                // What is encrypted begins the block.
+                Form::Redacted => {
+                    let is_late = kind == AttachmentKind::Encrypted && open.is_told;
+                    hangs(ReasoningForm::Redacted, kind, value) && !is_late
+                }
+                Form::Text | Form::Call { .. } | Form::Fixed(_) => false,
             };
             if !keeps && !is_apt {
                 return;
@@ -519,7 +485,7 @@ impl Wire {
     }
 
     fn end_block(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         if !is_mended {
             self.tell_block(block, None, out);
         }
@@ -553,10 +519,10 @@ impl Wire {
 
     fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
         self.has_failed = true;
-        if self.usage.is_some() && !self.options.is_mended() {
+        if self.usage.is_some() && !self.manner.is_mended() {
             self.flush_news(out);
         }
-        let (is_mended, answer) = (self.options.is_mended(), std::mem::take(&mut self.answer));
+        let (is_mended, answer) = (self.manner.is_mended(), std::mem::take(&mut self.answer));
         self.put("error", out, |writer| {
             write_error(error, is_mended, writer);
             answer.write(writer);
@@ -564,7 +530,7 @@ impl Wire {
     }
 
     fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        if self.options.is_mended() {
+        if self.manner.is_mended() {
             self.write_end(Some(stop_reason(reason, raw)), out);
         } else if raw.is_some() {
             self.write_end(raw, out);
@@ -582,7 +548,7 @@ impl Wire {
         let answer = std::mem::take(&mut self.answer);
         // Clients look for counts in every one; equal ones say nothing new.
         let usage = self.usage.take().unwrap_or_else(|| std::mem::take(&mut self.told_usage));
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         self.put("message_delta", out, |writer| {
             writer.key("delta");
             writer.object();

@@ -1,6 +1,6 @@
 //! The messages of an AWS event stream.
 //!
-//! Clients get one block at a time ([`Turns`]), numbered from 0; the same protocol gets its own numbers back. What is
+//! Clients get one block at a time ([`InTurns`]), numbered from 0; the same protocol gets its own numbers back. What is
 //! told of the answer beside its content waits for the end: `messageStop` tells why the model stopped, and `metadata`
 //! after it all the rest.
 
@@ -8,10 +8,10 @@ use super::super::{EVENTS, OUTPUT, REASONING, REDACTED, SIGNATURE, TEXT, TOOL_RE
 use super::{
     NO_METRICS, NO_USAGE, exception_name, is_apt, is_read, set_call, stop_reason, write_error, write_usage,
 };
-use crate::encode::{Encode, EncodeOptions, Ids, Pieces, Turns};
+use crate::encode::{Encode, EncodeOptions, Ids, InTurns, Manner, Pieces, Reading, count};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
-    NoticeCode, ReasoningForm, Scope,
+    ReasoningForm, Scope,
 };
 use crate::framing::{write_event, write_exception};
 use crate::json::{Paths, Writer, each_member, write_members};
@@ -24,32 +24,13 @@ const WITH_STOP: &[&str] = &["additionalModelResponseFields"];
 const WITH_METADATA: &[&str] = &["metrics", "trace", "performanceConfig", "serviceTier"];
 
 pub(super) fn encoder(options: &EncodeOptions) -> Box<dyn Encode> {
-    let turns = options.is_mended().then(Turns::default);
-    Box::new(Stream { turns, wire: Wire { options: options.clone(), ..Wire::default() } })
-}
-
-struct Stream {
-    /// Clients cannot read two blocks at once.
-    turns: Option<Turns>,
-    wire: Wire,
-}
-
-impl Encode for Stream {
-    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let Self { turns, wire } = self;
-        match turns {
-            Some(turns) => turns.push(event, &mut |event| wire.tell(&event.body, out)),
-            None => wire.tell(&event.body, out),
-        }
-    }
+    InTurns::boxed(options, Reading::Block, Wire { manner: Manner::new(options), ..Wire::default() })
 }
 
 /// What is kept of the answer.
 #[derive(Default)]
 struct Wire {
-    options: EncodeOptions,
-    /// The answer came in this protocol: its clients know all that it says.
-    is_own: bool,
+    manner: Manner,
     /// What waits for `messageStop`, and what for `metadata`.
     stop: Paths,
     metadata: Paths,
@@ -60,7 +41,6 @@ struct Wire {
     next_index: i64,
     ids: Ids,
     has_failed: bool,
-    is_truncated: bool,
     payload: String,
     text: String,
 }
@@ -82,14 +62,10 @@ enum Form {
     Fixed,
 }
 
-impl Wire {
-    /// Whether what only this protocol knows is written.
-    fn keeps(&self) -> bool {
-        !self.options.is_mended() || self.is_own
-    }
-
-    fn tell(&mut self, body: &Body<'_>, out: &mut Vec<u8>) {
-        if self.has_failed && self.options.is_mended() && !matches!(body, Body::Start { .. }) {
+impl Encode for Wire {
+    fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let body = &event.body;
+        if self.has_failed && self.manner.is_mended() && !matches!(body, Body::Start { .. }) {
             // Clients stop reading at an exception.
             return;
         }
@@ -101,26 +77,20 @@ impl Wire {
         }
         match body {
             Body::Start { word, members, .. } => {
-                let (options, payload, text) = (
-                    std::mem::take(&mut self.options),
-                    std::mem::take(&mut self.payload),
-                    std::mem::take(&mut self.text),
-                );
-                // What is noticed before the start is noticed of this answer.
-                *self = Self { options, payload, text, is_truncated: self.is_truncated, ..Self::default() };
+                let (payload, text) = (std::mem::take(&mut self.payload), std::mem::take(&mut self.text));
+                let manner = self.manner.of_next(word == OUTPUT);
+                *self = Self { manner, payload, text, ..Self::default() };
                 self.start(word, members.as_ref(), out);
             }
-            Body::BlockStart { block, kind, word, index, members, .. } => {
-                self.start_block(*block, kind, word, *index, members.as_ref(), out);
-            }
+            Body::BlockStart { .. } => self.start_block(body, out),
             Body::Delta { block, text, .. } => self.grow(*block, text, out),
             Body::Attachment { scope, kind, word, value } => self.attach(*scope, *kind, word, value, out),
             Body::BlockEnd { block, completion } => self.end_block(*block, *completion, out),
             Body::Usage { word, counters, raw } => self.usage(word, counters, raw),
-            Body::Foreign { scope, path, value } if self.keeps() && !(self.options.is_mended() && is_read(path)) => self.foreign(*scope, path, value, out),
+            Body::Foreign { scope, path, value } if self.manner.keeps() && !(self.manner.is_mended() && is_read(path)) => self.foreign(*scope, path, value, out),
             Body::Error(error) => self.fail(error, out),
             Body::Finish { reason, raw } => self.finish(*reason, raw.as_deref(), out),
-            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            Body::Notice(notice) => self.manner.notice(notice),
             Body::End => self.end(out),
             Body::ChoiceStart
             | Body::Foreign { .. }
@@ -133,20 +103,21 @@ impl Wire {
             | Body::Correction { .. } => {}
         }
     }
+}
 
+impl Wire {
     fn start(&mut self, word: &str, members: Option<&Json<'_>>, out: &mut Vec<u8>) {
-        self.is_own = word == OUTPUT;
         let mut beside = Paths::default();
-        each_member(members.filter(|_| self.keeps()), |path, value| {
+        each_member(members.filter(|_| self.manner.keeps()), |path, value| {
             // A whole answer tells all of it at once.
             match path {
                 _ if WITH_STOP.contains(&path) => self.stop.set(path, value),
                 _ if WITH_METADATA.contains(&path) => self.metadata.set(path, value),
-                "role" if self.options.is_mended() => {}
+                "role" if self.manner.is_mended() => {}
                 _ => beside.set(path, value),
             }
         });
-        if self.is_own || self.options.is_mended() {
+        if word == OUTPUT || self.manner.is_mended() {
             self.put("messageStart", out, |writer| {
                 if beside.get("role").is_none() {
                     writer.text_member("role", "assistant");
@@ -158,19 +129,12 @@ impl Wire {
         }
     }
 
-    fn start_block(
-        &mut self,
-        block: BlockId,
-        kind: &BlockKind<'_>,
-        word: &str,
-        index: Option<i64>,
-        members: Option<&Json<'_>>,
-        out: &mut Vec<u8>,
-    ) {
-        let (is_mended, keeps) = (self.options.is_mended(), self.keeps());
+    fn start_block(&mut self, start: &Body<'_>, out: &mut Vec<u8>) {
+        let Body::BlockStart { block, kind, word, index, members, .. } = start else { return };
+        let (is_mended, keeps) = (self.manner.is_mended(), self.manner.keeps());
         let index = index.filter(|_| !is_mended).unwrap_or(self.next_index);
         let mut start = Paths::default();
-        each_member(members.filter(|_| keeps), |path, value| start.set(path, value));
+        each_member(members.as_ref().filter(|_| keeps), |path, value| start.set(path, value));
         let mut delta = None;
         let form = match kind {
             BlockKind::Text | BlockKind::Refusal => Form::Text,
@@ -183,7 +147,7 @@ impl Wire {
                     false => id.as_deref().filter(|_| !is_made).map(str::to_owned),
                 };
                 set_call(id.as_deref(), name, *call, &mut start);
-                Form::Call(Pieces::new(*call, self.options.mode))
+                Form::Call(Pieces::new(*call, self.manner.mode()))
             }
             BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }
                 if !keeps || is_mended && word.is_empty() =>
@@ -224,7 +188,7 @@ impl Wire {
         if let Some((word, value)) = delta {
             self.put_delta(index, out, |writer| writer.raw_member(word, value));
         }
-        self.blocks.push(Open { block, index, form, is_told });
+        self.blocks.push(Open { block: *block, index, form, is_told });
     }
 
     fn open(&mut self, block: BlockId) -> Option<&mut Open> {
@@ -276,7 +240,7 @@ impl Wire {
         value: &Json<'_>,
         out: &mut Vec<u8>,
     ) {
-        let keeps = self.keeps();
+        let keeps = self.manner.keeps();
         let mut index = self.next_index - 1;
         if let Scope::Block(block) = scope {
             let Some(open) = self.open(block) else { return };
@@ -304,7 +268,7 @@ impl Wire {
     fn end_block(&mut self, block: BlockId, completion: Completion, out: &mut Vec<u8>) {
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
         let Open { index, form, is_told, .. } = self.blocks.remove(at);
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         // What ends after the answer's last word was never said to end.
         let is_unsaid = !is_mended && self.metadata.get(USAGE).is_some();
         let is_cut = completion == Completion::Cut && !is_mended;
@@ -323,14 +287,11 @@ impl Wire {
     }
 
     fn usage(&mut self, word: &str, counters: &Counters, raw: &Json<'_>) {
-        match &mut self.counts {
-            Some(counts) => counts.merge(counters, raw),
-            None => self.counts = Some(Usage { counters: *counters, raw: raw.clone().into_owned() }),
-        }
+        count(&mut self.counts, counters, raw);
         let mut usage = String::new();
-        let keeps = self.keeps() && word == USAGE;
+        let keeps = self.manner.keeps() && word == USAGE;
         match &self.counts {
-            Some(counts) if self.options.is_mended() => {
+            Some(counts) if self.manner.is_mended() => {
                 write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut Writer(&mut usage));
             }
             _ => Writer(&mut usage).raw(raw.as_str()),
@@ -341,7 +302,7 @@ impl Wire {
     fn foreign(&mut self, scope: Scope, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
         match scope {
             Scope::Answer if WITH_STOP.contains(&path) => self.stop.set(path, value.as_str()),
-            Scope::Answer if self.options.is_mended() && !WITH_METADATA.contains(&path) => {}
+            Scope::Answer if self.manner.is_mended() && !WITH_METADATA.contains(&path) => {}
             // An event that nobody knows.
             Scope::Answer if !WITH_METADATA.contains(&path) && is_event(path, value) => {
                 self.payload.clear();
@@ -354,7 +315,7 @@ impl Wire {
                 self.put_foreign(index, path, value, out);
             }
             Scope::Choice | Scope::Item(_) => {
-                if !self.options.is_mended() {
+                if !self.manner.is_mended() {
                     self.put_foreign(self.next_index - 1, path, value, out);
                 }
             }
@@ -379,14 +340,14 @@ impl Wire {
 
     fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
         self.has_failed = true;
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         self.payload.clear();
         write_error(error, is_mended, &mut Writer(&mut self.payload));
         write_exception(exception_name(error, is_mended, IN_AMAZON_STREAMS), &self.payload, out);
     }
 
     fn finish(&mut self, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let word = match self.options.is_mended() {
+        let word = match self.manner.is_mended() {
             true => Some(stop_reason(reason, raw)),
             false => raw,
         };
@@ -403,9 +364,9 @@ impl Wire {
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {
-        let is_missing = std::mem::take(&mut self.is_truncated) || self.has_failed;
+        let is_missing = std::mem::take(&mut self.manner.is_truncated) || self.has_failed;
         let mut metadata = std::mem::take(&mut self.metadata);
-        if self.options.is_mended() {
+        if self.manner.is_mended() {
             if is_missing {
                 return;
             }

@@ -101,7 +101,8 @@ fn write_call(call: &ToolCall, name: &str, block: Option<&Block>, mode: Mode, wr
     let word = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
     for (path, value) in block.into_iter().flat_map(|block| block.foreign.iter()) {
         match inner_path(word, path) {
-            // What could not be read as a leaf.
+            // What could not be read as a leaf, clients could not either.
+            Some(words::PARTIAL_ARGS) if mode == Mode::Mended => {}
             Some(words::PARTIAL_ARGS) => {
                 writer.key(words::PARTIAL_ARGS);
                 writer.list();

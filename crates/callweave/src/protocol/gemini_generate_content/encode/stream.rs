@@ -3,11 +3,10 @@
 use std::mem::take;
 
 use super::part::{set_logprobs, write_block, write_call_names, write_leaves, write_part, write_text};
-use super::{block_reason, usage, word_for, write_candidate, write_error, write_names};
-use crate::encode::{Encode, EncodeOptions, Held, Ids, Mode, Turns, count, put_event};
+use super::{block_reason, told_usage, word_for, write_candidate, write_error, write_names};
+use crate::encode::{Encode, EncodeOptions, Held, Ids, InTurns, Manner, Mode, Reading, count, put_event};
 use crate::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, NoticeCode,
-    Scope,
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, Scope,
 };
 use crate::framing::Framing;
 use crate::json::{Paths, Writer, each_member};
@@ -18,9 +17,7 @@ use crate::upstream::UpstreamError;
 /// Streams chunks.
 #[derive(Default)]
 pub(super) struct Stream {
-    options: EncodeOptions,
-    /// Whether the answer came in this protocol.
-    is_own: bool,
+    manner: Manner,
     id: String,
     model: String,
     /// What waits for the next chunk.
@@ -38,8 +35,6 @@ pub(super) struct Stream {
     has_failed: bool,
     /// What is reported when all is told.
     error: Option<UpstreamError<'static>>,
-    is_truncated: bool,
-    turns: Vec<(u32, Turns)>,
     ids: Ids,
     /// How many chunks this answer has.
     chunks: usize,
@@ -67,47 +62,28 @@ struct Text {
 }
 
 impl Stream {
-    pub(super) fn new(options: &EncodeOptions) -> Self {
-        Self { options: options.clone(), ..Self::default() }
+    /// Parts are told one after the other.
+    pub(super) fn boxed(options: &EncodeOptions) -> Box<dyn Encode> {
+        let own = Self { manner: Manner::new(options), ..Self::default() };
+        InTurns::boxed(options, Reading::BlockOfEach, own)
     }
 }
 
 impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        if !self.options.is_mended() {
-            return self.tell(event, out);
-        }
-        // Parts are told one after the other.
-        let mut turns = take(&mut self.turns);
-        if let Body::Start { .. } = event.body {
-            turns.clear();
-        }
-        let at = turns.iter().position(|(number, _)| *number == event.choice).unwrap_or_else(|| {
-            turns.push((event.choice, Turns::default()));
-            turns.len() - 1
-        });
-        turns[at].1.push(event, &mut |event| self.tell(event, out));
-        self.turns = turns;
-    }
-}
-
-impl Stream {
-    fn tell(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let number = event.choice;
         if self.announce_before(event, out) {
             return;
         }
         match &event.body {
             Body::Start { id, model, word, members } => {
-                let (options, frame) = (take(&mut self.options), take(&mut self.frame));
-                // That the input is cut off may be noticed before its answer begins.
-                let (is_own, is_truncated) = (word == RESPONSE, self.is_truncated);
-                *self = Self { options, frame, is_own, is_truncated, ..Self::default() };
-                self.id = id.as_deref().or(self.options.id.as_deref()).unwrap_or_default().to_owned();
+                let manner = self.manner.of_next(word == RESPONSE);
+                *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
+                self.id = id.as_deref().or(self.manner.options.id.as_deref()).unwrap_or_default().to_owned();
                 self.model =
-                    model.as_deref().or(self.options.model.as_deref()).unwrap_or_default().to_owned();
+                    model.as_deref().or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
                 self.has_news = true;
-                if self.keeps() {
+                if self.manner.keeps() {
                     each_member(members.as_ref(), |path, value| self.set(path, value));
                 }
             }
@@ -118,7 +94,7 @@ impl Stream {
             Body::Delta { block, text, .. } => self.delta(number, *block, text, event, out),
             Body::BlockEnd { block, .. } => self.block_end(number, *block, event, out),
             Body::Identity { scope: Scope::Answer, id, model } => {
-                let is_mended = self.options.is_mended();
+                let is_mended = self.manner.is_mended();
                 if self.has_news && !is_mended {
                     self.flush(out);
                 }
@@ -134,7 +110,7 @@ impl Stream {
                 self.attach(number, *scope, *kind, word, value, event, out);
             }
             Body::Usage { counters, raw, .. } => {
-                if self.usage.is_some() && !self.options.is_mended() {
+                if self.usage.is_some() && !self.manner.is_mended() {
                     self.flush(out);
                 }
                 count(&mut self.total, counters, raw);
@@ -142,7 +118,7 @@ impl Stream {
             }
             Body::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
             // What is held comes before it.
-            Body::Error(error) if self.options.is_mended() => {
+            Body::Error(error) if self.manner.is_mended() => {
                 self.has_failed = true;
                 self.error.get_or_insert_with(|| error.clone().into_owned());
             }
@@ -151,8 +127,8 @@ impl Stream {
                 self.has_failed = true;
                 self.write_error(error, out);
             }
-            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
-            Body::Foreign { scope, path, value } if self.keeps() => {
+            Body::Notice(notice) => self.manner.notice(notice),
+            Body::Foreign { scope, path, value } if self.manner.keeps() => {
                 self.foreign(number, *scope, path, value.as_str(), event, out);
             }
             Body::End => self.end(out),
@@ -166,11 +142,6 @@ impl Stream {
 }
 
 impl Stream {
-    /// Whether what only this protocol knows is written.
-    fn keeps(&self) -> bool {
-        self.is_own || !self.options.is_mended()
-    }
-
     fn choice(&mut self, number: u32) -> Option<&mut Open> {
         self.choices.iter_mut().find(|choice| choice.number == number)
     }
@@ -189,8 +160,8 @@ impl Stream {
         members: Option<&Json<'_>>,
         event: &Event<'_>,
     ) {
-        let keeps = self.keeps();
-        let is_mended = self.options.is_mended();
+        let keeps = self.manner.keeps();
+        let is_mended = self.manner.is_mended();
         let is_streamed = word == words::PARTIAL_ARGS && !is_mended;
         let Some(choice) = self.choice(event.choice) else { return };
         let is_thought = match kind {
@@ -228,7 +199,7 @@ impl Stream {
     }
 
     fn block_end(&mut self, number: u32, block: BlockId, event: &Event<'_>, out: &mut Vec<u8>) {
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         let Some(choice) = self.choice(number) else { return };
         if let Some(at) = choice.texts.iter().rposition(|text| text.block == block) {
             // A signature may hang on a part without any text.
@@ -253,7 +224,7 @@ impl Stream {
             }
             _ => {}
         }
-        let (mode, keeps) = (self.options.mode, self.keeps());
+        let (mode, keeps) = (self.manner.mode(), self.manner.keeps());
         self.write(number, None, out, &mut |_, writer| write_block(&block, mode, keeps, writer));
     }
 
@@ -294,7 +265,7 @@ impl Stream {
         out: &mut Vec<u8>,
     ) {
         // A signature is worth something only to who gave it.
-        if !self.keeps() {
+        if !self.manner.keeps() {
             return;
         }
         let Some(choice) = self.choice(number) else { return };
@@ -330,7 +301,7 @@ impl Stream {
                 self.set(path, value);
             }
             // The client knows of no other role.
-            Scope::Choice if path == "content.role" && self.options.is_mended() => {}
+            Scope::Choice if path == "content.role" && self.manner.is_mended() => {}
             Scope::Choice | Scope::Item(_) => {
                 if self.choice(number).is_some_and(|choice| choice.pending.get(path).is_some()) {
                     self.write_candidate(number, None, out);
@@ -352,7 +323,7 @@ impl Stream {
     /// The token counts so far.
     fn counted(&self) -> Option<String> {
         let total = self.total.as_ref()?;
-        let made = if self.keeps() { total.raw.as_str().to_owned() } else { usage(&total.counters()) };
+        let made = told_usage(total, self.manner.keeps(), self.manner.mode());
         Some(made).filter(|made| made != "{}")
     }
 
@@ -363,10 +334,10 @@ impl Stream {
     }
 
     fn finish(&mut self, number: u32, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
-        let is_mended = self.options.is_mended();
+        let is_mended = self.manner.is_mended();
         let word = match raw {
             _ if is_mended && self.has_failed => None,
-            _ if is_mended && self.is_truncated && reason == FinishReason::Other => None,
+            _ if is_mended && self.manner.is_truncated && reason == FinishReason::Other => None,
             raw if is_mended => Some(word_for(reason, raw)),
             raw => raw,
         };
@@ -392,7 +363,7 @@ impl Stream {
         frame.clear();
         let mut writer = Writer(&mut frame);
         writer.object();
-        write_error(error, self.options.mode, &mut writer);
+        write_error(error, self.manner.mode(), &mut writer);
         self.end_frame(frame, out);
     }
 
@@ -404,14 +375,14 @@ impl Stream {
         if !self.has_failed || self.usage.is_some() || !self.answer.is_empty() {
             self.flush_news(out);
         }
-        if self.is_array() && !self.is_truncated {
+        if self.is_array() && !self.manner.is_truncated {
             out.extend_from_slice(if self.chunks == 0 { b"[]" } else { b"\n]" });
         }
-        self.is_truncated = false;
+        self.manner.is_truncated = false;
     }
 
     fn is_array(&self) -> bool {
-        self.options.framing == Some(Framing::JsonValues)
+        self.manner.options.framing == Some(Framing::JsonValues)
     }
 
     /// Writes what waits for candidates.

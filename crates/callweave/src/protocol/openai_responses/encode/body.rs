@@ -5,7 +5,7 @@ use crate::encode::EncodeOptions;
 use crate::event::{AttachmentKind, Counters, FinishReason, Json, NoticeCode, ReasoningForm};
 use crate::json::{Kind, Node as Value, Tape, Writer, compact_into, repair, write_members};
 use crate::message::{Attachment, Block, Choice, Content, Foreign, Message, ToolCall};
-use crate::protocol::openai_responses::{ERRORS, FINISH, arguments_word, has_status, is_named, words};
+use crate::protocol::openai_responses::{ERRORS, arguments_word, has_status, is_named, words};
 use crate::upstream::UpstreamError;
 
 /// The member of the response in which mistral.rs tells the thoughts.
@@ -67,10 +67,9 @@ impl<'m> Closing<'m> {
         match reason {
             FinishReason::Stop | FinishReason::ToolCalls => Self::step("completed"),
             FinishReason::Error => failed(Failure::Made("the upstream failed")),
-            FinishReason::Length | FinishReason::ContentFilter => {
-                incomplete(FINISH.iter().find(|(_, own)| *own == reason).map(|(word, _)| *word))
-            }
-            FinishReason::Other => incomplete(None),
+            FinishReason::ContentFilter => incomplete(Some("content_filter")),
+            // Clients take for whole what is incomplete for no reason.
+            FinishReason::Length | FinishReason::Other => incomplete(Some("max_output_tokens")),
         }
     }
 

@@ -19,6 +19,8 @@ pub(super) struct Mended {
     at: Cursor,
     /// Nothing more will come of the choice.
     is_finished: bool,
+    /// What was noticed before the answer began.
+    noticed: Vec<Event<'static>>,
 }
 
 /// What is being written, and how far it has come.
@@ -46,6 +48,7 @@ impl Mended {
             is_begun: false,
             at: Cursor::default(),
             is_finished: false,
+            noticed: Vec::new(),
         }
     }
 }
@@ -53,13 +56,16 @@ impl Mended {
 impl Encode for Mended {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         if let Body::Start { .. } = event.body {
-            let frames = std::mem::take(&mut self.frames);
+            let (frames, noticed) = (std::mem::take(&mut self.frames), std::mem::take(&mut self.noticed));
             *self = Self { frames: Frames { sequence: 0, ..frames }, ..Self::new(&self.options) };
-        }
-        if !self.draft.take(event) {
-            return;
-        }
-        if !self.is_begun && matches!(event.body, Body::Notice(_)) {
+            self.draft.take(event);
+            // What is noticed before the start is noticed of this answer.
+            for notice in &noticed {
+                self.draft.take(notice);
+            }
+        } else if let (Body::Notice(_), false) = (&event.body, self.is_begun) {
+            return self.noticed.push(event.clone().into_owned());
+        } else if !self.draft.take(event) {
             return;
         }
         self.begin(out);
@@ -82,7 +88,12 @@ impl Encode for Mended {
             }
             Body::Finish { .. } => self.is_finished = true,
             Body::Error { .. } => self.fail(out),
-            Body::End => return self.end(out),
+            Body::End => {
+                self.end(out);
+                // The next answer has not begun.
+                self.is_begun = false;
+                return;
+            }
             _ => {}
         }
         self.advance(out);

@@ -8,11 +8,42 @@ use callweave::framing::Framing;
 use callweave::message::Message;
 use serde_json::Value;
 
+use super::{Ending, Over, Wire};
 use crate::laws::decode_cut;
-use crate::{Essence, Told, Wire, options, samples};
+use crate::samples::{Sample, samples};
 
-pub(crate) const WIRE: Wire =
-    Wire { protocol: "gemini-generatecontent", walk, soften, has_choices: true, has_objects: true };
+pub(super) const WIRE: Wire =
+    Wire { name: "gemini-generatecontent", model: "m", walk, check_whole, finish, over: Over::AllReasons };
+
+/// Calls are no reason of their own here; a blocked prompt has reasons of its own.
+fn finish(reason: FinishReason) -> &'static [&'static str] {
+    match reason {
+        FinishReason::Stop | FinishReason::ToolCalls => &["STOP"],
+        FinishReason::Length => &["MAX_TOKENS"],
+        FinishReason::ContentFilter => FILTERS,
+        FinishReason::Error => {
+            &["OTHER", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"]
+        }
+        FinishReason::Other => &["FINISH_REASON_UNSPECIFIED"],
+    }
+}
+
+const FILTERS: &[&str] = &[
+    "SAFETY",
+    "RECITATION",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "MODEL_ARMOR",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+    "IMAGE_OTHER",
+];
+
+fn check_whole(body: &Value) -> Result<Ending, String> {
+    walk(format!("data: {body}\n\n").as_bytes())
+}
 
 /// The words of the SDKs' enumeration.
 const FINISH: &[&str] = &[
@@ -49,10 +80,11 @@ const CONTENTS: &[&str] = &[
     "fileData",
 ];
 
-fn walk(stream: &str, told: &Told) -> Result<(), String> {
+fn walk(stream: &[u8]) -> Result<Ending, String> {
+    let stream = std::str::from_utf8(stream).map_err(|_| "not UTF-8")?;
     let mut finished = BTreeSet::new();
     let mut seen = BTreeSet::new();
-    let (mut has_failed, mut is_counted) = (false, false);
+    let (mut has_failed, mut is_counted, mut is_blocked) = (false, false, false);
     for frame in stream.split_terminator("\n\n") {
         let data = frame.strip_prefix("data: ").ok_or_else(|| format!("no data: {frame}"))?;
         let chunk: Value = serde_json::from_str(data).map_err(|error| format!("{error}: {data}"))?;
@@ -66,6 +98,7 @@ fn walk(stream: &str, told: &Told) -> Result<(), String> {
                 return fail("an error without its members");
             }
         }
+        is_blocked |= chunk.get("promptFeedback").is_some();
         let is_named = chunk.get("error").is_none();
         if is_named && !(chunk["modelVersion"].is_string() && chunk["responseId"].is_string()) {
             return fail("a chunk without names");
@@ -88,7 +121,7 @@ fn walk(stream: &str, told: &Told) -> Result<(), String> {
             }
             let Some(parts) = content["parts"].as_array() else { return fail("no parts") };
             for part in parts {
-                check_part(part).or_else(|why| fail(&why))?;
+                check_part(part).map_err(|why| format!("{why}: {chunk}"))?;
             }
         }
         if chunk.get("usageMetadata").is_some() {
@@ -102,15 +135,11 @@ fn walk(stream: &str, told: &Told) -> Result<(), String> {
             }
         }
     }
-    if !has_failed && !told.is_truncated && finished != seen {
-        return Err(format!("finished {finished:?} of {seen:?}"));
-    }
-    if told.is_truncated && !told.has_failed && finished == seen && !seen.is_empty() {
-        return Err("finished although it was cut off".to_owned());
-    }
-    match has_failed == told.has_failed {
-        true => Ok(()),
-        false => Err("an error is missing, or made up".to_owned()),
+    match () {
+        () if has_failed => Ok(Ending::Failed),
+        // A prompt that is blocked has no candidate.
+        () if !is_blocked && (seen.is_empty() || finished != seen) => Ok(Ending::Truncated),
+        () => Ok(Ending::Whole),
     }
 }
 
@@ -131,22 +160,12 @@ fn check_part(part: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn soften(essence: &mut Essence, _: &Told) {
-    essence.usage.cache_write_tokens = None;
-    // Thoughts are part of what was said.
-    essence.usage.reasoning_tokens = essence.usage.reasoning_tokens.min(essence.usage.output_tokens);
-    // Calls are no reason of their own: where one of them was cut, nothing says that the others wait.
-    if essence.finish == Some(FinishReason::ToolCalls) && essence.calls.iter().any(|call| call.is_cut) {
-        essence.finish = Some(FinishReason::Stop);
-    }
-}
-
 /// A stream that was not asked for as server-sent events is one array, which ends with the answer.
 #[test]
 fn the_same_chunks_are_the_elements_of_an_array() {
-    let framed = options().framing(Framing::JsonValues);
-    for (protocol, path) in samples() {
-        let decoded = decode_cut(Some(protocol), &std::fs::read(&path).expect("readable"), &[]);
+    let framed = WIRE.options().framing(Framing::JsonValues);
+    for Sample { title, protocol, bytes, .. } in &samples() {
+        let decoded = decode_cut(Some(protocol), bytes, &[]);
         // Several answers are several arrays.
         if decoded.error.is_some() || decoded.messages.len() > 1 {
             continue;
@@ -157,13 +176,13 @@ fn the_same_chunks_are_the_elements_of_an_array() {
             decoded.events.iter().for_each(|event| encoder.encode(event, &mut out));
             String::from_utf8(out).expect("UTF-8")
         };
-        let (array, stream) = (write(&framed), write(&options()));
+        let (array, stream) = (write(&framed), write(&WIRE.options()));
         let is_whole = serde_json::from_str::<Vec<Value>>(&array).is_ok();
         let is_cut = decoded.message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
-        assert_eq!(is_whole, !is_cut, "{}: {array}", path.display());
+        assert_eq!(is_whole, !is_cut, "{title}: {array}");
         let [one, other] =
             [&array, &stream].map(|text| decode_cut(Some(WIRE.protocol()), text.as_bytes(), &[]));
-        assert_eq!(one.message.choices, other.message.choices, "{}: {array}", path.display());
+        assert_eq!(one.message.choices, other.message.choices, "{title}: {array}");
     }
 }
 
@@ -176,19 +195,20 @@ fn signatures_stay_on_their_parts() {
         signed.map(|block| format!("{:?} {:?}", block.content, block.attachments)).collect()
     };
     let mut count = 0;
-    for (protocol, path) in samples().into_iter().filter(|(protocol, _)| protocol.name == WIRE.protocol) {
-        let decoded = decode_cut(Some(protocol), &std::fs::read(&path).expect("readable"), &[]);
-        for ((stream, _), message) in WIRE.streams(&decoded.events).iter().zip(&decoded.messages) {
+    for Sample { title, protocol, bytes, .. } in samples().iter().filter(|own| own.protocol.name == WIRE.name)
+    {
+        let decoded = decode_cut(Some(protocol), bytes, &[]);
+        for (stream, message) in WIRE.streams(&decoded.events).iter().zip(&decoded.messages) {
             let mut whole = Vec::new();
-            assert!(protocol.encode_whole(message, &options(), &mut whole));
+            assert!(protocol.encode_whole(message, &WIRE.options(), &mut whole));
             count += signed(message).len();
-            for bytes in [stream.as_bytes(), &whole] {
+            for bytes in [&stream.bytes, &whole] {
                 let read = decode_cut(Some(protocol), bytes, &[]).message;
                 // Made ids are given to clients.
                 let [one, other] = [message, &read].map(|message| signed(message).join("\n"));
                 let [one, other] =
                     [one, other].map(|text| text.replace("has_made_id: true", "has_made_id: false"));
-                assert_eq!(one, other, "{}", path.display());
+                assert_eq!(one, other, "{title}");
             }
         }
     }

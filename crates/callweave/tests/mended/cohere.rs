@@ -1,18 +1,54 @@
 //! Cohere's chat, as its clients expect it.
 
-use callweave::event::{Counters, FinishReason};
+use callweave::event::FinishReason;
 use serde_json::Value;
 
-use crate::{Essence, Told, Wire};
+use super::{Ending, Over, Wire};
 
-pub(crate) const WIRE: Wire =
-    Wire { protocol: "cohere-v2", walk, soften, has_choices: false, has_objects: false };
+pub(super) const WIRE: Wire =
+    Wire { name: "cohere-v2", model: "m", walk, check_whole, finish, over: Over::Reason };
+
+/// What is not said to be whole was cut by a limit.
+fn finish(reason: FinishReason) -> &'static [&'static str] {
+    match reason {
+        FinishReason::Stop => &["COMPLETE", "STOP_SEQUENCE"],
+        FinishReason::Length => &["MAX_TOKENS", "ERROR_LIMIT"],
+        FinishReason::ToolCalls => &["TOOL_CALL"],
+        FinishReason::ContentFilter => &["ERROR_TOXIC"],
+        FinishReason::Error => &["ERROR", "TIMEOUT"],
+        FinishReason::Other => &["MAX_TOKENS"],
+    }
+}
+
+/// The body of a failed request has a message, and no answer.
+fn check_whole(body: &Value) -> Result<Ending, String> {
+    let message = &body["message"];
+    if message.is_string() || body["error"].is_string() {
+        return Ok(Ending::Failed);
+    }
+    let parts = message["content"].as_array().into_iter().flatten();
+    let is_part = |part: &Value| {
+        part["type"].as_str().is_some_and(|kind| part.get(kind).is_some() || kind == "document")
+    };
+    let calls = message["tool_calls"].as_array().into_iter().flatten();
+    let is_call = |call: &Value| {
+        let function = &call["function"];
+        call["id"].is_string() && function["name"].is_string() && function["arguments"].is_string()
+    };
+    let is_answer = body["id"].is_string() && message["role"] == "assistant";
+    let is_finished = body["finish_reason"].as_str().is_none_or(|word| FINISH.contains(&word));
+    match is_answer && is_finished && parts.clone().all(is_part) && calls.clone().all(is_call) {
+        true => Ok(Ending::Whole),
+        false => Err("not the object that clients read".to_owned()),
+    }
+}
 
 /// The words of the SDKs' enumeration, and one of the version before.
 const FINISH: &[&str] =
     &["COMPLETE", "STOP_SEQUENCE", "MAX_TOKENS", "TOOL_CALL", "ERROR", "TIMEOUT", "ERROR_TOXIC"];
 
-fn walk(stream: &str, told: &Told) -> Result<(), String> {
+fn walk(stream: &[u8]) -> Result<Ending, String> {
+    let stream = std::str::from_utf8(stream).map_err(|_| "not UTF-8")?;
     let mut open: Option<(&str, u64)> = None;
     let (mut contents, mut calls, mut citations) = (0, 0, 0);
     let (mut is_over, mut is_done, mut has_failed) = (false, false, false);
@@ -84,30 +120,10 @@ fn walk(stream: &str, told: &Told) -> Result<(), String> {
             return fail("not as it should be");
         }
     }
-    let is_open = told.is_truncated && !told.has_failed;
-    match has_failed == told.has_failed && is_done != is_open && is_over == is_done {
-        true => Ok(()),
-        false => Err(format!("failed {has_failed}, over {is_over}, done {is_done}: {stream}")),
-    }
-}
-
-fn soften(essence: &mut Essence, told: &Told) {
-    essence.usage.cache_write_tokens = None;
-    essence.usage.total_tokens = None;
-    if essence.finish == Some(FinishReason::Other) {
-        essence.finish = Some(FinishReason::Length);
-    }
-    // Only the last event counts, and the body of a failed request does not.
-    if told.is_truncated || told.has_failed {
-        essence.usage = Counters::default();
-    }
-    // Where the text of a call that was cut off would pass for whole, it stands as what it is.
-    for call in &mut essence.calls {
-        if let Some(text) = call.arguments.get("INVALID_JSON") {
-            (call.arguments, call.is_cut) = (text.clone(), true);
-        }
-        if call.is_cut {
-            essence.finish = None;
-        }
+    match (has_failed, is_over, is_done) {
+        (true, true, true) => Ok(Ending::Failed),
+        (false, true, true) => Ok(Ending::Whole),
+        (false, false, false) => Ok(Ending::Truncated),
+        _ => Err(format!("failed {has_failed}, over {is_over}, done {is_done}: {stream}")),
     }
 }

@@ -1,13 +1,34 @@
 //! Ollama, as its clients expect it.
 
+use callweave::event::FinishReason;
 use serde_json::Value;
 
-use crate::{Essence, Told, Wire};
+use super::{Ending, Over, Wire};
 
-pub(crate) const WIRE: Wire =
-    Wire { protocol: "ollama", walk, soften, has_choices: false, has_objects: true };
+pub(super) const WIRE: Wire =
+    Wire { name: "ollama", model: "m", walk, check_whole, finish, over: Over::Reason };
 
-fn walk(stream: &str, told: &Told) -> Result<(), String> {
+/// It stops after calls as after text.
+fn finish(reason: FinishReason) -> &'static [&'static str] {
+    match reason {
+        FinishReason::Stop | FinishReason::ToolCalls => &["stop"],
+        FinishReason::Length => &["length"],
+        FinishReason::ContentFilter => &["content_filter"],
+        FinishReason::Error => &["error"],
+        FinishReason::Other => &["unknown", "load", "unload"],
+    }
+}
+
+fn check_whole(body: &Value) -> Result<Ending, String> {
+    check(&body.to_string(), true)
+}
+
+fn walk(stream: &[u8]) -> Result<Ending, String> {
+    check(std::str::from_utf8(stream).map_err(|_| "not UTF-8")?, false)
+}
+
+/// Reads line by line; a whole answer is one line that is done.
+fn check(stream: &str, is_whole_body: bool) -> Result<Ending, String> {
     let (mut is_done, mut has_failed) = (false, false);
     let mut calls = 0;
     for line in stream.split_terminator('\n') {
@@ -50,27 +71,15 @@ fn walk(stream: &str, told: &Told) -> Result<(), String> {
                 && function["arguments"].is_object()
                 && function["index"] == calls;
             calls += 1;
-            if !is_whole || is_done {
+            if !is_whole || is_done && !is_whole_body {
                 return fail("a call without its members, or too late");
             }
         }
     }
-    let is_open = told.has_failed || told.is_truncated;
-    match (has_failed == told.has_failed, is_done != is_open) {
-        (true, true) => Ok(()),
-        _ => Err(format!("failed {has_failed}, done {is_done}: {stream}")),
+    match (has_failed, is_done) {
+        (true, true) => Err(format!("failed and done: {stream}")),
+        (true, false) => Ok(Ending::Failed),
+        (false, true) => Ok(Ending::Whole),
+        (false, false) => Ok(Ending::Truncated),
     }
-}
-
-fn soften(essence: &mut Essence, _: &Told) {
-    let usage = &mut essence.usage;
-    usage.total_tokens = None;
-    usage.cached_tokens = None;
-    usage.cache_write_tokens = None;
-    usage.reasoning_tokens = None;
-    // That a call was cut off is told by its arguments.
-    if essence.calls.iter().any(|call| call.arguments.get("INVALID_JSON").is_some()) {
-        essence.finish = None;
-    }
-    essence.calls.iter_mut().for_each(|call| call.is_cut = false);
 }

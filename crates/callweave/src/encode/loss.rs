@@ -1,0 +1,503 @@
+//! What an answer says and a wire cannot: losses, by name.
+//!
+//! In its own protocol nothing is lost. For the others each protocol has a row ([`Says`]) of what it has no place for.
+//! The same rules are asked of the events of a stream and of a whole message, so that both name the same.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use super::EncodeOptions;
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
+    Notice, NoticeCode, ReasoningForm, Scope,
+};
+use crate::json::each_member;
+use crate::message::{Attachment, Block, Choice, Content, Foreign, Message};
+use crate::protocol::error_word;
+use crate::request::Loss;
+use crate::upstream::{ErrorClass, UpstreamError};
+
+/// Something that answers say and not every wire has a place for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Feature {
+    Id,
+    Model,
+    OtherChoices,
+    Refusal,
+    Summary,
+    Signature,
+    OtherSignature,
+    Encrypted,
+    Annotation,
+    Logprobs,
+    Custom,
+    Cut,
+    Builtin,
+    Result,
+    Opaque,
+    /// Content without a word.
+    Unnamed,
+    Finish,
+    ErrorClass,
+    Total,
+    Cached,
+    CacheWrite,
+    ThoughtTokens,
+    /// More cached tokens than there were.
+    OddCached,
+    /// More tokens of thoughts than there were.
+    OddThoughtTokens,
+    /// That the input ended before the answer did.
+    CutOff,
+    /// Token counts of an answer that has no end.
+    CountsWithoutEnd,
+    /// How an answer is called that has failed.
+    NamesOfFailure,
+    /// What a stream has told already.
+    Correction,
+    LateId,
+}
+
+impl Feature {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Model => "model",
+            Self::OtherChoices => "other choices",
+            Self::Refusal => "refusal",
+            Self::Summary => "form of reasoning",
+            Self::Signature => "signature of reasoning",
+            Self::OtherSignature => "signature of other content",
+            Self::Encrypted => "encrypted reasoning",
+            Self::Annotation => "annotation",
+            Self::Logprobs => "log probabilities",
+            Self::Custom => "kind of a custom call",
+            Self::Cut => "cut of a call",
+            Self::Builtin => "call that the provider ran",
+            Self::Result => "result that the provider has",
+            Self::Opaque | Self::Unnamed => "other content",
+            Self::Finish => "finish reason",
+            Self::ErrorClass => "class of an error",
+            Self::Total => "total tokens",
+            Self::Cached | Self::OddCached => "cached tokens",
+            Self::CacheWrite => "cache write tokens",
+            Self::ThoughtTokens | Self::OddThoughtTokens => "reasoning tokens",
+            Self::CutOff => "cut of the answer",
+            Self::CountsWithoutEnd => "token counts of an answer without end",
+            Self::NamesOfFailure => "id or model of a failed answer",
+            Self::Correction => "correction of what a stream has told",
+            Self::LateId => "id that comes late",
+        }
+    }
+}
+
+/// What clients do not get to know of answers in their own protocol, either.
+const OF_ITS_OWN: &[Feature] = &[
+    Feature::Unnamed,
+    Feature::Cut,
+    Feature::Finish,
+    Feature::CutOff,
+    Feature::CountsWithoutEnd,
+    Feature::NamesOfFailure,
+    Feature::Correction,
+    Feature::LateId,
+];
+
+/// What a wire can say of answers that came in other protocols.
+#[derive(Clone, Copy)]
+pub(crate) struct Says {
+    /// What it calls its own answers, of which it can say everything; empty where nothing is passed on to clients.
+    pub(crate) own: &'static [&'static str],
+    /// What it has no place for.
+    pub(crate) not: &'static [Feature],
+    /// Whether it can say what hangs on a thought of that form.
+    pub(crate) hangs: fn(ReasoningForm, AttachmentKind, &Json<'_>) -> bool,
+    /// Whether its log probabilities look like this.
+    pub(crate) logprobs: fn(&Json<'_>) -> bool,
+    /// The reasons to finish that it tells apart.
+    pub(crate) finish: &'static [FinishReason],
+    /// Its words for the classes of errors.
+    pub(crate) errors: &'static [(&'static str, ErrorClass)],
+}
+
+/// The row of the protocol that an answer of that word and model is written in.
+pub(crate) type Row = fn(&str, Option<&str>, &EncodeOptions) -> Says;
+
+/// Nothing hangs on thoughts, or on anything.
+pub(crate) fn nothing_hangs(_: ReasoningForm, _: AttachmentKind, _: &Json<'_>) -> bool {
+    false
+}
+
+/// Other protocols' log probabilities look otherwise.
+pub(crate) fn no_logprobs(_: &Json<'_>) -> bool {
+    false
+}
+
+/// What a loss is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    Answer,
+    Choice(u32),
+    /// The choice, and the ordinal of the block in it.
+    Block(u32, u32),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answer => Ok(()),
+            Self::Choice(choice) => write!(f, "choices[{choice}]"),
+            Self::Block(choice, block) => write!(f, "choices[{choice}].blocks[{block}]"),
+        }
+    }
+}
+
+/// Keeps account of what is lost of an answer.
+pub(crate) struct Ledger {
+    row: Row,
+    options: EncodeOptions,
+    losses: Vec<Loss>,
+    told: HashSet<(Place, Feature)>,
+    members: HashSet<String>,
+    /// None in faithful mode.
+    says: Option<Says>,
+    /// The answer came in this protocol.
+    is_own: bool,
+    /// The first choice that was heard of.
+    choice: Option<u32>,
+    /// The blocks that are open: of what form those are that are thoughts, and their ordinals.
+    open: HashMap<BlockId, (Option<ReasoningForm>, u32)>,
+    blocks: u32,
+    /// The ids of calls that clients run.
+    calls: HashSet<String>,
+    /// Clients derive another reason to finish from what they get to see.
+    is_misread: bool,
+    /// The answer has no end.
+    is_endless: bool,
+    has_counts: bool,
+    is_named: bool,
+}
+
+impl Ledger {
+    /// For an encoder of streams.
+    pub(crate) fn new(row: Row, options: &EncodeOptions) -> Self {
+        Self {
+            row,
+            options: options.clone(),
+            losses: Vec::new(),
+            told: HashSet::new(),
+            members: HashSet::new(),
+            says: None,
+            is_own: false,
+            choice: None,
+            open: HashMap::new(),
+            blocks: 0,
+            calls: HashSet::new(),
+            is_misread: false,
+            is_endless: false,
+            has_counts: false,
+            is_named: false,
+        }
+    }
+
+    /// What is lost of a whole message.
+    pub(crate) fn of(row: Row, message: &Message, options: &EncodeOptions) -> Vec<Loss> {
+        let mut ledger = Self::new(row, options);
+        ledger.start(&message.word, message.id.as_deref(), message.model.as_deref());
+        ledger.belongings(Place::Answer, None, &message.attachments, &message.foreign);
+        message.errors.iter().for_each(|error| ledger.error(error));
+        message.notices.iter().for_each(|notice| ledger.notice(notice));
+        if let Some(usage) = &message.usage {
+            ledger.usage(&usage.counters());
+        }
+        ledger.choice = message.first().map(|choice| choice.number);
+        for choice in &message.choices {
+            if ledger.says.is_some() && ledger.is_told(choice.number) {
+                ledger.whole_choice(choice);
+            }
+        }
+        ledger.losses
+    }
+
+    fn whole_choice(&mut self, choice: &Choice) {
+        let place = Place::Choice(choice.number);
+        self.belongings(place, None, &choice.attachments, &choice.foreign);
+        for item in &choice.items {
+            self.belongings(place, None, &item.attachments, &item.foreign);
+        }
+        for block in &choice.blocks {
+            let Block { id, word, attachments, foreign, content, .. } = block;
+            self.block(choice.number, *id, &kind(content), word);
+            let (on, place) = self.place(choice.number, *id);
+            self.belongings(place, on, attachments, foreign);
+            if let Content::ToolCall(call) = content {
+                self.end(choice.number, *id, call.completion);
+            }
+        }
+        if let Some(finish) = &choice.finish {
+            self.finish(choice.number, finish.reason);
+        }
+    }
+
+    fn belongings(
+        &mut self,
+        place: Place,
+        on: Option<ReasoningForm>,
+        hung: &[Attachment],
+        foreign: &Foreign,
+    ) {
+        hung.iter().for_each(|own| self.hung(place, on, own.kind, &own.value));
+        foreign.iter().for_each(|(path, _)| self.member(path));
+    }
+
+    /// What is lost of the answer so far.
+    pub(crate) fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// Takes the next event of a stream.
+    pub(crate) fn take(&mut self, event: &Event<'_>) {
+        match &event.body {
+            // By far the most, and nothing is lost of them.
+            Body::Delta { .. } => {}
+            Body::Start { id, model, word, members } => {
+                // That the input is cut off may be noticed before its answer begins.
+                *self = Self { is_endless: self.is_endless, ..Self::new(self.row, &self.options) };
+                self.start(word, id.as_deref(), model.as_deref());
+                each_member(members.as_ref(), |path, _| self.member(path));
+            }
+            Body::Notice(notice) => self.notice(notice),
+            _ if self.says.is_none() => {}
+            Body::Usage { counters, .. } => self.usage(counters),
+            Body::Error(error) => self.error(error),
+            Body::End => {
+                if std::mem::take(&mut self.is_endless) && self.has_counts {
+                    self.put(Place::Answer, Feature::CountsWithoutEnd);
+                }
+            }
+            Body::Foreign { path, .. } => self.member(path),
+            Body::Identity { scope: Scope::Answer, .. } => self.put(Place::Answer, Feature::LateId),
+            Body::Attachment { scope: Scope::Answer, kind, value, .. } => {
+                self.hung(Place::Answer, None, *kind, value);
+            }
+            body => {
+                if self.is_told(event.choice) {
+                    self.of_choice(event.choice, body);
+                }
+            }
+        }
+    }
+
+    /// Takes what happened to a choice that is written.
+    fn of_choice(&mut self, choice: u32, body: &Body<'_>) {
+        match body {
+            Body::BlockStart { block, kind, word, members, .. } => {
+                self.block(choice, *block, kind, word);
+                each_member(members.as_ref(), |path, _| self.member(path));
+            }
+            Body::Attachment { scope: Scope::Block(block), kind, value, .. } => {
+                let (on, place) = self.place(choice, *block);
+                self.hung(place, on, *kind, value);
+            }
+            Body::Attachment { kind, value, .. } => self.hung(Place::Choice(choice), None, *kind, value),
+            Body::Correction { block, .. } => self.put(self.place(choice, *block).1, Feature::Correction),
+            Body::Identity { scope: Scope::Block(block), id: Some(_), .. } => {
+                self.put(self.place(choice, *block).1, Feature::LateId);
+            }
+            Body::BlockEnd { block, completion } => {
+                self.end(choice, *block, *completion);
+                self.open.remove(block);
+            }
+            Body::Finish { reason, .. } => self.finish(choice, *reason),
+            _ => {}
+        }
+    }
+
+    fn place(&self, choice: u32, block: BlockId) -> (Option<ReasoningForm>, Place) {
+        match self.open.get(&block) {
+            Some((form, ordinal)) => (*form, Place::Block(choice, *ordinal)),
+            None => (None, Place::Choice(choice)),
+        }
+    }
+
+    fn put(&mut self, place: Place, feature: Feature) {
+        let is_lost = self.says.is_some_and(|says| says.not.contains(&feature));
+        if is_lost {
+            self.lose(place, feature);
+        }
+    }
+
+    fn lose(&mut self, place: Place, feature: Feature) {
+        let is_kept = self.is_own && !OF_ITS_OWN.contains(&feature);
+        if self.says.is_some() && !is_kept && self.told.insert((place, feature)) {
+            self.losses.push(loss(place, feature.name().to_owned()));
+        }
+    }
+
+    /// Names what only another protocol knows.
+    fn member(&mut self, path: &str) {
+        if self.says.is_some() && !self.is_own && !self.members.contains(path) {
+            self.members.insert(path.to_owned());
+            self.losses.push(loss(Place::Answer, format!("member {path}")));
+        }
+    }
+
+    fn start(&mut self, word: &str, id: Option<&str>, model: Option<&str>) {
+        let says = (self.row)(word, model, &self.options);
+        self.says = Some(says).filter(|_| self.options.is_mended());
+        self.is_own = says.own.contains(&word);
+        self.is_named = id.is_some() || model.is_some();
+        if self.is_endless {
+            self.put(Place::Answer, Feature::CutOff);
+        }
+        for (name, feature) in [(id, Feature::Id), (model, Feature::Model)] {
+            if name.is_some() {
+                self.put(Place::Answer, feature);
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice<'_>) {
+        if notice.code == NoticeCode::Truncated {
+            self.is_endless = true;
+            self.put(Place::Answer, Feature::CutOff);
+        }
+    }
+
+    fn error(&mut self, error: &UpstreamError<'_>) {
+        self.is_endless = true;
+        if self.is_named {
+            self.put(Place::Answer, Feature::NamesOfFailure);
+        }
+        let Some(says) = self.says else { return };
+        let word = error_word(error, says.errors);
+        let class = says.errors.iter().find(|(known, _)| Some(*known) == word).map(|(_, class)| *class);
+        if class != Some(error.class) {
+            self.lose(Place::Answer, Feature::ErrorClass);
+        }
+    }
+
+    fn usage(&mut self, counters: &Counters) {
+        self.has_counts = true;
+        let Counters { input_tokens, output_tokens, total_tokens, .. } = *counters;
+        let sum = input_tokens.unwrap_or(0).saturating_add(output_tokens.unwrap_or(0));
+        let is_some = |count: Option<u64>| count.is_some_and(|count| count > 0);
+        // Some count more than there were.
+        let is_odd = |part: Option<u64>, all: Option<u64>| part > all && all.is_some();
+        for (is_there, feature) in [
+            (total_tokens.is_some_and(|total| total != sum), Feature::Total),
+            (is_some(counters.cached_tokens), Feature::Cached),
+            (is_some(counters.cache_write_tokens), Feature::CacheWrite),
+            (is_some(counters.reasoning_tokens), Feature::ThoughtTokens),
+            (is_odd(counters.cached_tokens, input_tokens), Feature::OddCached),
+            (is_odd(counters.reasoning_tokens, output_tokens), Feature::OddThoughtTokens),
+        ] {
+            if is_there {
+                self.put(Place::Answer, feature);
+            }
+        }
+    }
+
+    /// Whether the choice is written.
+    fn is_told(&mut self, choice: u32) -> bool {
+        let is_first = *self.choice.get_or_insert(choice) == choice;
+        let is_told = is_first || !self.says.is_some_and(|says| says.not.contains(&Feature::OtherChoices));
+        if !is_told {
+            self.lose(Place::Choice(choice), Feature::OtherChoices);
+        }
+        is_told
+    }
+
+    fn block(&mut self, choice: u32, block: BlockId, kind: &BlockKind<'_>, word: &str) {
+        let place = Place::Block(choice, self.blocks);
+        let mut form = None;
+        match kind {
+            BlockKind::Text => {}
+            BlockKind::Refusal => self.put(place, Feature::Refusal),
+            BlockKind::Reasoning(own) => {
+                form = Some(*own);
+                if *own == ReasoningForm::Summary {
+                    self.put(place, Feature::Summary);
+                }
+            }
+            BlockKind::ToolCall { call: CallKind::Builtin, .. } => self.put(place, Feature::Builtin),
+            BlockKind::ToolCall { id, call, .. } => {
+                self.calls.extend(id.as_deref().map(str::to_owned));
+                if *call == CallKind::Custom {
+                    self.put(place, Feature::Custom);
+                }
+            }
+            BlockKind::ToolResult { call, .. } => {
+                self.put(place, Feature::Result);
+                // Such a call seems to wait for its result.
+                self.is_misread |= call.as_deref().is_some_and(|call| self.calls.contains(call));
+            }
+            // Nor does any client know what nobody has a word for.
+            BlockKind::Opaque { .. } if word.is_empty() => self.put(place, Feature::Unnamed),
+            BlockKind::Opaque { .. } => self.put(place, Feature::Opaque),
+        }
+        self.open.insert(block, (form, self.blocks));
+        self.blocks += 1;
+    }
+
+    fn end(&mut self, choice: u32, block: BlockId, completion: Completion) {
+        if completion == Completion::Cut {
+            self.put(self.place(choice, block).1, Feature::Cut);
+            // A call that seems to be whole seems to wait for its result, and one that does not, not.
+            self.is_misread = true;
+        }
+    }
+
+    fn hung(&mut self, place: Place, on: Option<ReasoningForm>, kind: AttachmentKind, value: &Json<'_>) {
+        let Some(says) = self.says else { return };
+        let is_said = match (kind, on) {
+            (AttachmentKind::Logprobs, _) => (says.logprobs)(value),
+            (AttachmentKind::Annotation, _) => false,
+            (AttachmentKind::Signature | AttachmentKind::Encrypted, Some(form)) => {
+                (says.hangs)(form, kind, value)
+            }
+            (AttachmentKind::Signature | AttachmentKind::Encrypted, None) => false,
+        };
+        let feature = match (kind, on) {
+            (AttachmentKind::Logprobs, _) => Feature::Logprobs,
+            (AttachmentKind::Annotation, _) => Feature::Annotation,
+            (AttachmentKind::Encrypted, _) => Feature::Encrypted,
+            (AttachmentKind::Signature, Some(_)) => Feature::Signature,
+            (AttachmentKind::Signature, None) => Feature::OtherSignature,
+        };
+        if !is_said {
+            self.lose(place, feature);
+        }
+    }
+
+    fn finish(&mut self, choice: u32, reason: FinishReason) {
+        let is_said = self.is_own || self.says.is_some_and(|says| says.finish.contains(&reason));
+        if !is_said || std::mem::take(&mut self.is_misread) {
+            self.lose(Place::Choice(choice), Feature::Finish);
+        }
+    }
+}
+
+fn loss(place: Place, what: String) -> Loss {
+    Loss { place: place.to_string(), what, is_malformed: false }
+}
+
+/// What a block holds, as the event that starts it says.
+fn kind(content: &Content) -> BlockKind<'_> {
+    match content {
+        Content::Text(_) => BlockKind::Text,
+        Content::Refusal(_) => BlockKind::Refusal,
+        Content::Reasoning { form, .. } => BlockKind::Reasoning(*form),
+        Content::ToolCall(call) => BlockKind::ToolCall {
+            id: Some(call.id.as_str().into()),
+            is_made: call.has_made_id,
+            name: call.name.as_str().into(),
+            call: call.kind,
+        },
+        Content::ToolResult(result) => BlockKind::ToolResult {
+            call: result.call.as_deref().map(Into::into),
+            value: Json::trusted(result.value.as_str()),
+        },
+        Content::Opaque(value) => BlockKind::Opaque { value: Json::trusted(value.as_str()) },
+    }
+}

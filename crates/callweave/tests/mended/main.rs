@@ -1,0 +1,341 @@
+//! What is written in mended mode is what clients expect, whatever protocol the answer came in.
+//!
+//! Every own case and, where it is at hand, every recording of *every* protocol is written in each protocol that is
+//! written, streamed and whole. What is written obeys the grammar of its wire, as strict as its strictest client
+//! ([`WIRES`]), and read again it says what the answer said, but for the losses that the encoder names
+//! ([`translation`]). That is so for every prefix of the input, too, and however the input is cut.
+
+mod anthropic_messages;
+mod bedrock_converse;
+mod bedrock_invoke;
+mod cohere;
+#[path = "../support/document.rs"]
+mod document;
+mod features;
+mod gemini;
+#[path = "../laws/mod.rs"]
+mod laws;
+mod ollama;
+mod openai_chat;
+mod openai_responses;
+#[path = "../support/samples.rs"]
+mod samples;
+#[path = "../support/shared.rs"]
+mod shared;
+mod table;
+mod translation;
+
+use callweave::encode::EncodeOptions;
+use callweave::event::{Body, Event, FinishReason, NoticeCode};
+use callweave::message::Message;
+use callweave::pipeline::Decoder;
+use callweave::protocol::{Protocol, TABLE};
+use callweave::request::Loss;
+use features::features;
+use laws::{cut_lists, decode_cut};
+use samples::{Sample, samples};
+use serde_json::{Value, json};
+use translation::{differing, names};
+
+/// How an answer that is written ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Whole,
+    Truncated,
+    Failed,
+}
+
+/// When an answer is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    /// With its last word.
+    End,
+    /// With the reason to finish.
+    Reason,
+    /// With the reasons of all choices.
+    AllReasons,
+}
+
+/// A wire, as its clients read it.
+struct Wire {
+    name: &'static str,
+    /// The model that is asked for.
+    model: &'static str,
+    /// Reads the stream of one answer as the strictest client would; how it ends.
+    walk: fn(&[u8]) -> Result<Ending, String>,
+    /// Whether the whole body is one that clients accept; whether they are told of a failure.
+    check_whole: fn(&Value) -> Result<Ending, String>,
+    /// The words for a reason to finish.
+    finish: fn(FinishReason) -> &'static [&'static str],
+    /// When an answer is whole, whatever else was still to come.
+    over: Over,
+}
+
+const WIRES: &[Wire] = &[
+    anthropic_messages::WIRE,
+    bedrock_converse::WIRE,
+    bedrock_invoke::WIRE,
+    cohere::WIRE,
+    gemini::WIRE,
+    ollama::WIRE,
+    openai_chat::WIRE,
+    openai_responses::WIRE,
+];
+
+/// One answer, written as a stream.
+struct Streamed {
+    bytes: Vec<u8>,
+    losses: Vec<Loss>,
+    /// How it must end.
+    ending: Ending,
+}
+
+impl Wire {
+    fn protocol(&self) -> &'static Protocol {
+        Protocol::named(self.name).expect("a protocol of that name")
+    }
+
+    fn options(&self) -> EncodeOptions {
+        EncodeOptions::mended().id("made").model(self.model).created(1_700_000_000)
+    }
+
+    /// Each answer as a stream.
+    fn streams(&self, events: &[Event<'static>]) -> Vec<Streamed> {
+        let mut encoder = self.protocol().encoder(&self.options()).expect("a protocol that is written");
+        let (mut streams, mut bytes) = (Vec::new(), Vec::new());
+        let (mut is_truncated, mut has_failed, mut reasons) = (false, false, Vec::new());
+        for event in events {
+            encoder.encode(event, &mut bytes);
+            match &event.body {
+                Body::Start { .. } => (has_failed, reasons) = (false, Vec::new()),
+                // That may be before the answer begins.
+                Body::Notice(notice) => is_truncated |= notice.code == NoticeCode::Truncated,
+                Body::Error(_) => has_failed = true,
+                Body::ChoiceStart => reasons.push((event.choice, FinishReason::Other)),
+                Body::Finish { reason, .. } => {
+                    let own = reasons.iter_mut().find(|(choice, _)| *choice == event.choice);
+                    own.expect("a choice that has begun").1 = *reason;
+                }
+                Body::End => {
+                    let mut said = reasons.iter().map(|(_, reason)| *reason != FinishReason::Other);
+                    let is_over = match self.over {
+                        Over::End => false,
+                        Over::Reason => said.next().unwrap_or(false),
+                        Over::AllReasons => !reasons.is_empty() && said.all(|is_said| is_said),
+                    };
+                    let ending = match () {
+                        () if has_failed => Ending::Failed,
+                        () if is_truncated && !is_over => Ending::Truncated,
+                        () => Ending::Whole,
+                    };
+                    is_truncated = false;
+                    let losses = encoder.losses().to_vec();
+                    streams.push(Streamed { bytes: std::mem::take(&mut bytes), losses, ending });
+                }
+                _ => {}
+            }
+        }
+        assert!(bytes.is_empty(), "nothing follows the end");
+        streams
+    }
+
+    /// What is wrong with what is written of one answer.
+    fn faults(&self, stream: &Streamed, message: &Message) -> Vec<String> {
+        let mut faults = Vec::new();
+        match (self.walk)(&stream.bytes) {
+            Ok(ending) if ending != stream.ending => {
+                faults.push(format!("the stream ends {ending:?}, not {:?}", stream.ending));
+            }
+            Ok(_) => {}
+            // What was told cannot be taken back.
+            Err(_) if names(&stream.losses).contains("correction of what a stream has told") => {}
+            Err(why) => faults.push(format!("the stream: {why}")),
+        }
+        let mut whole = Vec::new();
+        assert!(self.protocol().encode_whole(message, &self.options(), &mut whole), "it is written");
+        match serde_json::from_slice(&whole)
+            .map_err(|error| error.to_string())
+            .and_then(|body| (self.check_whole)(&body))
+        {
+            Ok(ending) if (ending == Ending::Failed) == message.errors.is_empty() => {
+                faults.push(format!("the whole body {ending:?}"));
+            }
+            Ok(_) => {}
+            Err(why) => faults.push(format!("the whole body: {why}")),
+        }
+        let losses = self.protocol().losses(message, &self.options());
+        for (form, bytes, losses) in [("stream", &stream.bytes, &stream.losses), ("whole", &whole, &losses)] {
+            let read = decode_cut(Some(self.protocol()), bytes, &[]).message;
+            let is_own = message.word == read.word;
+            let [one, other] = [message, &read].map(|message| features(message, is_own));
+            let mut losses = names(losses);
+            // What only one wire tells as an object is closed.
+            if is_own && losses.contains("cut of a call") {
+                losses.insert("calls".to_owned());
+            }
+            let differing = differing(&one, &other, &losses);
+            faults.extend(differing.into_iter().map(|fault| format!("{form}: {fault}")));
+            if !self.says_why(message, &read, stream.ending) {
+                let finish = read.first().map(|choice| &choice.finish);
+                faults.push(format!("{form}: finishes with {finish:?} for {:?}", message.finish_reason()));
+            }
+        }
+        if !faults.is_empty() {
+            let [stream, whole] =
+                [&stream.bytes, &whole].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            faults.push(format!("{stream}\n{whole}"));
+        }
+        faults
+    }
+
+    /// Whether the wire says why the answer finished. What is read may be derived, so the word itself counts.
+    fn says_why(&self, message: &Message, read: &Message, ending: Ending) -> bool {
+        let words = (self.finish)(message.finish_reason().unwrap_or(FinishReason::Other));
+        let said = read.first().and_then(|choice| choice.finish.as_ref()?.raw.as_deref());
+        match said {
+            _ if ending == Ending::Failed => true,
+            Some(said) => {
+                let is_cut =
+                    ending == Ending::Truncated && (self.finish)(FinishReason::Other).contains(&said);
+                is_cut || words.contains(&said)
+            }
+            // What was cut off need not say so, and of nothing at all nothing is said.
+            None => ending == Ending::Truncated || words.is_empty(),
+        }
+    }
+}
+
+/// Checks what becomes of an input in every protocol.
+fn check(title: &str, protocol: &'static Protocol, bytes: &[u8], complaints: &mut Vec<String>) -> usize {
+    let decoded = decode_cut(Some(protocol), bytes, &[]);
+    if decoded.error.is_some() {
+        return 0;
+    }
+    let mut count = 0;
+    for wire in WIRES {
+        let streams = wire.streams(&decoded.events);
+        assert_eq!(streams.len(), decoded.messages.len(), "{title} in {}", wire.name);
+        for (stream, message) in streams.iter().zip(&decoded.messages) {
+            count += 1;
+            let faults = wire.faults(stream, message);
+            if !faults.is_empty() {
+                complaints.push(format!(
+                    "{title} ({} bytes) in {}: {}",
+                    bytes.len(),
+                    wire.name,
+                    faults.join("\n  ")
+                ));
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn every_answer_is_what_clients_expect() {
+    let (mut complaints, mut count) = (Vec::new(), 0);
+    for Sample { title, protocol, bytes, .. } in &samples() {
+        count += check(title, protocol, bytes, &mut complaints);
+    }
+    assert!(count > 0, "nothing to write");
+    assert!(complaints.is_empty(), "{} of {count}:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// Whatever is missing at the end, what was written is well formed and does not say that it is complete.
+#[test]
+fn every_prefix_is_what_clients_expect() {
+    let (mut complaints, mut count) = (Vec::new(), 0);
+    for Sample { title, protocol, bytes, .. } in samples().iter().filter(|sample| sample.is_own) {
+        for end in (0..bytes.len()).step_by((bytes.len() / 12).max(1)) {
+            count += check(title, protocol, &bytes[..end], &mut complaints);
+        }
+    }
+    assert!(count > 0, "nothing to write");
+    assert!(complaints.is_empty(), "{} of {count}:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+/// However the input is cut, the output says the same.
+#[test]
+fn cuts_of_the_input_do_not_show() {
+    for sample in samples().iter().filter(|sample| sample.is_own) {
+        for wire in WIRES {
+            let wanted = encoded(wire, sample, &[]);
+            for cuts in cut_lists(sample.bytes.len(), 4) {
+                let told = encoded(wire, sample, &cuts);
+                assert_eq!(told, wanted, "{} in {} cut at {cuts:?}", sample.title, wire.name);
+            }
+        }
+    }
+}
+
+/// What is told by what was written while the input was decoded, cut so: every delta as it comes.
+fn encoded(wire: &Wire, sample: &Sample, cuts: &[usize]) -> Vec<Event<'static>> {
+    let mut encoder = wire.protocol().encoder(&wire.options()).expect("a protocol that is written");
+    let mut decoder = Decoder::new(sample.protocol);
+    let mut out = Vec::new();
+    let mut sink = |event: Event<'_>| encoder.encode(&event, &mut out);
+    let mut from = 0;
+    for &cut in cuts.iter().chain([&sample.bytes.len()]) {
+        if decoder.push(&sample.bytes[from..cut], &mut sink).is_err() {
+            break;
+        }
+        from = cut;
+    }
+    // Damage is the same however the input is cut.
+    let _ = decoder.finish(&mut sink);
+    let mut events = decode_cut(Some(wire.protocol()), &out, &[]).events;
+    // They say at which byte.
+    events.retain(|event| !matches!(event.body, Body::Notice(_)));
+    events
+}
+
+/// The first call flows as it comes; what grows beside it comes in one piece when its turn has come, unless its clients
+/// can read both at once.
+#[test]
+fn interleaved_calls_wait_for_their_turn_and_the_first_flows() {
+    let call = |index: u32, name: &str, arguments: &str| {
+        let mut function = json!({ "arguments": arguments });
+        let mut call = json!({ "index": index });
+        if !name.is_empty() {
+            function["name"] = name.into();
+            call["id"] = format!("call_{index}").into();
+        }
+        call["function"] = function;
+        let chunk = json!({ "choices": [{ "index": 0, "delta": { "tool_calls": [call] } }] });
+        format!("data: {chunk}\n\n")
+    };
+    for wire in WIRES {
+        let mut decoder = Decoder::new(openai_chat::WIRE.protocol());
+        let mut encoder = wire.protocol().encoder(&wire.options()).expect("a protocol that is written");
+        let mut all = Vec::new();
+        let mut told = |input: &str| {
+            let before = all.len();
+            let mut sink = |event: Event<'_>| encoder.encode(&event, &mut all);
+            decoder.push(input.as_bytes(), &mut sink).expect("no limit");
+            all.len() > before
+        };
+        // Some tell calls whole; chat numbers them.
+        let (is_whole, is_numbered) =
+            (matches!(wire.name, "ollama" | "gemini-generatecontent"), wire.name == "openai-chat");
+        assert_eq!(
+            told(&call(0, "f", "{\"a\":")),
+            wire.name != "gemini-generatecontent" && !is_whole,
+            "{}: the first flows",
+            wire.name
+        );
+        assert_eq!(told(&call(1, "g", "{\"b\":")), is_numbered, "{}: the second waits", wire.name);
+        assert_eq!(told(&call(0, "", "1")), !is_whole, "{}: the first flows on", wire.name);
+        assert_eq!(told(&call(1, "", "2}")), is_numbered, "{}: the second still waits", wire.name);
+        assert_eq!(told(&call(0, "", "}")), !is_whole, "{}: the first ends", wire.name);
+        assert!(told("data: [DONE]\n\n"), "{}: the second has its turn", wire.name);
+        assert_eq!((wire.walk)(&all), Ok(Ending::Whole), "{}", wire.name);
+        let read = features(&decode_cut(Some(wire.protocol()), &all, &[]).message, false);
+        assert_eq!(read["calls"], json!([["call_0", "f", { "a": 1 }], ["call_1", "g", { "b": 2 }]]));
+    }
+}
+
+#[test]
+fn every_protocol_that_is_written_is_in_the_table() {
+    let written = TABLE.iter().filter(|protocol| protocol.is_written()).count();
+    assert_eq!(WIRES.iter().filter(|wire| wire.protocol().is_written()).count(), written);
+}
