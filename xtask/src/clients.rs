@@ -35,14 +35,32 @@ pub(crate) fn run() -> Result<Outcome, String> {
     succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
     // What we read of their providers, and what they read of us.
     let mut matrix = Vec::new();
-    for script in
-        ["compare.py", "openai_chat_responses.py", "anthropic_bedrock.py", "gemini_ollama_cohere.py"]
-    {
+    for script in [
+        "compare.py",
+        "openai_chat_responses.py",
+        "anthropic_bedrock.py",
+        "gemini_ollama_cohere.py",
+        "errors.py",
+    ] {
         play(Command::new(&python).arg(root().join("clients").join(script)), &mut matrix)?;
     }
+    requests(&python)?;
     let outcome = node(&mut matrix)?;
     print_matrix(&matrix);
     Ok(outcome)
+}
+
+/// What we ask of their providers, by the types of their requests.
+fn requests(python: &std::path::Path) -> Result<(), String> {
+    let write = ["test", "--quiet", "-p", "callweave", "--all-features", "--test", "requests"];
+    succeed(
+        Command::new(cargo())
+            .args(write)
+            .args(["bodies_for_the_clients", "--", "--ignored"])
+            .current_dir(root()),
+    )?;
+    let written = target().join("tmp/written-requests.jsonl");
+    succeed(Command::new(python).arg(root().join("clients/requests.py")).arg(written))
 }
 
 /// The same with clients for Node.

@@ -1,5 +1,8 @@
 //! How many instructions decoding costs per chunk of a protocol, translating it to another, and extracting per delta of
 //! a dialect: counted by valgrind, which unlike a clock gives the same number whatever else the machine does.
+//! Translating a request is held against what `serde_json` needs to parse and write it.
+
+mod request;
 
 use std::process::Command;
 
@@ -9,10 +12,12 @@ use callweave::event::{Body, Event, EventSink};
 use callweave::protocol::Protocol;
 
 const USAGE: &str = "usage: cargo xtask instructions";
-const PROTOCOLS: [&str; 2] = ["chat", "anthropic"];
+/// Those called cold read every frame in full, as those of a short or a changing stream are.
+const PROTOCOLS: [&str; 6] =
+    ["chat", "responses", "anthropic", "chat, cold", "responses, cold", "anthropic, cold"];
 /// From, and to.
 const TRANSLATIONS: [&str; 2] = ["chat-to-anthropic", "anthropic-to-chat"];
-/// A translation may cost so many times what decoding alone costs.
+/// A translation may cost so many times what decoding alone costs, every frame in full.
 const MOST_OF_DECODING: f64 = 2.0;
 const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
 const DIALECTS: [&str; 8] =
@@ -20,6 +25,11 @@ const DIALECTS: [&str; 8] =
 /// From an argument of 1 kB to one of 1 MB.
 const DELTAS: [usize; 4] = [256, 2_560, 25_600, 256_000];
 const DELTA: &str = "word";
+/// What the deltas of a protocol bring.
+const WORDS: [&str; 20] = [
+    " the", " model", " answers", " in", " a", " few", " words", ",", " and", " then", " it", " calls", " a",
+    " tool", ".", " Nothing", " is", " lost", " on the", " way",
+];
 /// Growth beyond this for ten times the chunks is not linear.
 const MOST: f64 = 11.0;
 
@@ -33,6 +43,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
                 "decode" => decode(name, pieces),
                 "translate" => translate(name, pieces),
                 "extract" => extract(name, pieces),
+                "request" => request::translate(name, pieces),
+                "compare" => request::compare(pieces),
+                "build" => request::build(pieces),
                 _ => Err(USAGE.into()),
             }
         }
@@ -60,9 +73,11 @@ fn report() -> Result<(), String> {
     }
     for translation in TRANSLATIONS {
         let cost = grow("translate", translation, &CHUNKS, &mut complaints)?;
-        let alone = decoding.iter().find(|(from, _)| translation.starts_with(from));
+        let is_base =
+            |from: &str| from.strip_suffix(", cold").is_some_and(|from| translation.starts_with(from));
+        let alone = decoding.iter().find(|(from, _)| is_base(from));
         let times = alone.map(|(_, alone)| cost / alone).ok_or("nothing to compare with")?;
-        println!("{translation:20}{times:>54.2}x of decoding alone");
+        println!("{translation:20}{times:>54.2}x of decoding alone, cold");
         if times > MOST_OF_DECODING {
             complaints.push(format!("{translation} costs {times:.2}x of decoding alone"));
         }
@@ -70,7 +85,31 @@ fn report() -> Result<(), String> {
     for dialect in DIALECTS {
         grow("extract", dialect, &DELTAS, &mut complaints)?;
     }
+    complaints.extend(requests()?);
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+}
+
+/// Prints what translating a request costs, next to what `serde_json` needs to parse and write it.
+fn requests() -> Result<Vec<String>, String> {
+    let own = |what: &str, name: &str, turns: usize| {
+        // The tools stand in every request; making it is not the work.
+        Ok::<_, String>(count(what, name, turns)?.saturating_sub(count("build", name, turns)?))
+    };
+    let mut complaints = Vec::new();
+    let usual = own("compare", "serde_json", request::TURNS)?;
+    println!("{:20}{:>12}{usual:>18}", "serde_json", request::TURNS);
+    for target in callweave::protocol::TABLE.iter().filter(|target| target.has_requests()) {
+        let cost = own("request", target.name, request::TURNS)?;
+        let ratio = cost as f64 / usual as f64;
+        println!("{:20}{:>12}{cost:>18}{:>14}{ratio:>9.2}x", target.name, request::TURNS, "");
+        if ratio > request::MOST {
+            complaints.push(format!("translating to {} costs {ratio:.2}x of serde_json", target.name));
+        }
+    }
+    for target in ["openai-chat", "gemini-generatecontent"] {
+        grow("request", target, &[1_000, 10_000], &mut complaints)?;
+    }
+    Ok(complaints)
 }
 
 /// Prints what growing inputs cost, each ten times the one before; what a piece of the last cost.
@@ -132,12 +171,19 @@ fn extract(name: &str, deltas: usize) -> Result<(), String> {
     if shown + 1 >= deltas { Ok(()) } else { Err(format!("{shown} deltas came")) }
 }
 
-/// How many chunks a socket may deliver at once.
-const BATCH: usize = 20;
-
-/// The stream of an answer: its beginning, a batch of chunks, and its end.
+/// The stream of an answer: its beginning, a batch of chunks as a socket may deliver them at once, and its end.
 fn stream(protocol: &str) -> Result<[String; 3], String> {
     let (head, delta, tail) = match protocol {
+        "responses" => (
+            [
+                r#"{"type":"response.created","sequence_number":0,"response":{"id":"r","object":"response","model":"m","output":[]}}"#,
+                r#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"message","id":"i","role":"assistant","content":[]}}"#,
+            ]
+            .map(|frame| format!("data: {frame}\n\n"))
+            .concat(),
+            r#"{"type":"response.output_text.delta","sequence_number":9,"item_id":"i","output_index":0,"content_index":0,"delta":" token","logprobs":[],"obfuscation":"x"}"#,
+            r#"{"type":"response.completed","sequence_number":99,"response":{"id":"r","object":"response","model":"m","status":"completed"}}"#,
+        ),
         "chat" => (
             String::new(),
             r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}"#,
@@ -155,16 +201,29 @@ fn stream(protocol: &str) -> Result<[String; 3], String> {
         ),
         _ => return Err(USAGE.into()),
     };
-    Ok([head, format!("data: {delta}\n\n").repeat(BATCH), format!("data: {tail}\n\n")])
+    let batch: String = WORDS
+        .iter()
+        .zip(10..)
+        .map(|(word, number)| {
+            let delta = delta.replace(" token", word).replace("number\":9", &format!("number\":{number}"));
+            format!("data: {}\n\n", delta.replace("\"x\"", &format!("\"{}\"", &"x".repeat(number % 7 + 1))))
+        })
+        .collect();
+    Ok([head, batch, format!("data: {tail}\n\n")])
 }
 
 /// Gives a decoder as many chunks; the same buffer again, so that making it costs nothing.
 fn feed(protocol: &str, chunks: usize, sink: &mut EventSink<'_>) -> Result<(), String> {
+    let (protocol, is_cold) = match protocol.strip_suffix(", cold") {
+        Some(protocol) => (protocol, true),
+        None => (protocol, false),
+    };
     let [head, batch, tail] = stream(protocol)?;
-    let mut decoder = callweave::pipeline::Decoder::detect();
+    let decoder = callweave::pipeline::Decoder::builder();
+    let mut decoder = if is_cold { decoder.read_all().build() } else { decoder.build() };
     let mut push = |bytes: &str| decoder.push(bytes.as_bytes(), sink).map_err(|error| error.to_string());
     push(&head)?;
-    for _ in 0..chunks / BATCH {
+    for _ in 0..chunks / WORDS.len() {
         push(&batch)?;
     }
     push(&tail)?;
@@ -175,7 +234,7 @@ fn decode(protocol: &str, chunks: usize) -> Result<(), String> {
     let mut accumulator = callweave::accumulator::Accumulator::new();
     feed(protocol, chunks, &mut accumulator)?;
     let length = accumulator.message().text().len();
-    if length == chunks / BATCH * BATCH * " token".len() {
+    if length == chunks / WORDS.len() * WORDS.concat().len() {
         Ok(())
     } else {
         Err(format!("{length} bytes of text came"))
@@ -193,5 +252,9 @@ fn translate(name: &str, chunks: usize) -> Result<(), String> {
         written += usize::from(!out.is_empty());
         out.clear();
     })?;
-    if written >= chunks / BATCH * BATCH { Ok(()) } else { Err(format!("{written} events were written")) }
+    if written >= chunks / WORDS.len() * WORDS.len() {
+        Ok(())
+    } else {
+        Err(format!("{written} events were written"))
+    }
 }

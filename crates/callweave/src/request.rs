@@ -33,6 +33,7 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
+mod conversation;
 pub(crate) mod effort;
 mod fit;
 mod kept;
@@ -40,36 +41,50 @@ mod limits;
 mod loss;
 mod media;
 mod members;
+mod plain_tool;
 mod schema;
+mod seals;
+mod settings;
 mod undo;
 
+pub use conversation::{
+    Arguments, Body, CacheMark, Call, CallResult, Content, Form, Media, MediaKind, Message, Part, Role, Seal,
+    Source, Thought,
+};
 pub use kept::Kept;
 pub use loss::Loss;
+pub use settings::{Compaction, Format, Grammar, Reasoning, Sampling, Thinking, Tool, ToolChoice, ToolKind};
 pub use undo::Undo;
 
 pub use crate::event::CallKind;
 
-pub(crate) use fit::fit;
+pub(crate) use fit::{Changes, fit};
 pub(crate) use limits::Limits;
 pub(crate) use loss::Losses;
 pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_name};
-pub(crate) use members::{Members, put};
+pub(crate) use members::{Members, put, take_word};
+pub(crate) use plain_tool::{read_plain_tool, write_plain_tool};
 
 use std::borrow::Cow;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::error::{Error, ErrorKind, Result};
-use crate::json::{Number, Object, Value};
+use crate::json::{Kind, Number, Object, Tape, Value};
 use crate::protocol::Protocol;
 
 /// The word for a [builtin](ToolKind::Builtin) tool that searches the web: several providers have one.
 pub(crate) const WEB_SEARCH: &str = "web_search";
 
 /// What a client asks of a model.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Request {
     /// The name of the protocol that the request was read in, if it was read.
-    pub protocol: Option<&'static str>,
+    #[serde(deserialize_with = "known_name_or_none")]
+    pub protocol: Option<ProtocolName>,
     /// The model that is to answer. Some wires name it outside the body.
     pub model: Option<String>,
     /// What stands above the conversation.
@@ -106,7 +121,7 @@ pub struct Request {
     pub metadata: Option<Object>,
     /// The end user, for the provider's own watch.
     pub user: Option<String>,
-    /// How fast, and at what price.
+    /// How fast, and at what price: `auto`, `default`, `flex`, `priority`, or another word that several providers know.
     pub service_tier: Option<String>,
     /// What groups requests that share a prefix.
     pub cache_key: Option<String>,
@@ -116,364 +131,6 @@ pub struct Request {
     pub verbosity: Option<String>,
     /// What only the protocol knows.
     pub kept: Kept,
-}
-
-/// How tokens are chosen, and how many answers there are.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Sampling {
-    /// How freely.
-    pub temperature: Option<Number>,
-    /// From the likeliest that make up this much.
-    pub top_p: Option<Number>,
-    /// From this many.
-    pub top_k: Option<Number>,
-    /// From those at least this likely, next to the likeliest.
-    pub min_p: Option<Number>,
-    /// Against what was said often.
-    pub frequency_penalty: Option<Number>,
-    /// Against what was said at all.
-    pub presence_penalty: Option<Number>,
-    /// Against what was said, by a factor.
-    pub repetition_penalty: Option<Number>,
-    /// The same again for the same seed.
-    pub seed: Option<Number>,
-    /// How many answers.
-    pub choices: Option<Number>,
-    /// Tokens that are made likelier or less so.
-    pub logit_bias: Option<Object>,
-    /// Whether the answer tells how likely its tokens were.
-    pub logprobs: Option<bool>,
-    /// And how many others.
-    pub top_logprobs: Option<Number>,
-}
-
-/// How much the model is to think before it speaks.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Reasoning {
-    /// Whether it thinks.
-    pub mode: Option<Thinking>,
-    /// How hard: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.
-    pub effort: Option<String>,
-    /// How long, in tokens.
-    pub budget: Option<Number>,
-    /// Whether and how its thoughts are told: `auto`, `concise`, `detailed`; `none`.
-    pub summary: Option<String>,
-}
-
-/// Whether a model thinks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Thinking {
-    /// It does not.
-    Off,
-    /// It does.
-    On,
-    /// It decides by itself.
-    Adaptive,
-}
-
-/// When a conversation is summed up.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Compaction {
-    /// From how many tokens on; when the provider likes, if none.
-    pub threshold: Option<Number>,
-}
-
-/// Parts in order, and how the wire wrote them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Content {
-    /// The parts.
-    pub parts: Vec<Part>,
-    /// How they were written.
-    pub form: Form,
-}
-
-/// How a wire wrote content that could be written in two ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// However the protocol likes.
-    #[default]
-    Any,
-    /// As one text.
-    Text,
-    /// As a list of parts, be it of a single text.
-    List,
-}
-
-/// Something that somebody said.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Message {
-    /// Who said it.
-    pub role: Role,
-    /// What was said.
-    pub content: Content,
-    /// Who exactly, where there are several of a role.
-    pub name: Option<String>,
-    /// What only the protocol knows.
-    pub kept: Kept,
-}
-
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// The operator.
-    System,
-    /// The developer: where the wire has no such role, the operator.
-    Developer,
-    /// The user.
-    User,
-    /// The model.
-    Assistant,
-    /// The tools.
-    Tool,
-}
-
-/// A piece of content.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Part {
-    /// What it holds.
-    pub body: Body,
-    /// That everything up to here is worth caching.
-    pub cache: Option<CacheMark>,
-    /// The provider's signature, to be given back unaltered.
-    pub signature: Option<Seal>,
-    /// What only the protocol knows.
-    pub kept: Kept,
-}
-
-/// What a [`Part`] holds.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Body {
-    /// Text.
-    Text(String),
-    /// A refusal.
-    Refusal(String),
-    /// An image, a sound, a video, a file.
-    Media(Media),
-    /// What the model thought.
-    Thought(Thought),
-    /// What the model called.
-    Call(Call),
-    /// What came of a call.
-    Result(CallResult),
-    /// Tools that are declared in mid-conversation.
-    Tools(Vec<Tool>),
-    /// What only one protocol knows; the wire's word for it. All of it is in [`Part::kept`].
-    Opaque(String),
-}
-
-/// An image, a sound, a video, a file.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Media {
-    /// Which of these.
-    pub kind: MediaKind,
-    /// Where it is.
-    pub source: Source,
-    /// Its media type, such as `image/png`, where one is known.
-    pub media_type: Option<String>,
-    /// Its file name or title.
-    pub name: Option<String>,
-    /// How closely it is looked at.
-    pub detail: Option<String>,
-}
-
-/// Kinds of [`Media`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MediaKind {
-    /// An image.
-    Image,
-    /// A sound.
-    Audio,
-    /// A video.
-    Video,
-    /// A document.
-    File,
-}
-
-/// Where something is.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Source {
-    /// Here, in base64.
-    Data(String),
-    /// Here, as text.
-    Text(String),
-    /// Somewhere else. It is never fetched.
-    Url(String),
-    /// With the provider, under this id.
-    Id(String),
-}
-
-/// What the model thought.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Thought {
-    /// Its own words.
-    pub text: Option<String>,
-    /// Its thoughts in short.
-    pub summary: Option<Vec<String>>,
-    /// Thoughts that only the provider can read.
-    pub encrypted: Option<Seal>,
-}
-
-/// Data that only whoever issued it can check: it goes back there, unaltered, and nowhere else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seal {
-    /// Whose it is: a provider's name, shared by the protocols that the same models speak; empty if nobody said.
-    pub issuer: Cow<'static, str>,
-    /// The data.
-    pub data: String,
-}
-
-/// What the model called.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Call {
-    /// Its id, where the wire gives one.
-    pub id: Option<String>,
-    /// The tool's name.
-    pub name: String,
-    /// The group that the tool stands in.
-    pub namespace: Option<String>,
-    /// The arguments.
-    pub arguments: Arguments,
-    /// What kind of tool it is.
-    pub kind: CallKind,
-}
-
-/// What a tool is called with.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Arguments {
-    /// As text: JSON as the model wrote it, or free text for a [custom](CallKind::Custom) tool.
-    Text(String),
-    /// As a value.
-    Json(Value),
-}
-
-/// What came of a call.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct CallResult {
-    /// The id of the call.
-    pub id: Option<String>,
-    /// The tool's name, where the wire gives one.
-    pub name: Option<String>,
-    /// What the tool said.
-    pub content: Content,
-    /// What the tool said, where the wire has an object for it.
-    pub value: Option<Value>,
-    /// Whether the tool failed.
-    pub is_error: Option<bool>,
-    /// What kind of tool it is.
-    pub kind: CallKind,
-}
-
-/// What the model may call.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Tool {
-    /// Its name.
-    pub name: String,
-    /// What it is for.
-    pub description: Option<String>,
-    /// What kind it is.
-    pub kind: ToolKind,
-    /// Whether the arguments must fit the schema.
-    pub strict: Option<bool>,
-    /// That everything up to here is worth caching.
-    pub cache: Option<CacheMark>,
-    /// What only the protocol knows.
-    pub kept: Kept,
-}
-
-/// Kinds of [`Tool`]s.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum ToolKind {
-    /// The client runs it; its arguments are JSON, described by a schema.
-    Function {
-        /// The schema of the arguments.
-        schema: Option<Value>,
-    },
-    /// The client runs it; its argument is free text.
-    Custom {
-        /// The grammar of the text.
-        grammar: Option<Grammar>,
-    },
-    /// The provider runs it; the wire's word for it. All about it is in [`Tool::kept`].
-    Builtin(String),
-    /// A group of tools under one name.
-    Group(Vec<Tool>),
-}
-
-/// What a free text must look like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grammar {
-    /// Its language: `lark`, `regex`; `text` for any text.
-    pub syntax: String,
-    /// The grammar.
-    pub definition: String,
-}
-
-/// Whether the model must call a tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ToolChoice {
-    /// It may.
-    Auto,
-    /// It must not.
-    None,
-    /// It must.
-    Required,
-    /// It must call this one.
-    Tool {
-        /// The tool's name.
-        name: String,
-        /// What kind of tool it is.
-        kind: CallKind,
-    },
-    /// It may call only these.
-    Allowed {
-        /// The tools' names.
-        names: Vec<String>,
-        /// Whether it must call one of them.
-        is_required: bool,
-    },
-}
-
-/// What form an answer must have.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Format {
-    /// Text.
-    Text,
-    /// Some JSON object.
-    Json,
-    /// JSON that fits a schema.
-    Schema {
-        /// What it is called.
-        name: Option<String>,
-        /// What it is for.
-        description: Option<String>,
-        /// The schema.
-        schema: Value,
-        /// Whether the answer must fit.
-        strict: Option<bool>,
-    },
-}
-
-/// That everything up to here is worth caching.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CacheMark {
-    /// For how long: `5m`, `1h`.
-    pub ttl: Option<String>,
 }
 
 /// What the caller decides of a request that is written.
@@ -510,9 +167,15 @@ pub struct Written {
     /// Names that the provider would have refused: as they are sent, and as the client knows them. They are to be
     /// mapped back in the answer: see [`Undo`].
     pub names: Vec<(String, String)>,
+    /// Tools of groups that are sent on their own: their names as they are sent, and the names of their groups.
+    pub namespaces: Vec<(String, String)>,
     /// Tools with free text that are sent as functions with one string, by their names as they are sent. Calls of
     /// them are to be unwrapped in the answer: see [`Undo`].
     pub wrapped: Vec<String>,
+    /// Whose signatures and encrypted thoughts the answer may bear: see [`Undo::carrying_seals`].
+    pub issuer: Option<&'static str>,
+    /// Whether it signs calls, and not the thoughts before them.
+    signs_calls: bool,
 }
 
 /// How a protocol's requests are read and written.
@@ -522,6 +185,8 @@ pub(crate) struct RequestCoding {
     pub(crate) read: fn(Object) -> Result<Request>,
     /// Puts a body together; what cannot be carried stays in the request or is named.
     pub(crate) write: fn(&mut Request, &mut Writing<'_>) -> Object,
+    /// The member that names the model, where the body does.
+    pub(crate) model: &'static str,
     /// What the protocol's own provider demands.
     pub(crate) limits: &'static Limits,
 }
@@ -534,6 +199,50 @@ pub(crate) struct Writing<'l> {
     pub(crate) limits: &'static Limits,
     /// What could not be carried.
     pub(crate) losses: &'l mut Losses,
+}
+
+impl Writing<'_> {
+    /// Writes all messages, and knows where each stood.
+    pub(crate) fn each_message(
+        &mut self,
+        request: &mut Request,
+        mut write: impl FnMut(Message, &mut Writing<'_>),
+    ) {
+        for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+            self.losses.at(format_args!("messages[{number}]"));
+            write(message, self);
+        }
+    }
+
+    /// Writes all tools that the wire can say, and knows where each stood.
+    pub(crate) fn each_tool(
+        &mut self,
+        request: &mut Request,
+        mut write: impl FnMut(Tool, &mut Writing<'_>) -> Option<Value>,
+    ) -> Vec<Value> {
+        let mut tools = Vec::with_capacity(request.tools.len());
+        for (number, tool) in std::mem::take(&mut request.tools).into_iter().enumerate() {
+            self.losses.at(format_args!("tools[{number}]"));
+            tools.extend(write(tool, self));
+        }
+        tools
+    }
+
+    /// What only this protocol knows, as it was; what only another knows is a loss.
+    pub(crate) fn opaque(&mut self, word: &str, kept: Kept, protocol: &str) -> Option<Value> {
+        if kept.protocol() != Some(protocol) {
+            self.losses.put(format!("{word} of {}", kept.protocol().unwrap_or("nobody")));
+        }
+        kept.into_whole(protocol)
+    }
+
+    /// Arguments where the wire has an object for them; what is none is its only member.
+    pub(crate) fn object_of(&mut self, arguments: Arguments) -> Object {
+        arguments.into_object().unwrap_or_else(|text| {
+            self.losses.refuse("arguments that are not an object");
+            Object::from_iter([("arguments", text)])
+        })
+    }
 }
 
 impl Protocol {
@@ -560,6 +269,22 @@ impl Protocol {
     }
 
     /// Reads the body of a request in this protocol and writes it in another, without a copy of long texts in between.
+    ///
+    /// ```
+    /// use callweave::protocol::Protocol;
+    /// use callweave::request::RequestOptions;
+    ///
+    /// let body = r#"{"model": "small", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}"#.parse()?;
+    /// let anthropic = Protocol::named("anthropic-messages").expect("a protocol of that name");
+    /// let gemini = Protocol::named("gemini-generatecontent").expect("a protocol of that name");
+    /// let written = anthropic.translate_request(body, gemini, &RequestOptions::default())?;
+    /// assert_eq!(
+    ///     written.body.to_string(),
+    ///     r#"{"contents":[{"role":"user","parts":[{"text":"Hi"}]}],"generationConfig":{"maxOutputTokens":9}}"#
+    /// );
+    /// assert!(written.losses.is_empty());
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
     pub fn translate_request(
         &self,
         body: Value,
@@ -567,6 +292,43 @@ impl Protocol {
         options: &RequestOptions,
     ) -> Result<Written> {
         target.write_whole(self.read_request(body)?, options)
+    }
+
+    /// The body of a request for another provider of the same protocol: byte for byte what it was, but for the model,
+    /// if [another](RequestOptions::model) is to answer.
+    ///
+    /// ```
+    /// use callweave::protocol::Protocol;
+    /// use callweave::request::RequestOptions;
+    ///
+    /// let chat = Protocol::named("openai-chat").expect("a protocol of that name");
+    /// let body = r#"{ "model":"alias", "seed": 1.0e3, "x": "\u0041", "x": 2, "messages": [] }"#;
+    /// assert_eq!(chat.relay_request(body, &RequestOptions::default())?, body);
+    /// let mut options = RequestOptions::default();
+    /// options.model = Some("large".to_owned());
+    /// let expected = r#"{ "model":"large", "seed": 1.0e3, "x": "\u0041", "x": 2, "messages": [] }"#;
+    /// assert_eq!(chat.relay_request(body, &options)?, expected);
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn relay_request<'b>(&self, body: &'b str, options: &RequestOptions) -> Result<Cow<'b, str>> {
+        let coding = self.request_coding()?;
+        let mut tape = Tape::new();
+        let node = tape.parse(body)?;
+        if node.kind() != Kind::Object {
+            return Err(Error::new(ErrorKind::Invalid, "the body of a request is not an object"));
+        }
+        let Some(model) = &options.model else { return Ok(Cow::Borrowed(body)) };
+        let mut relayed = String::with_capacity(body.len() + model.len());
+        let mut copied = 0;
+        for (_, value) in node.members().filter(|(key, _)| *key == coding.model) {
+            // What is written of a value is a part of the body.
+            let start = value.raw().as_ptr() as usize - body.as_ptr() as usize;
+            relayed.push_str(&body[copied..start]);
+            relayed.push_str(&Value::from(model.as_str()).to_string());
+            copied = start + value.raw().len();
+        }
+        relayed.push_str(&body[copied..]);
+        Ok(Cow::Owned(relayed))
     }
 
     fn write_whole(&self, mut request: Request, options: &RequestOptions) -> Result<Written> {
@@ -582,10 +344,10 @@ impl Protocol {
         };
         let is_faithful = options.mode == Mode::Faithful && request.protocol == Some(self.name);
         let mut losses = Losses::default();
-        let mut names = Vec::new();
-        let mut wrapped = Vec::new();
+        let mut changes = Changes::default();
+        seals::unload(&mut request, self.name, limits.issuer(), &mut losses);
         if !is_faithful {
-            fit(&mut request, self.name, limits, &mut losses, &mut names, &mut wrapped);
+            fit(&mut request, self.name, limits, &mut losses, &mut changes);
         }
         let mut writing = Writing { is_faithful, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);
@@ -593,7 +355,10 @@ impl Protocol {
             limits.respell(&mut body, &mut losses);
         }
         losses.leftovers(self.name, &request);
-        Ok(Written { body: Value::Object(body), losses: losses.all, names, wrapped })
+        let Changes { names, namespaces, wrapped } = changes;
+        let (body, losses, issuer) = (Value::Object(body), losses.all, limits.issuer());
+        let signs_calls = limits.signs_calls.is_some();
+        Ok(Written { body, losses, names, namespaces, wrapped, issuer, signs_calls })
     }
 
     fn request_coding(&self) -> Result<&RequestCoding> {
@@ -603,129 +368,20 @@ impl Protocol {
     }
 }
 
-impl Content {
-    /// One text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![Part::text(text)], form: Form::Text }
-    }
+/// The name of a protocol of the table. Under its own name serde does not take it for something to borrow.
+type ProtocolName = &'static str;
 
-    /// A list of parts.
-    pub fn list(parts: Vec<Part>) -> Self {
-        Self { parts, form: Form::List }
-    }
-
-    /// Whether nothing is there.
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
-    /// The texts, joined.
-    pub fn joined(&self, separator: &str) -> String {
-        let mut texts = self.parts.iter().filter_map(Part::as_text);
-        let mut joined = texts.next().unwrap_or_default().to_owned();
-        for text in texts {
-            joined.push_str(separator);
-            joined.push_str(text);
-        }
-        joined
-    }
-
-    /// The parts; none stay.
-    pub(crate) fn take(&mut self) -> Self {
-        std::mem::take(self)
-    }
+/// Reads the name of a protocol of the table.
+fn known_name<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<&'static str, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = Protocol::named(&name).map(|protocol| protocol.name);
+    known.ok_or_else(|| D::Error::custom(format!("no protocol is called {name:?}")))
 }
 
-impl Message {
-    /// What somebody said.
-    pub fn new(role: Role, content: Content) -> Self {
-        Self { role, content, name: None, kept: Kept::default() }
-    }
-
-    /// A part that stands alone.
-    pub(crate) fn of(role: Role, part: Part) -> Self {
-        Self::new(role, Content { parts: vec![part], form: Form::Any })
-    }
-}
-
-impl Part {
-    /// A part.
-    pub fn new(body: Body) -> Self {
-        Self { body, cache: None, signature: None, kept: Kept::default() }
-    }
-
-    /// A text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::new(Body::Text(text.into()))
-    }
-
-    /// The text, if it is one.
-    pub fn as_text(&self) -> Option<&str> {
-        match &self.body {
-            Body::Text(text) | Body::Refusal(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// What only `protocol` knows, with the wire's word for it.
-    pub(crate) fn opaque(protocol: &'static str, word: &str, value: Value) -> Self {
-        Self { kept: Kept::whole(protocol, value), ..Self::new(Body::Opaque(word.to_owned())) }
-    }
-
-    /// Whether nothing but its body is known of it.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.cache.is_none() && self.signature.is_none() && self.kept.is_empty()
-    }
-}
-
-impl Tool {
-    /// A tool.
-    pub fn new(name: impl Into<String>, kind: ToolKind) -> Self {
-        Self { name: name.into(), description: None, kind, strict: None, cache: None, kept: Kept::default() }
-    }
-}
-
-impl Media {
-    /// Something of that kind.
-    pub fn new(kind: MediaKind, source: Source) -> Self {
-        Self { kind, source, media_type: None, name: None, detail: None }
-    }
-}
-
-impl Arguments {
-    /// The arguments as text: the model's own where it wrote text.
-    pub fn into_text(self) -> String {
-        match self {
-            Self::Text(text) => text,
-            Self::Json(value) => value.to_string(),
-        }
-    }
-
-    /// The arguments as an object; no text is no arguments, and what is no object comes back as it is.
-    pub fn into_object(self) -> std::result::Result<Object, String> {
-        match self {
-            Self::Json(Value::Object(members)) => Ok(members),
-            Self::Json(Value::Null) => Ok(Object::new()),
-            Self::Json(value) => Err(value.to_string()),
-            Self::Text(text) if text.trim().is_empty() => Ok(Object::new()),
-            Self::Text(text) => text.parse().map_err(|_| text),
-        }
-    }
-}
-
-impl Seal {
-    /// Data of that issuer.
-    pub fn new(issuer: &'static str, data: impl Into<String>) -> Self {
-        Self { issuer: issuer.into(), data: data.into() }
-    }
-
-    /// Whether it goes back to that issuer. Where a gateway did not say whose it is, it goes to whoever is asked.
-    pub fn is_of(&self, issuer: &str) -> bool {
-        self.issuer == issuer || self.issuer.is_empty()
-    }
-
-    /// The data, if it goes back to that issuer.
-    pub fn of(seal: &mut Option<Self>, issuer: &str) -> Option<String> {
-        seal.take_if(|seal| seal.is_of(issuer)).map(|seal| seal.data)
-    }
+fn known_name_or_none<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<&'static str>, D::Error> {
+    #[derive(Deserialize)]
+    struct Known(#[serde(deserialize_with = "known_name")] ProtocolName);
+    Ok(Option::<Known>::deserialize(deserializer)?.map(|Known(name)| name))
 }

@@ -4,10 +4,16 @@
 //! - Law: a body can be written in every protocol, without a panic, and what is written can be read again.
 //! - Vectors: what other gateways expect of a translation, each by its own way of comparing.
 
+#[path = "requests/answers.rs"]
+mod answers;
 #[path = "support/document.rs"]
 mod document;
+#[path = "requests/pitfalls.rs"]
+mod pitfalls;
 #[path = "support/record.rs"]
 mod record;
+#[path = "requests/replay.rs"]
+mod replay;
 #[path = "requests/rules.rs"]
 mod rules;
 #[path = "support/shared.rs"]
@@ -16,17 +22,20 @@ mod shared;
 mod survival;
 #[path = "requests/table.rs"]
 mod table;
+#[path = "requests/there_and_back.rs"]
+mod there_and_back;
 #[path = "requests/vectors.rs"]
 mod vectors;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use callweave::Value;
 use callweave::json::Object;
 use callweave::protocol::{Protocol, TABLE};
-use callweave::request::{Mode, RequestOptions};
+use callweave::request::{Mode, Request, RequestOptions};
 
 struct Sample {
     title: String,
@@ -88,6 +97,9 @@ fn own_bodies_go_out_as_recorded() {
                 told.insert("losses", written.losses.iter().map(ToString::to_string).collect::<Vec<_>>());
                 if !written.names.is_empty() {
                     told.insert("names", written.names.into_iter().collect::<Object>());
+                }
+                if !written.namespaces.is_empty() {
+                    told.insert("namespaces", written.namespaces.into_iter().collect::<Object>());
                 }
                 if !written.wrapped.is_empty() {
                     told.insert("wrapped", written.wrapped);
@@ -258,6 +270,50 @@ fn a_body_comes_back_in_its_own_protocol() {
     );
 }
 
+/// Numbers come back as they were spelled, wherever they stand, and unknown members in their order.
+#[test]
+fn numbers_are_spelled_as_they_were() {
+    let spelled = ["1.0", "1e3", "-0", "0.10", "123456789012345678901234567890", "1E-7", "6.02e+23"];
+    for sample in own() {
+        let numbers: Value = format!("[{}]", spelled.join(",")).parse().expect("JSON");
+        let mut body = sample.body.clone();
+        let unknown = Value::object([("z", numbers.clone()), ("a", "\u{1}/é".into())]);
+        body.as_object_mut().expect("an object").insert("unknown", unknown.clone());
+        for key in ["temperature", "seed", "max_tokens", "max_output_tokens", "max_completion_tokens"] {
+            if let Some(value) = body.get_mut(key) {
+                *value = numbers[1].clone();
+            }
+        }
+        let request = sample.protocol.read_request(body.clone()).expect("a request");
+        let written = sample.protocol.write_request(&request, &RequestOptions::default()).expect("a body");
+        assert!(written.body.to_string().contains(&unknown.to_string()), "{}", sample.title);
+        assert_eq!(written.body, body, "{}", sample.title);
+        let count = |value: &Value| value.to_string().matches("1e3").count();
+        assert_eq!(count(&written.body), count(&body), "{}", sample.title);
+    }
+}
+
+/// A request can be stored and comes back as it was: numbers as they were spelled, members in their order.
+#[test]
+fn a_request_can_be_stored() {
+    for sample in own().into_iter().chain(recorded()) {
+        let request = sample.protocol.read_request(sample.body.clone()).expect("a request");
+        let stored = serde_json::to_string(&request).expect("JSON");
+        let back: Request = serde_json::from_str(&stored).expect("a request");
+        assert!(back == request, "{}", sample.title);
+        let written = sample.protocol.write_request(&back, &RequestOptions::default()).expect("a body");
+        assert_eq!(written.body.to_string(), rewritten(&sample), "{}", sample.title);
+    }
+    let unknown = serde_json::from_str::<Request>(r#"{"protocol": "smoke-signals"}"#);
+    assert!(unknown.expect_err("no such protocol").to_string().contains("smoke-signals"));
+}
+
+fn rewritten(sample: &Sample) -> String {
+    let request = sample.protocol.read_request(sample.body.clone()).expect("a request");
+    let written = sample.protocol.write_request(&request, &RequestOptions::default()).expect("a body");
+    written.body.to_string()
+}
+
 /// The first few places at which two values differ.
 fn difference(expected: &Value, actual: &Value, losses: &[callweave::request::Loss]) -> String {
     let mut lines: Vec<String> = losses.iter().map(|loss| format!("  lost {loss}")).collect();
@@ -309,5 +365,29 @@ fn a_body_goes_out_in_every_protocol() {
     }
     for ((from, to), count) in counts {
         println!("{from} → {to}: {count}");
+    }
+}
+
+/// What is written for every provider, one line each, for the providers' own clients to look at:
+/// `clients/requests.py`.
+#[test]
+#[ignore = "writes a file that `cargo xtask check --clients` reads"]
+fn bodies_for_the_clients() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("written-requests.jsonl");
+    let mut file = std::io::BufWriter::new(fs::File::create(&path).expect("a file to write"));
+    for sample in own().into_iter().chain(recorded()) {
+        let request = sample.protocol.read_request(sample.body.clone()).expect("a request");
+        for &target in TABLE.iter().filter(|target| target.has_requests() && **target != sample.protocol) {
+            let mut options = RequestOptions::default();
+            // Other servers of that protocol take more.
+            options.provider = (target.name == "openai-chat").then(|| "openai".to_owned());
+            let written = target.write_request(&request, &options).expect("a body");
+            let line = Value::object([
+                ("title", sample.title.as_str().into()),
+                ("target", target.name.into()),
+                ("body", written.body),
+            ]);
+            writeln!(file, "{line}").expect("the line is written");
+        }
     }
 }

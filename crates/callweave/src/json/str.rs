@@ -1,6 +1,7 @@
 //! A string as it stands in JSON, decoded only when somebody needs its text.
 
 use std::borrow::Cow;
+use std::fmt;
 
 /// The contents of a JSON string, without its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +58,9 @@ impl<'a> Str<'a> {
     pub fn to_cow(self) -> Cow<'a, str> {
         match self {
             Self::Plain(text) => Cow::Borrowed(text),
-            Self::Escaped(_) => {
-                let mut out = String::new();
+            Self::Escaped(text) => {
+                // Decoded, no text is longer.
+                let mut out = String::with_capacity(text.len());
                 let mut surrogate = Surrogate::default();
                 self.decode_into(&mut out, &mut surrogate);
                 surrogate.flush_into(&mut out);
@@ -167,6 +169,11 @@ pub(super) fn push_unit(unit: u16, out: &mut String, surrogate: &mut Surrogate) 
 
 /// Appends `text` to `out` as the contents of a JSON string (without quotes).
 pub fn escape_into(text: &str, out: &mut String) {
+    escape_to(text, out).expect("a string takes everything");
+}
+
+/// Writes `text` as the inside of a JSON string.
+pub(in crate::json) fn escape_to(text: &str, out: &mut impl fmt::Write) -> fmt::Result {
     let mut from = 0;
     for (at, byte) in text.bytes().enumerate() {
         let short = match byte {
@@ -180,18 +187,18 @@ pub fn escape_into(text: &str, out: &mut String) {
             0x00..=0x1F => "",
             _ => continue,
         };
-        out.push_str(&text[from..at]);
+        out.write_str(&text[from..at])?;
         from = at + 1;
         if short.is_empty() {
             const HEX: &[u8; 16] = b"0123456789abcdef";
-            out.push_str("\\u00");
-            out.push(HEX[usize::from(byte >> 4)] as char);
-            out.push(HEX[usize::from(byte & 15)] as char);
+            out.write_str("\\u00")?;
+            out.write_char(HEX[usize::from(byte >> 4)] as char)?;
+            out.write_char(HEX[usize::from(byte & 15)] as char)?;
         } else {
-            out.push_str(short);
+            out.write_str(short)?;
         }
     }
-    out.push_str(&text[from..]);
+    out.write_str(&text[from..])
 }
 
 #[cfg(test)]

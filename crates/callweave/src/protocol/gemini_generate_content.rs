@@ -192,8 +192,9 @@ fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
         {
             sink.put(Fragment::new(Part::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
         }
-        for candidate in candidates.iter().flat_map(|candidates| candidates.elements()) {
-            decode_candidate(candidate, sink);
+        let candidates = candidates.iter().flat_map(|candidates| candidates.elements());
+        for (position, candidate) in candidates.enumerate() {
+            decode_candidate(candidate, position, sink);
         }
         if let Some(failure) = failure {
             error(failure, ERRORS, sink);
@@ -206,8 +207,8 @@ fn either<'a>(object: Value<'a>, camel: &str, snake: &str) -> Option<Value<'a>> 
     object.get(camel).or_else(|| object.get(snake))
 }
 
-fn decode_candidate(candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let choice = choice_number(candidate.get("index"), 0);
+fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSink<'_>) {
+    let choice = choice_number(candidate.get("index"), position);
     let mut finish = None;
     sink.put(Fragment::new(Part::Choice).in_choice(choice));
     for (key, value) in candidate.members() {

@@ -1,16 +1,19 @@
 //! What only one protocol knows of a thing, and how it spelled what others know, too.
 
+use serde::{Deserialize, Serialize};
+
 use crate::json::{Object, Value};
 
 /// What only one protocol knows of a thing, kept under the protocol's name.
 ///
 /// It comes back where the same protocol is written, and is lost elsewhere, by name.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kept(Option<Box<Own>>);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Own {
-    protocol: &'static str,
+    #[serde(deserialize_with = "super::known_name")]
+    protocol: super::ProtocolName,
     /// Members, in the shape of the wire: members of members stand in objects.
     members: Object,
     /// Usual paths of members that were spelled in another way.
@@ -18,7 +21,8 @@ struct Own {
 }
 
 /// How a member was spelled, where not in the usual way.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Spelling {
     /// It has another word.
     Word(String),

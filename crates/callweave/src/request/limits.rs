@@ -20,6 +20,10 @@ pub(crate) struct Limits {
     pub(crate) results: Teller,
     /// Whether a result may hold more than text; else images follow all results in a message of the user's.
     pub(crate) takes_rich_results: bool,
+    /// Who may show more than text.
+    pub(crate) media: Shows,
+    /// Whether a text may be a document.
+    pub(crate) takes_documents: bool,
     /// Whether a result may be an object.
     pub(crate) takes_object_results: bool,
     /// Whether nobody may speak twice in a row.
@@ -28,8 +32,10 @@ pub(crate) struct Limits {
     pub(crate) joins_turns: bool,
     /// Whose thoughts may be replayed.
     pub(crate) thoughts: Thoughts,
-    /// Whether calls are signed, not the thoughts before them.
-    pub(crate) signs_calls: bool,
+    /// Who signs calls, and not the thoughts before them.
+    pub(crate) signs_calls: Option<&'static str>,
+    /// What is said in place of the signature of a call where there must be one.
+    pub(crate) unsigned: Option<&'static str>,
     /// Whether a text may be empty or blank.
     pub(crate) takes_blank_text: bool,
     /// Whether there are tools with free text.
@@ -63,6 +69,16 @@ pub(crate) struct Limits {
     pub(crate) names_results: bool,
     /// Whether schemas may be written in full, where the wire has two places for them.
     pub(crate) takes_json_schema: bool,
+    /// Whether the model must have spoken before it calls.
+    pub(crate) speaks_first: bool,
+    /// Whether a blank may end an answer.
+    pub(crate) takes_blank_stops: bool,
+    /// How many texts may end an answer.
+    pub(crate) most_stops: usize,
+    /// The greatest temperature.
+    pub(crate) most_heat: f64,
+    /// The greatest part of the likeliest tokens.
+    pub(crate) most_likely: f64,
     /// What schemas may say.
     pub(crate) schemas: &'static Rules,
 }
@@ -74,6 +90,17 @@ pub(crate) enum System {
     Above,
     /// In messages, wherever they stand.
     Anywhere,
+}
+
+/// Who may show images and the like; of all others they are shown by the user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Shows {
+    /// Users and tools.
+    User,
+    /// Operators, too.
+    Operator,
+    /// The model, too.
+    Anyone,
 }
 
 /// Whose thoughts may be replayed.
@@ -173,18 +200,21 @@ fn letters(mut number: u64, count: usize) -> String {
 const OLD_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_completion_tokens", Some("max_tokens"))];
 
 /// What the rows have in common.
-const USUAL: Limits = Limits {
+pub(super) const USUAL: Limits = Limits {
     provider: "",
     models: None,
     system: System::Anywhere,
     knows_developers: false,
     results: Teller::Tool,
     takes_rich_results: false,
+    media: Shows::User,
+    takes_documents: false,
     takes_object_results: false,
     alternates: false,
     joins_turns: true,
     thoughts: Thoughts::Told,
-    signs_calls: false,
+    signs_calls: None,
+    unsigned: None,
     takes_blank_text: true,
     takes_free_text: false,
     takes_groups: false,
@@ -201,13 +231,18 @@ const USUAL: Limits = Limits {
     names_speakers: false,
     names_results: false,
     takes_json_schema: false,
+    speaks_first: false,
+    takes_blank_stops: true,
+    most_stops: usize::MAX,
+    most_heat: f64::MAX,
+    most_likely: f64::MAX,
     schemas: &Rules::OBJECT,
 };
 
 impl Limits {
-    pub(crate) const OPENAI_CHAT: Self = Self {
-        provider: "openai",
-        knows_developers: true,
+    /// Servers of OpenAI's Chat of which nothing else is known.
+    pub(crate) const CHAT: Self = Self {
+        provider: "openai-compatible",
         takes_free_text: true,
         takes_allowed_tools: true,
         call_ids: Word { others: "_-.:|", length: (1, 64) },
@@ -215,18 +250,33 @@ impl Limits {
         ..USUAL
     };
 
+    pub(crate) const OPENAI: Self = Self {
+        provider: "openai",
+        models: Some((Self::CHAT.provider, &["gpt-3", "gpt-4", "gpt-5", "chatgpt-", "o1", "o3", "o4"])),
+        knows_developers: true,
+        thoughts: Thoughts::Never,
+        most_stops: 4,
+        schemas: &Rules::OPENAI,
+        ..Self::CHAT
+    };
+
     pub(crate) const OPENAI_RESPONSES: Self = Self {
         provider: "openai-responses",
+        models: None,
         takes_rich_results: true,
+        media: Shows::Operator,
         joins_turns: false,
         thoughts: Thoughts::Encrypted("openai"),
         takes_groups: true,
         names_speakers: false,
-        ..Self::OPENAI_CHAT
+        ..Self::OPENAI
     };
 
     pub(crate) const ANTHROPIC: Self = Self {
         provider: "anthropic",
+        takes_documents: true,
+        takes_blank_stops: false,
+        most_heat: 1.0,
         system: System::Above,
         results: Teller::User,
         takes_rich_results: true,
@@ -243,12 +293,14 @@ impl Limits {
 
     pub(crate) const GEMINI: Self = Self {
         provider: "gemini",
+        most_stops: 5,
+        media: Shows::Anyone,
         system: System::Above,
         results: Teller::User,
         takes_rich_results: true,
         takes_object_results: true,
         alternates: true,
-        signs_calls: true,
+        signs_calls: Some("google"),
         takes_blank_text: false,
         takes_allowed_tools: true,
         demands_ids: false,
@@ -261,6 +313,8 @@ impl Limits {
     pub(crate) const GEMINI_3: Self = Self {
         provider: "gemini-3",
         models: Some(("gemini", &["gemini-3"])),
+        // Base64 of `skip_thought_signature_validator`: a history from elsewhere has no signatures.
+        unsigned: Some("c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="),
         takes_json_schema: true,
         schemas: &Rules::OBJECT,
         ..Self::GEMINI
@@ -268,6 +322,9 @@ impl Limits {
 
     pub(crate) const CONVERSE: Self = Self {
         provider: "bedrock",
+        speaks_first: true,
+        most_heat: 1.0,
+        takes_documents: true,
         system: System::Above,
         results: Teller::User,
         takes_rich_results: true,
@@ -282,6 +339,7 @@ impl Limits {
 
     pub(crate) const OLLAMA: Self = Self {
         provider: "ollama",
+        media: Shows::Anyone,
         takes_rich_results: true,
         names_results: true,
         demands_ids: false,
@@ -289,12 +347,20 @@ impl Limits {
         ..USUAL
     };
 
-    pub(crate) const COHERE: Self = Self { provider: "cohere", takes_blank_text: false, ..USUAL };
+    pub(crate) const COHERE: Self = Self {
+        provider: "cohere",
+        takes_blank_text: false,
+        most_stops: 5,
+        most_likely: 0.99,
+        schemas: &Rules::DEMANDED,
+        ..USUAL
+    };
 
     pub(crate) const MISTRAL: Self = Self {
         provider: "mistral",
+        most_heat: 1.5,
         models: Some((
-            "openai",
+            Self::CHAT.provider,
             &["mistral-", "ministral-", "codestral-", "devstral-", "pixtral-", "magistral-", "open-mistral-"],
         )),
         alternates: true,
@@ -307,12 +373,13 @@ impl Limits {
             ("stream_options", None),
         ],
         names_results: true,
+        schemas: &Rules::DEMANDED,
         ..USUAL
     };
 
     pub(crate) const DEEPSEEK: Self = Self {
         provider: "deepseek",
-        models: Some(("openai", &["deepseek-"])),
+        models: Some((Self::CHAT.provider, &["deepseek-"])),
         fills_thoughts: true,
         words: OLD_MAX_TOKENS,
         ..USUAL
@@ -320,9 +387,16 @@ impl Limits {
 
     pub(crate) const MOONSHOT: Self = Self {
         provider: "moonshot",
-        models: Some(("openai", &["kimi-", "moonshot-"])),
+        models: Some((Self::CHAT.provider, &["kimi-", "moonshot-"])),
+        schemas: &Rules::MOONSHOT,
         fills_thoughts: true,
         words: OLD_MAX_TOKENS,
+        ..USUAL
+    };
+
+    pub(crate) const FIREWORKS: Self = Self {
+        provider: "fireworks",
+        words: &[("max_completion_tokens", Some("max_tokens")), ("prompt_cache_key", None)],
         ..USUAL
     };
 
@@ -330,8 +404,12 @@ impl Limits {
 
     pub(crate) const CEREBRAS: Self = Self { provider: "cerebras", thoughts: Thoughts::Never, ..USUAL };
 
-    pub(crate) const XAI: Self =
-        Self { provider: "xai", models: Some(("openai", &["grok-"])), takes_strict: false, ..USUAL };
+    pub(crate) const XAI: Self = Self {
+        provider: "xai",
+        models: Some((Self::CHAT.provider, &["grok-"])),
+        takes_strict: false,
+        ..USUAL
+    };
 
     /// The variant of this row that holds for a model.
     pub(super) fn of_model(&'static self, model: &str) -> &'static Self {
@@ -342,6 +420,14 @@ impl Limits {
             })
         };
         TABLE.iter().find(is_variant).unwrap_or(self)
+    }
+
+    /// Whose signatures and encrypted thoughts its answers bear.
+    pub(super) fn issuer(&self) -> Option<&'static str> {
+        match self.thoughts {
+            Thoughts::Signed(issuer) | Thoughts::Encrypted(issuer) => Some(issuer),
+            Thoughts::Told | Thoughts::Never => self.signs_calls,
+        }
     }
 
     /// Puts this provider's words into a body.
@@ -364,7 +450,8 @@ impl Limits {
 }
 
 static TABLE: &[Limits] = &[
-    Limits::OPENAI_CHAT,
+    Limits::CHAT,
+    Limits::OPENAI,
     Limits::OPENAI_RESPONSES,
     Limits::ANTHROPIC,
     Limits::GEMINI,
@@ -375,6 +462,7 @@ static TABLE: &[Limits] = &[
     Limits::MISTRAL,
     Limits::DEEPSEEK,
     Limits::MOONSHOT,
+    Limits::FIREWORKS,
     Limits::GROQ,
     Limits::CEREBRAS,
     Limits::XAI,
@@ -386,7 +474,7 @@ mod tests {
 
     #[test]
     fn words_are_made_to_fit_and_stay_apart() {
-        let names = Limits::OPENAI_CHAT.tool_names;
+        let names = Limits::CHAT.tool_names;
         assert_eq!(names.fitted("files.read", |_| false), "files_read");
         let long = "a".repeat(70);
         let (one, other) =

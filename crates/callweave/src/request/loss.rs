@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Body, Content, Kept, Message, Part, Request, Tool, ToolChoice, ToolKind};
 
 /// Something that a request asks for and the written body does not say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Loss {
     /// Where in the neutral request, such as `messages[3].parts[0]`; empty for the request as a whole.

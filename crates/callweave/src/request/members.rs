@@ -218,6 +218,12 @@ impl Members {
         self.take_if(path, |value| value == text).is_some()
     }
 
+    /// A word of a table, as the neutral request says it; any other stays.
+    pub(crate) fn word(&mut self, path: &str, table: &[(&str, &str)]) -> Option<String> {
+        let found = table.iter().find(|(word, _)| self.peek_str(path) == Some(word))?;
+        self.constant(path, found.0).then(|| found.1.to_owned())
+    }
+
     /// A list of objects, and nothing else; an empty one stays.
     pub(crate) fn objects(&mut self, path: &str) -> Option<Vec<Object>> {
         let is_objects = |value: &Value| {
@@ -261,6 +267,13 @@ pub(crate) fn put<V: Into<Value>>(object: &mut Object, path: &str, value: Option
         place = inner;
     }
     place.insert(last, value);
+}
+
+/// Takes what the neutral request says, in the word that a table has for it; what it has none for stays.
+pub(crate) fn take_word(said: &mut Option<String>, table: &[(&'static str, &str)]) -> Option<&'static str> {
+    let word = table.iter().find(|(_, neutral)| said.as_deref() == Some(neutral))?.0;
+    *said = None;
+    Some(word)
 }
 
 /// `likeThis` → `like_this`

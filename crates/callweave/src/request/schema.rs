@@ -3,6 +3,7 @@
 //! One pass from the root down, over a list of what is still to do: no recursion. References are replaced by what they
 //! refer to where a provider knows none; one that leads into itself becomes any object, and is named as a loss.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::Losses;
@@ -45,6 +46,10 @@ pub(crate) struct Rules {
     formats: Option<&'static [&'static str]>,
     /// What a schema that an answer must fit may not say.
     strict_refuses: &'static [&'static str],
+    /// Whether a strict schema must demand all its members, and allow no others.
+    strict_demands_all: bool,
+    /// Whether a type stands in the branches of a union, and not beside it.
+    types_branches: bool,
 }
 
 impl Rules {
@@ -55,10 +60,17 @@ impl Rules {
         is_open_api: false,
         formats: None,
         strict_refuses: &[],
+        strict_demands_all: false,
+        types_branches: false,
     };
 
+    pub(super) const OPENAI: Self = Self { strict_demands_all: true, ..Self::OBJECT };
+
+    pub(super) const MOONSHOT: Self = Self { types_branches: true, ..Self::OBJECT };
+
+    pub(super) const DEMANDED: Self = Self { is_demanded: true, ..Self::OBJECT };
+
     pub(super) const ANTHROPIC: Self = Self {
-        is_demanded: true,
         strict_refuses: &[
             "minimum",
             "maximum",
@@ -80,7 +92,7 @@ impl Rules {
             "then",
             "else",
         ],
-        ..Self::OBJECT
+        ..Self::DEMANDED
     };
 
     pub(super) const GEMINI: Self = Self {
@@ -108,11 +120,9 @@ impl Rules {
             "anyOf",
             "default",
         ]),
-        is_object: true,
-        is_demanded: false,
         is_open_api: true,
         formats: Some(&["enum", "date-time"]),
-        strict_refuses: &[],
+        ..Self::OBJECT
     };
 }
 
@@ -146,6 +156,9 @@ pub(super) fn is_refused(schema: &Value, rules: &Rules) -> bool {
         if rules.strict_refuses.iter().any(|keyword| node.contains_key(keyword)) {
             return true;
         }
+        if rules.strict_demands_all && !demands_all(node) {
+            return true;
+        }
         for (key, value) in node {
             match (key, value) {
                 (group!(), Value::Object(members)) => open.extend(members.values()),
@@ -156,6 +169,16 @@ pub(super) fn is_refused(schema: &Value, rules: &Rules) -> bool {
         }
     }
     false
+}
+
+/// Whether an object demands all its members, and allows no others.
+fn demands_all(node: &Object) -> bool {
+    let Some(properties) = node["properties"].as_object() else { return node["type"] != "object" };
+    let is_required = |key: &str| {
+        node["required"].as_array().is_some_and(|keys| keys.iter().any(|own| own.as_str() == Some(key)))
+    };
+    node.get("additionalProperties").is_some_and(|others| *others == false)
+        && properties.keys().all(is_required)
 }
 
 /// Makes the schema of an answer one that the provider accepts. What it refuses to check, the model can still read.
@@ -176,8 +199,10 @@ pub(super) fn fit_answer(schema: &mut Value, rules: &Rules, losses: &mut Losses)
         if let Some(branches) = node.remove("oneOf") {
             node.insert("anyOf", branches);
         }
-        if node["type"] == "object" {
-            node.insert("additionalProperties", false);
+        if node["type"] == "object"
+            && node.insert("additionalProperties", false).is_some_and(|others| others.is_object())
+        {
+            losses.put("additionalProperties of a schema");
         }
         for (key, value) in node.iter_mut() {
             match (key, value) {
@@ -282,6 +307,17 @@ pub(super) fn fit(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
         } else {
             from_open_api(node);
         }
+        if node["type"] == "array" && !node.contains_key("items") && !node.contains_key("prefixItems") {
+            let any = if rules.is_open_api {
+                Value::object([("type", "string".into())])
+            } else {
+                Object::new().into()
+            };
+            node.insert("items", any);
+        }
+        if rules.types_branches {
+            type_branches(node);
+        }
         if let Some(formats) = rules.formats
             && let Some(format) = node.get("format").and_then(Value::as_str)
             && !formats.contains(&format)
@@ -313,6 +349,21 @@ pub(super) fn fit(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
             }
         }
     }
+}
+
+/// Moves the type of a union into its branches; what is referred to has its own.
+fn type_branches(node: &mut Object) {
+    if node.contains_key("$ref") {
+        node.remove("type");
+    }
+    let Some(own) = node.get("type").cloned() else { return };
+    let Some(Value::Array(branches)) = node.get_mut("anyOf") else { return };
+    for branch in branches.iter_mut().filter_map(Value::as_object_mut) {
+        if !branch.contains_key("$ref") {
+            branch.get_or_insert_with("type", || own.clone());
+        }
+    }
+    node.remove("type");
 }
 
 /// Keywords that demand nothing of a value, or whose meaning was put elsewhere.
@@ -384,6 +435,7 @@ fn to_open_api(node: &mut Object, losses: &mut Losses) {
     }
     unfold_types(node);
     unfold_null(node);
+    demand_known(node);
     let Some(Value::Array(values)) = node.get("enum") else { return };
     if values.iter().all(|value| value.as_str().is_some_and(|text| !text.is_empty())) {
         node.get_or_insert_with("type", || "string".into());
@@ -394,6 +446,17 @@ fn to_open_api(node: &mut Object, losses: &mut Losses) {
     node.remove("enum");
     losses.put("enum of other values than texts");
     describe(node, &told);
+}
+
+/// Only members that are described can be demanded.
+fn demand_known(node: &mut Object) {
+    let Some(Value::Object(properties)) = node.get("properties") else { return };
+    let known: HashSet<String> = properties.keys().map(str::to_owned).collect();
+    let Some(Value::Array(required)) = node.get_mut("required") else { return };
+    required.retain(|key| key.as_str().is_some_and(|key| known.contains(key)));
+    if required.is_empty() {
+        node.remove("required");
+    }
 }
 
 /// Types in capitals, and `nullable`, are words of `OpenAPI`.

@@ -1,15 +1,20 @@
 //! The way back: what was changed in a request so that the provider takes it is undone in the answer.
 
+mod carry;
+mod unwrap;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::Written;
-use crate::event::{BlockId, BlockKind, Body, CallKind, DeltaKind, Event, EventSink};
-use crate::json::{Container, Scanner, Status, Token, Visit};
+use crate::event::{BlockId, BlockKind, Body, CallKind, DeltaKind, Event, EventSink, Json};
+use carry::Carry;
+use unwrap::Unwrap;
 
-/// A stage that gives calls the names that the client knows, and calls of free-text tools their free text.
+/// A stage that gives calls the names and namespaces that the client knows, and calls of free-text tools their free
+/// text.
 ///
-/// It stands before the stages that number and close, or anywhere after them. Free text flows while it comes.
+/// It stands after the decoder. Free text flows while it comes.
 ///
 /// ```
 /// use callweave::event::Event;
@@ -37,9 +42,13 @@ use crate::json::{Container, Scanner, Status, Token, Visit};
 #[derive(Debug, Default)]
 pub struct Undo {
     names: HashMap<String, String>,
+    namespaces: HashMap<String, String>,
     wrapped: HashSet<String>,
+    issuer: Option<&'static str>,
+    signs_calls: bool,
     /// Calls whose free text is unwrapped.
     open: HashMap<BlockId, Unwrap>,
+    carry: Option<Carry>,
 }
 
 impl Undo {
@@ -47,26 +56,61 @@ impl Undo {
     pub fn new(written: &Written) -> Self {
         Self {
             names: written.names.iter().cloned().collect(),
+            namespaces: written.namespaces.iter().cloned().collect(),
             wrapped: written.wrapped.iter().cloned().collect(),
+            issuer: written.issuer,
+            signs_calls: written.signs_calls,
             open: HashMap::new(),
+            carry: None,
         }
+    }
+
+    /// Lets signatures and encrypted thoughts ride in the ids of the calls that they lead to.
+    ///
+    /// Providers want them back with the next request, and clients of other protocols have no place for them; but ids
+    /// come back from every client. Such ids are long. When the request that bears them is written, they are what they
+    /// were, and whoever issued the signatures gets them unaltered.
+    pub fn carrying_seals(self) -> Self {
+        Self { carry: self.issuer.map(|issuer| Carry::new(issuer, self.signs_calls)), ..self }
     }
 
     /// Takes the next event.
     pub fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
-        let mut event = event;
+        match &mut self.carry {
+            None => Self::undo(&self.names, &self.namespaces, &self.wrapped, &mut self.open, event, sink),
+            Some(carry) => {
+                let mut undo = |event: Event<'_>| {
+                    Self::undo(&self.names, &self.namespaces, &self.wrapped, &mut self.open, event, sink);
+                };
+                carry.push(event, &mut undo);
+            }
+        }
+    }
+
+    fn undo(
+        names: &HashMap<String, String>,
+        namespaces: &HashMap<String, String>,
+        wrapped: &HashSet<String>,
+        open: &mut HashMap<BlockId, Unwrap>,
+        mut event: Event<'_>,
+        sink: &mut EventSink<'_>,
+    ) {
         match &mut event.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { name, call, .. }, .. } => {
-                if *call == CallKind::Function && self.wrapped.contains(name.as_ref()) {
+            Body::BlockStart { block, kind: BlockKind::ToolCall { name, call, .. }, members, .. } => {
+                if *call == CallKind::Function && wrapped.contains(name.as_ref()) {
                     *call = CallKind::Custom;
-                    self.open.insert(*block, Unwrap::default());
+                    open.insert(*block, Unwrap::default());
                 }
-                if let Some(own) = self.names.get(name.as_ref()) {
+                if let Some(namespace) = namespaces.get(name.as_ref()) {
+                    let own = crate::Value::object([("namespace", namespace.as_str().into())]);
+                    *members = Some(Json::from_value(&own));
+                }
+                if let Some(own) = names.get(name.as_ref()) {
                     *name = Cow::Owned(own.clone());
                 }
             }
             Body::Delta { block, kind: DeltaKind::Arguments, text } => {
-                if let Some(unwrap) = self.open.get_mut(block) {
+                if let Some(unwrap) = open.get_mut(block) {
                     unwrap.push(text);
                     *text = Cow::Owned(unwrap.take());
                     if text.is_empty() {
@@ -75,7 +119,7 @@ impl Undo {
                 }
             }
             Body::Correction { block, text } => {
-                if let Some(unwrap) = self.open.get_mut(block) {
+                if let Some(unwrap) = open.get_mut(block) {
                     *unwrap = Unwrap::default();
                     unwrap.push(text);
                     unwrap.finish();
@@ -84,7 +128,7 @@ impl Undo {
             }
             Body::BlockEnd { block, .. } => {
                 let block = *block;
-                if let Some(mut unwrap) = self.open.remove(&block) {
+                if let Some(mut unwrap) = open.remove(&block) {
                     unwrap.finish();
                     let text = unwrap.take();
                     if !text.is_empty() {
@@ -96,171 +140,5 @@ impl Undo {
             _ => {}
         }
         sink.put(event);
-    }
-}
-
-/// Finds the text in `{"input": "…"}` while it grows. Models also write another key, the text alone, or no JSON at all:
-/// the first string counts, and what is no JSON is the text itself.
-#[derive(Debug, Default)]
-struct Unwrap {
-    scanner: Option<Scanner>,
-    is_raw: bool,
-    /// What came before any string.
-    held: String,
-    found: Found,
-}
-
-/// What the scanner meets.
-#[derive(Debug, Default)]
-struct Found {
-    depth: usize,
-    is_inside: bool,
-    is_over: bool,
-    /// The first half of a character that is written as two.
-    half: Option<u16>,
-    text: String,
-}
-
-impl Unwrap {
-    fn push(&mut self, text: &str) {
-        if self.is_raw {
-            self.found.text.push_str(text);
-            return;
-        }
-        if !self.found.is_inside && !self.found.is_over {
-            self.held.push_str(text);
-        }
-        let scanner = self.scanner.get_or_insert_with(Scanner::new);
-        let before = self.found.text.len();
-        scanner.push_to(text, &mut self.found);
-        let has_string = self.found.is_inside || self.found.is_over;
-        if scanner.status() == Status::Broken && !has_string {
-            self.is_raw = true;
-            self.found.text.truncate(before);
-            self.found.text.push_str(&std::mem::take(&mut self.held));
-        } else if has_string {
-            self.held.clear();
-        }
-    }
-
-    /// Nothing more comes. Without any string all that came is the text, but for an empty object.
-    fn finish(&mut self) {
-        if !self.is_raw && !self.found.is_over && !self.found.is_inside {
-            let held = std::mem::take(&mut self.held);
-            if held.split_whitespace().collect::<String>() != "{}" {
-                self.found.text.push_str(&held);
-            }
-        }
-        self.found.settle();
-    }
-
-    fn take(&mut self) -> String {
-        std::mem::take(&mut self.found.text)
-    }
-}
-
-impl Found {
-    /// A half of a character that nothing completes.
-    fn settle(&mut self) {
-        if self.half.take().is_some() {
-            self.text.push(char::REPLACEMENT_CHARACTER);
-        }
-    }
-}
-
-impl Visit for Found {
-    fn open(&mut self, _: Container, _: usize) {
-        self.depth += 1;
-    }
-
-    fn close(&mut self, _: Container, _: usize) {
-        self.depth = self.depth.saturating_sub(1);
-    }
-
-    fn begin(&mut self, token: Token, _: usize) {
-        self.is_inside = token == Token::String && self.depth <= 1 && !self.is_over;
-    }
-
-    fn text(&mut self, run: &str) {
-        if self.is_inside {
-            self.settle();
-            self.text.push_str(run);
-        }
-    }
-
-    fn escape(&mut self, unit: u16) {
-        if !self.is_inside {
-            return;
-        }
-        let half = self.half.take();
-        match (half, unit) {
-            (Some(high), 0xdc00..=0xdfff) => {
-                let pair = char::decode_utf16([high, unit]).next().and_then(Result::ok);
-                self.text.push(pair.unwrap_or(char::REPLACEMENT_CHARACTER));
-            }
-            (half, unit) => {
-                self.half = half;
-                self.settle();
-                match char::from_u32(u32::from(unit)) {
-                    Some(character) => self.text.push(character),
-                    None if unit < 0xdc00 => self.half = Some(unit),
-                    None => self.text.push(char::REPLACEMENT_CHARACTER),
-                }
-            }
-        }
-    }
-
-    fn end(&mut self, _: Token, _: usize) {
-        if self.is_inside {
-            self.settle();
-            self.is_inside = false;
-            self.is_over = true;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn unwrapped(pieces: &[&str]) -> String {
-        let mut unwrap = Unwrap::default();
-        let mut whole = String::new();
-        for piece in pieces {
-            unwrap.push(piece);
-            whole.push_str(&unwrap.take());
-        }
-        unwrap.finish();
-        whole + &unwrap.take()
-    }
-
-    #[test]
-    fn free_text_is_found_in_any_cut() {
-        let cases = [
-            (r#"{"input": "a\n\"b\" \ud83d\ude00 é"}"#, "a\n\"b\" 😀 é"),
-            (r#" {"patch":"x","other":"y"} "#, "x"),
-            (r#""alone""#, "alone"),
-            ("*** Begin Patch\n{x}", "*** Begin Patch\n{x}"),
-            (r#"{"n": 5}"#, r#"{"n": 5}"#),
-            ("{}", ""),
-            (r#"{"input": "cut"#, "cut"),
-            (r#"{"input": "half \ud83d"#, "half \u{fffd}"),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(unwrapped(&[text]), expected, "{text}");
-            for cut in (0..text.len()).filter(|cut| text.is_char_boundary(*cut)) {
-                let (head, tail) = text.split_at(cut);
-                assert_eq!(unwrapped(&[head, tail]), expected, "{text} cut at {cut}");
-            }
-        }
-    }
-
-    #[test]
-    fn free_text_flows() {
-        let mut unwrap = Unwrap::default();
-        unwrap.push(r#"{"input": "be"#);
-        assert_eq!(unwrap.take(), "be");
-        unwrap.push("gin");
-        assert_eq!(unwrap.take(), "gin");
     }
 }

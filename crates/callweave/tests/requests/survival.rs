@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use callweave::json::Value;
-use callweave::protocol::TABLE;
+use callweave::protocol::{Protocol, TABLE};
 use callweave::request::{
-    Arguments, Body, CallKind, Content, Format, Request, RequestOptions, Role, Source, Thinking, Tool,
+    Arguments, Body, CallKind, Content, Format, Loss, Request, RequestOptions, Role, Source, Thinking, Tool,
     ToolChoice, ToolKind, Written,
 };
 
@@ -16,11 +16,11 @@ use super::{own, recorded};
 
 /// What a request says, in a form in which two can be compared.
 #[derive(Default)]
-struct Said {
+pub(super) struct Said {
     system: Vec<String>,
     user: Vec<String>,
     assistant: Vec<String>,
-    results: Vec<String>,
+    pub(super) results: Vec<String>,
     thoughts: Vec<String>,
     seals: Vec<String>,
     calls: Vec<String>,
@@ -30,7 +30,7 @@ struct Said {
 }
 
 impl Said {
-    fn by(request: &Request, names: &HashMap<String, String>) -> Self {
+    pub(super) fn by(request: &Request, names: &HashMap<String, String>) -> Self {
         let mut said = Self::default();
         said.content(Role::System, &request.instructions, names);
         for message in &request.messages {
@@ -52,7 +52,7 @@ impl Said {
         said
     }
 
-    fn content(&mut self, role: Role, content: &Content, names: &HashMap<String, String>) {
+    pub(super) fn content(&mut self, role: Role, content: &Content, names: &HashMap<String, String>) {
         for part in &content.parts {
             if let Some(seal) = &part.signature {
                 self.seals.push(seal.data.clone());
@@ -70,9 +70,13 @@ impl Said {
                     self.seals.extend(thought.encrypted.iter().map(|seal| seal.data.clone()));
                 }
                 Body::Media(media) => match &media.source {
-                    Source::Data(data) | Source::Url(data) | Source::Id(data) => {
-                        self.media.push(data.clone())
+                    // The alphabet for URLs says the same.
+                    Source::Data(data) => self.media.push(data.replace('-', "+").replace('_', "/")),
+                    Source::Url(place) => {
+                        let data = place.strip_prefix("data:").and_then(|own| own.split_once(";base64,"));
+                        self.media.push(data.map_or(place.as_str(), |(_, data)| data).to_owned());
                     }
+                    Source::Id(place) => self.media.push(place.clone()),
                     Source::Text(text) => self.user.push(text.clone()),
                     _ => {}
                 },
@@ -102,7 +106,7 @@ impl Said {
 }
 
 /// The texts in a value.
-fn texts(value: &Value) -> Vec<String> {
+pub(super) fn texts(value: &Value) -> Vec<String> {
     let (mut texts, mut open) = (Vec::new(), vec![value]);
     while let Some(value) = open.pop() {
         match value {
@@ -116,7 +120,7 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 /// Arguments by value; free text in whatever wrapping is the text.
-fn arguments(arguments: &Arguments, kind: CallKind) -> String {
+pub(super) fn arguments(arguments: &Arguments, kind: CallKind) -> String {
     let value = match arguments {
         Arguments::Text(text) if kind == CallKind::Custom => return text.clone(),
         Arguments::Text(text) if text.trim().is_empty() => return "{}".to_owned(),
@@ -191,12 +195,24 @@ fn settings(request: &Request) -> BTreeMap<&'static str, String> {
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
+pub(super) fn squeeze(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// The names of tools as they are sent, and as the client knows them.
+pub(super) fn own_names(written: &Written) -> HashMap<String, String> {
+    let mut names: HashMap<String, String> = written.names.iter().cloned().collect();
+    for (sent, group) in &written.namespaces {
+        names.entry(sent.clone()).and_modify(|own| *own = format!("{group}.{own}"));
+    }
+    names
+}
+
 /// What does not arrive and is not named.
-fn silent(before: &Said, after: &Said, written: &Written) -> Vec<String> {
+pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<String> {
     let is_named =
-        |words: &[&str]| written.losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
+        |words: &[&str]| losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
     let mut found = Vec::new();
-    let squeeze = |text: &str| text.split_whitespace().collect::<String>();
     let mut spoken = |what: &str, before: &[String], after: &[String], words: &[&str]| {
         let all = squeeze(&after.concat());
         if before.iter().any(|text| !all.contains(&squeeze(text))) && !is_named(words) {
@@ -249,6 +265,8 @@ fn silent(before: &Said, after: &Said, written: &Written) -> Vec<String> {
         };
         let is_same = match (*name, after.settings.get(name)) {
             (_, Some(other)) if other == value => true,
+            // Numbers by value: `40.0` is 40.
+            (_, Some(other)) if other.parse::<f64>().is_ok_and(|own| value.parse() == Ok(own)) => true,
             // Without tools nothing can be called.
             ("tool choice", None) => value == "none" && after.tools.is_empty() || value == "some",
             // The tools that may not be called are left out.
@@ -263,17 +281,21 @@ fn silent(before: &Said, after: &Said, written: &Written) -> Vec<String> {
     found
 }
 
+/// What a request says that does not arrive in another protocol, and is not named as a loss.
+pub(super) fn lost_in_silence(request: &Request, target: &Protocol) -> Vec<String> {
+    let before = Said::by(request, &HashMap::new());
+    let written = target.write_request(request, &RequestOptions::default()).expect("a body");
+    let again = target.read_request(written.body.clone()).expect("a request");
+    missing(&before, &Said::by(&again, &own_names(&written)), &written.losses)
+}
+
 #[test]
 fn what_a_request_says_arrives_or_is_named() {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for sample in own().into_iter().chain(recorded()) {
         let request = sample.protocol.read_request(sample.body.clone()).expect("a request");
-        let before = Said::by(&request, &HashMap::new());
         for &other in TABLE.iter().filter(|other| other.has_requests()) {
-            let written = other.write_request(&request, &RequestOptions::default()).expect("a body");
-            let again = other.read_request(written.body.clone()).expect("a request");
-            let after = Said::by(&again, &written.names.iter().cloned().collect());
-            for what in silent(&before, &after, &written) {
+            for what in lost_in_silence(&request, other) {
                 let pair = format!("{} → {}: {what}", sample.protocol.name, other.name);
                 found.entry(pair).or_default().push(sample.title.clone());
             }

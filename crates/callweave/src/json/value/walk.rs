@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::slice;
 
 use super::{Array, Builder, Object, Value};
-use crate::json::escape_into;
+use crate::json::str::escape_to;
 use crate::json::word::plain_end;
 
 /// A value in the order in which it is written.
@@ -184,9 +184,7 @@ fn write_string(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if plain_end(text.as_bytes(), 0) == text.len() {
         f.write_str(text)?;
     } else {
-        let mut escaped = String::with_capacity(text.len() + 8);
-        escape_into(text, &mut escaped);
-        f.write_str(&escaped)?;
+        escape_to(text, f)?;
     }
     f.write_char('"')
 }

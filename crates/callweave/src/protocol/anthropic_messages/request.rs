@@ -1,15 +1,19 @@
 //! Requests of Anthropic Messages.
 
+mod write;
+
 use super::PROTOCOL;
 use crate::error::Result;
-use crate::json::{Number, Object, Value};
+use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, CacheMark, Call, CallKind, CallResult, Compaction, Content, Form, Format, Kept, Limits,
-    Media, MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought,
-    Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, effort, put,
+    Arguments, Body, CacheMark, Call, CallKind, CallResult, Compaction, Content, Format, Kept, Limits, Media,
+    MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool,
+    ToolChoice, ToolKind, WEB_SEARCH,
 };
+use write::write;
 
-pub(super) const CODING: RequestCoding = RequestCoding { read, write, limits: &Limits::ANTHROPIC };
+pub(super) const CODING: RequestCoding =
+    RequestCoding { read, write, model: "model", limits: &Limits::ANTHROPIC };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -18,6 +22,9 @@ const ISSUER: &str = "anthropic";
 
 /// Words for how thoughts are told.
 const SUMMARIES: &[(&str, &str)] = &[("summarized", "auto"), ("omitted", "none")];
+
+/// Words for how fast, and at what price.
+const TIERS: &[(&str, &str)] = &[("auto", "auto"), ("standard_only", "default")];
 
 fn read(body: Object) -> Result<Request> {
     let mut body = Members::new(body);
@@ -35,23 +42,9 @@ fn read(body: Object) -> Result<Request> {
     request.sampling.temperature = body.number("temperature");
     request.sampling.top_p = body.number("top_p");
     request.sampling.top_k = body.number("top_k");
-    request.reasoning.mode = match body.peek_str("thinking.type") {
-        Some("enabled") => Some(Thinking::On),
-        Some("disabled") => Some(Thinking::Off),
-        Some("adaptive") => Some(Thinking::Adaptive),
-        _ => None,
-    };
-    if request.reasoning.mode.is_some() {
-        body.string("thinking.type");
-    }
+    request.reasoning.mode = Thinking::read(&mut body, "thinking.type");
     request.reasoning.budget = body.number("thinking.budget_tokens");
-    request.reasoning.summary = SUMMARIES
-        .iter()
-        .find(|(word, _)| body.peek_str("thinking.display") == Some(word))
-        .map(|(_, summary)| (*summary).to_owned());
-    if request.reasoning.summary.is_some() {
-        body.string("thinking.display");
-    }
+    request.reasoning.summary = body.word("thinking.display", SUMMARIES);
     request.reasoning.effort = body.string("output_config.effort");
     if body.peek_str("output_config.format.type") == Some("json_schema")
         && body.peek("output_format").is_none()
@@ -72,7 +65,7 @@ fn read(body: Object) -> Result<Request> {
     }
     request.stream = body.truth("stream");
     request.user = body.string("metadata.user_id");
-    request.service_tier = body.string("service_tier");
+    request.service_tier = body.word("service_tier", TIERS);
     request.kept = body.rest(NAME);
     Ok(request)
 }
@@ -247,358 +240,4 @@ fn read_choice(body: &mut Members) -> Option<ToolChoice> {
     };
     body.string("tool_choice.type");
     Some(choice)
-}
-
-fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
-    let mut body = Object::new();
-    put(&mut body, "model", request.model.take());
-    let instructions = request.instructions.take();
-    if !instructions.is_empty() || instructions.form == Form::List && writing.is_faithful {
-        let is_text = writing.is_faithful && instructions.form == Form::Text;
-        put(&mut body, "system", write_content(instructions, is_text, writing));
-    }
-    let mut messages = Vec::new();
-    for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
-        writing.losses.at(format_args!("messages[{number}]"));
-        messages.push(write_message(message, writing));
-    }
-    if !messages.is_empty() || !writing.is_faithful {
-        body.insert("messages", messages);
-    }
-    let tools: Vec<Value> = std::mem::take(&mut request.tools)
-        .into_iter()
-        .enumerate()
-        .filter_map(|(number, tool)| {
-            writing.losses.at(format_args!("tools[{number}]"));
-            write_tool(tool, writing)
-        })
-        .collect();
-    let has_tools = !tools.is_empty();
-    if has_tools {
-        body.insert("tools", tools);
-    }
-    if has_tools || writing.is_faithful {
-        write_choice(request, &mut body, writing);
-    }
-    put(&mut body, "stop_sequences", Some(std::mem::take(&mut request.stop)).filter(|stop| !stop.is_empty()));
-    put(&mut body, "temperature", request.sampling.temperature.take());
-    put(&mut body, "top_p", request.sampling.top_p.take());
-    put(&mut body, "top_k", request.sampling.top_k.take());
-    write_reasoning(request, &mut body, writing);
-    if writing.is_faithful || body.get("thinking").is_some_and(|thinking| thinking["type"] != "disabled") {
-        let told = request.reasoning.summary.take();
-        put(
-            &mut body,
-            "thinking.display",
-            told.map(|told| if told == "none" { "omitted" } else { "summarized" }),
-        );
-    }
-    put(&mut body, "max_tokens", request.max_tokens.take());
-    if request.kept.members(NAME).is_some_and(|members| members.contains_key("output_format")) {
-        request.format = None;
-    }
-    if let Some(Format::Schema { .. }) = request.format
-        && let Some(Format::Schema { schema, .. }) = request.format.take()
-    {
-        put(&mut body, "output_config.format.type", Some("json_schema"));
-        put(&mut body, "output_config.format.schema", Some(schema));
-    }
-    if matches!(request.format, Some(Format::Text)) {
-        request.format = None;
-    }
-    put(&mut body, "stream", request.stream.take());
-    put(&mut body, "metadata.user_id", request.user.take());
-    if writing.is_faithful {
-        put(&mut body, "service_tier", request.service_tier.take());
-    }
-    let compaction = request.compaction.take().filter(|_| !writing.is_faithful);
-    if let Some(compaction) = compaction {
-        let mut edit = Object::from_iter([("type", "compact_20260112")]);
-        if let Some(threshold) = compaction.threshold {
-            put(&mut edit, "trigger.type", Some("input_tokens"));
-            put(&mut edit, "trigger.value", Some(threshold));
-        }
-        put(&mut body, "context_management.edits", Some(vec![edit]));
-    }
-    request.kept.restore(NAME, &mut body);
-    body
-}
-
-/// What a budget must at least be.
-const LEAST_BUDGET: u64 = 1024;
-
-fn write_reasoning(request: &mut Request, body: &mut Object, writing: &Writing<'_>) {
-    let reasoning = &mut request.reasoning;
-    let words = |mode| match mode {
-        Thinking::On => "enabled",
-        Thinking::Off => "disabled",
-        Thinking::Adaptive => "adaptive",
-    };
-    if writing.is_faithful
-        || reasoning.mode.is_some() && reasoning.effort.is_none() && reasoning.budget.is_none()
-    {
-        put(body, "thinking.type", reasoning.mode.take().map(words));
-        put(body, "thinking.budget_tokens", reasoning.budget.take());
-        put(body, "output_config.effort", reasoning.effort.take());
-        return;
-    }
-    let model = body["model"].as_str().unwrap_or_default();
-    if reasoning.effort.is_some() && reasoning.mode.is_none() && knows_effort(model) && !is_adaptive(model) {
-        put(body, "output_config.effort", effort::take(reasoning).filter(|effort| effort != "none"));
-        return;
-    }
-    if is_adaptive(model) && (reasoning.effort.is_some() || reasoning.budget.is_some()) {
-        match effort::take(reasoning).as_deref() {
-            Some("none") => put(body, "thinking.type", Some("disabled")),
-            Some(effort) => {
-                put(body, "thinking.type", Some("adaptive"));
-                put(body, "output_config.effort", Some(if effort == "minimal" { "low" } else { effort }));
-            }
-            None => {}
-        }
-        return;
-    }
-    let Some(budget) = effort::take_budget(reasoning).and_then(|tokens| tokens.as_u64()) else { return };
-    if budget == 0 {
-        put(body, "thinking.type", Some("disabled"));
-        return;
-    }
-    let most = request.max_tokens.as_ref().and_then(Number::as_u64).unwrap_or(u64::MAX);
-    let budget = budget.max(LEAST_BUDGET);
-    if most <= LEAST_BUDGET {
-        reasoning.budget = Some(budget.into());
-        return;
-    }
-    put(body, "thinking.type", Some("enabled"));
-    put(body, "thinking.budget_tokens", Some(budget.min(most - 1)));
-}
-
-/// Whether the model decides by itself how much it thinks: from version 4.6 on.
-fn is_adaptive(model: &str) -> bool {
-    version(model) >= (4, 6)
-}
-
-/// Whether the model knows effort: Opus since 4.5, the others since they decide by themselves.
-fn knows_effort(model: &str) -> bool {
-    is_adaptive(model) || model.contains("opus") && version(model) >= (4, 5)
-}
-
-/// The version that a model's name tells; dates are no versions.
-fn version(model: &str) -> (u32, u32) {
-    let rest = model.split_once("claude-").map_or("", |(_, rest)| rest);
-    let numbers = rest.split(['-', '.', '@', ':']).filter_map(|word| word.parse().ok());
-    let mut numbers = numbers.filter(|number: &u32| *number < 100);
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
-fn write_choice(request: &mut Request, body: &mut Object, writing: &Writing<'_>) {
-    let word = match &request.tool_choice {
-        Some(ToolChoice::Auto) => Some("auto"),
-        Some(ToolChoice::Required) => Some("any"),
-        Some(ToolChoice::None) => Some("none"),
-        Some(ToolChoice::Tool { .. }) => Some("tool"),
-        Some(ToolChoice::Allowed { .. }) | None => None,
-    };
-    if word.is_some() {
-        put(body, "tool_choice.type", word);
-        if let Some(ToolChoice::Tool { name, .. }) = request.tool_choice.take() {
-            put(body, "tool_choice.name", Some(name));
-        }
-    }
-    if (word != Some("none") || writing.is_faithful)
-        && let Some(is_parallel) = request.parallel_calls.take()
-    {
-        let has_word = word.is_some() || writing.is_faithful;
-        put(body, "tool_choice.type", (!has_word).then_some("auto"));
-        put(body, "tool_choice.disable_parallel_tool_use", Some(!is_parallel));
-    }
-}
-
-fn write_message(mut message: Message, writing: &mut Writing<'_>) -> Value {
-    let role = match message.role {
-        Role::Assistant => "assistant",
-        Role::System | Role::Developer => "system",
-        Role::User | Role::Tool => "user",
-    };
-    let mut object = Object::from_iter([("role", role)]);
-    let content = message.content.take();
-    let is_text = writing.is_faithful && content.form == Form::Text;
-    put(&mut object, "content", write_content(content, is_text, writing));
-    message.kept.restore(NAME, &mut object);
-    writing.losses.message(NAME, &message);
-    object.into()
-}
-
-/// One text, or a list of blocks.
-fn write_content(content: Content, is_text: bool, writing: &mut Writing<'_>) -> Option<Value> {
-    let Content { mut parts, form } = content;
-    if is_text && let [Part { body: Body::Text(text), .. }] = parts.as_mut_slice() {
-        let text = std::mem::take(text);
-        writing.losses.part(NAME, &parts[0]);
-        return Some(text.into());
-    }
-    if parts.is_empty() && (form != Form::List || !writing.is_faithful) {
-        return None;
-    }
-    Some(parts.into_iter().filter_map(|part| write_block(part, writing)).collect::<Vec<Value>>().into())
-}
-
-fn write_block(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
-    let mut block = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
-        Body::Text(text) | Body::Refusal(text) => {
-            block.insert("type", "text");
-            block.insert("text", text);
-        }
-        Body::Media(media) => write_media(media, &mut block, writing)?,
-        Body::Thought(thought) => write_thought(thought, &mut part, &mut block, writing)?,
-        Body::Call(call) => {
-            let is_builtin = call.kind == CallKind::Builtin && writing.is_faithful;
-            block.insert("type", if is_builtin { "server_tool_use" } else { "tool_use" });
-            put(&mut block, "id", call.id);
-            block.insert("name", call.name);
-            let input = match call.arguments {
-                Arguments::Json(value) if writing.is_faithful => value,
-                arguments => arguments.into_object().map_or_else(
-                    |text| {
-                        writing.losses.refuse("arguments that are not an object");
-                        Value::object([("arguments", text.into())])
-                    },
-                    Value::from,
-                ),
-            };
-            block.insert("input", input);
-        }
-        Body::Result(result) => {
-            block.insert("type", "tool_result");
-            put(&mut block, "tool_use_id", result.id);
-            let is_text = match result.content.form {
-                Form::Text => true,
-                Form::List => false,
-                Form::Any => true,
-            };
-            // One level: a result in a result is opaque.
-            put(&mut block, "content", write_content(result.content, is_text, writing));
-            put(&mut block, "is_error", result.is_error.filter(|is_error| *is_error || writing.is_faithful));
-        }
-        Body::Tools(tools) => {
-            let body = Body::Tools(tools);
-            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
-            return None;
-        }
-        Body::Opaque(word) => {
-            if part.kept.protocol() != Some(NAME) {
-                writing.losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
-            }
-            return part.kept.into_whole(NAME);
-        }
-    }
-    write_cache(part.cache.take(), &mut block);
-    part.kept.restore(NAME, &mut block);
-    writing.losses.part(NAME, &part);
-    Some(block.into())
-}
-
-fn write_cache(mark: Option<CacheMark>, object: &mut Object) {
-    if let Some(mark) = mark {
-        put(object, "cache_control.type", Some("ephemeral"));
-        put(object, "cache_control.ttl", mark.ttl);
-    }
-}
-
-fn write_media(media: Media, block: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
-    let Media { kind, source, media_type, name, detail } = media;
-    let word = match (kind, &source) {
-        (MediaKind::Image, _) => "image",
-        (MediaKind::File, _) | (_, Source::Text(_)) => "document",
-        (MediaKind::Audio | MediaKind::Video, _) => {
-            writing.losses.put(format!("{kind:?}").to_lowercase());
-            return None;
-        }
-    };
-    if detail.is_some() {
-        writing.losses.put("detail of an image");
-    }
-    block.insert("type", word);
-    match source {
-        Source::Data(data) => {
-            let usual = if word == "image" { "image/jpeg" } else { "application/pdf" };
-            put(block, "source.type", Some("base64"));
-            let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| usual.to_owned()));
-            put(block, "source.media_type", media_type);
-            put(block, "source.data", Some(data));
-        }
-        Source::Text(text) => {
-            put(block, "source.type", Some("text"));
-            let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| "text/plain".to_owned()));
-            put(block, "source.media_type", media_type);
-            put(block, "source.data", Some(text));
-        }
-        Source::Url(url) => {
-            put(block, "source.type", Some("url"));
-            put(block, "source.url", Some(url));
-        }
-        Source::Id(id) => {
-            put(block, "source.type", Some("file"));
-            put(block, "source.file_id", Some(id));
-        }
-    }
-    if word == "document" {
-        put(block, "title", name);
-    }
-    Some(())
-}
-
-/// A thought without this provider's signature would be refused.
-fn write_thought(
-    mut thought: Thought,
-    part: &mut Part,
-    block: &mut Object,
-    writing: &mut Writing<'_>,
-) -> Option<()> {
-    if let Some(data) = Seal::of(&mut thought.encrypted, ISSUER) {
-        block.insert("type", "redacted_thinking");
-        block.insert("data", data);
-        return Some(());
-    }
-    let signature = Seal::of(&mut part.signature, ISSUER);
-    if signature.is_none() && !writing.is_faithful {
-        writing.losses.put("reasoning that is not signed by this provider");
-        return None;
-    }
-    block.insert("type", "thinking");
-    let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
-    put(block, "thinking", text.or_else(|| (!writing.is_faithful).then(String::new)));
-    put(block, "signature", signature);
-    Some(())
-}
-
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
-    let mut object = Object::new();
-    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
-        ToolKind::Function { schema } => {
-            object.insert("name", tool.name.clone());
-            put(&mut object, "description", tool.description.take());
-            put(&mut object, "input_schema", schema);
-            let strict = tool.strict.take().filter(|strict| *strict || writing.is_faithful);
-            put(&mut object, "strict", strict);
-        }
-        ToolKind::Builtin(word) if word == WEB_SEARCH && tool.kept.protocol() != Some(NAME) => {
-            let members = [("type", "web_search_20250305".into()), ("name", "web_search".into())];
-            return Some(Value::object(members));
-        }
-        ToolKind::Builtin(word) => {
-            tool.kind = ToolKind::Builtin(word);
-            writing.losses.tool(NAME, &tool);
-            return tool.kept.into_whole(NAME);
-        }
-        ToolKind::Custom { .. } | ToolKind::Group(_) => {
-            writing.losses.put("free-form tool");
-            return None;
-        }
-    }
-    write_cache(tool.cache.take(), &mut object);
-    tool.kept.restore(NAME, &mut object);
-    writing.losses.tool(NAME, &tool);
-    Some(object.into())
 }

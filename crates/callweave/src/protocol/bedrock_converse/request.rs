@@ -1,17 +1,19 @@
 //! Requests of Amazon Bedrock Converse.
 
-use std::collections::HashSet;
+mod write;
 
 use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, CacheMark, Call, CallKind, CallResult, Content, Form, Format, Kept, Limits, Media,
-    MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool,
-    ToolChoice, ToolKind, Writing, ending_of_type, put, type_of_name,
+    Arguments, Body, CacheMark, Call, CallKind, CallResult, Content, Format, Kept, Limits, Media, MediaKind,
+    Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool, ToolChoice,
+    ToolKind, ending_of_type, type_of_name,
 };
+use write::{write, write_choice};
 
-pub(super) const CODING: RequestCoding = RequestCoding { read, write, limits: &Limits::CONVERSE };
+pub(super) const CODING: RequestCoding =
+    RequestCoding { read, write, model: "modelId", limits: &Limits::CONVERSE };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -20,6 +22,10 @@ const ISSUER: &str = "anthropic";
 
 /// Words for how thoughts are told.
 const SUMMARIES: &[(&str, &str)] = &[("summarized", "auto"), ("omitted", "none")];
+
+/// Words for how fast, and at what price.
+const TIERS: &[(&str, &str)] =
+    &[("default", "default"), ("flex", "flex"), ("priority", "priority"), ("reserved", "reserved")];
 
 fn read(body: Object) -> Result<Request> {
     let mut body = Members::new(body);
@@ -37,27 +43,13 @@ fn read(body: Object) -> Result<Request> {
     request.sampling.top_p = body.number("inferenceConfig.topP");
     request.sampling.top_k = body.number("additionalModelRequestFields.top_k");
     let reasoning = &mut request.reasoning;
-    reasoning.mode = match body.peek_str("additionalModelRequestFields.thinking.type") {
-        Some("enabled") => Some(Thinking::On),
-        Some("disabled") => Some(Thinking::Off),
-        Some("adaptive") => Some(Thinking::Adaptive),
-        _ => None,
-    };
-    if reasoning.mode.is_some() {
-        body.string("additionalModelRequestFields.thinking.type");
-    }
+    reasoning.mode = Thinking::read(&mut body, "additionalModelRequestFields.thinking.type");
     reasoning.budget = body.number("additionalModelRequestFields.thinking.budget_tokens");
     reasoning.effort = body.string("additionalModelRequestFields.output_config.effort");
-    reasoning.summary = SUMMARIES
-        .iter()
-        .find(|(word, _)| body.peek_str("additionalModelRequestFields.thinking.display") == Some(word))
-        .map(|(_, summary)| (*summary).to_owned());
-    if reasoning.summary.is_some() {
-        body.string("additionalModelRequestFields.thinking.display");
-    }
+    reasoning.summary = body.word("additionalModelRequestFields.thinking.display", SUMMARIES);
     request.format = read_format(&mut body);
     request.metadata = body.object("requestMetadata");
-    request.service_tier = body.string("serviceTier.type");
+    request.service_tier = body.word("serviceTier.type", TIERS);
     request.kept = body.rest(NAME);
     Ok(request)
 }
@@ -250,316 +242,4 @@ fn read_format(body: &mut Members) -> Option<Format> {
     let name = body.string("outputConfig.textFormat.structure.jsonSchema.name");
     let description = body.string("outputConfig.textFormat.structure.jsonSchema.description");
     Some(Format::Schema { name, description, schema, strict: None })
-}
-
-fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
-    let mut body = Object::new();
-    if writing.is_faithful {
-        put(&mut body, "modelId", request.model.take());
-    }
-    // Elsewhere it is named in the URL.
-    request.model = None;
-    let mut names = Names::default();
-    let instructions = request.instructions.take();
-    if !instructions.is_empty() {
-        body.insert("system", write_blocks(instructions.parts, &mut names, writing));
-    }
-    let mut messages = Vec::new();
-    for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
-        writing.losses.at(format_args!("messages[{number}]"));
-        messages.push(write_message(message, &mut names, writing));
-    }
-    if !messages.is_empty() || !writing.is_faithful {
-        body.insert("messages", messages);
-    }
-    write_tools(request, &mut body, writing);
-    put(&mut body, "inferenceConfig.maxTokens", request.max_tokens.take());
-    put(&mut body, "inferenceConfig.temperature", request.sampling.temperature.take());
-    put(&mut body, "inferenceConfig.topP", request.sampling.top_p.take());
-    let stop = std::mem::take(&mut request.stop);
-    put(&mut body, "inferenceConfig.stopSequences", (!stop.is_empty()).then_some(stop));
-    put(&mut body, "additionalModelRequestFields.top_k", request.sampling.top_k.take());
-    let reasoning = &mut request.reasoning;
-    let is_mode_made = reasoning.budget.is_some() && !writing.is_faithful;
-    let mode = reasoning.mode.take().or_else(|| is_mode_made.then_some(Thinking::On));
-    if mode.is_some_and(|mode| mode != Thinking::Off) || writing.is_faithful {
-        let told = reasoning.summary.take();
-        let display = told.map(|told| if told == "none" { "omitted" } else { "summarized" });
-        put(&mut body, "additionalModelRequestFields.thinking.display", display);
-    }
-    put(
-        &mut body,
-        "additionalModelRequestFields.thinking.type",
-        mode.map(|mode| match mode {
-            Thinking::On => "enabled",
-            Thinking::Off => "disabled",
-            Thinking::Adaptive => "adaptive",
-        }),
-    );
-    put(&mut body, "additionalModelRequestFields.thinking.budget_tokens", reasoning.budget.take());
-    put(&mut body, "additionalModelRequestFields.output_config.effort", reasoning.effort.take());
-    if let Some(Format::Schema { .. }) = request.format
-        && let Some(Format::Schema { name, description, schema, .. }) = request.format.take()
-    {
-        put(&mut body, "outputConfig.textFormat.type", Some("json_schema"));
-        put(&mut body, "outputConfig.textFormat.structure.jsonSchema.schema", Some(schema.to_string()));
-        put(&mut body, "outputConfig.textFormat.structure.jsonSchema.name", name);
-        put(&mut body, "outputConfig.textFormat.structure.jsonSchema.description", description);
-    }
-    if matches!(request.format, Some(Format::Text)) {
-        request.format = None;
-    }
-    request.stream = None;
-    put(&mut body, "requestMetadata", request.metadata.take());
-    put(&mut body, "serviceTier.type", request.service_tier.take());
-    request.kept.restore(NAME, &mut body);
-    body
-}
-
-fn write_tools(request: &mut Request, body: &mut Object, writing: &mut Writing<'_>) {
-    if request.tool_choice == Some(ToolChoice::None) {
-        // There is no such word: without tools nothing can be called, unless the conversation has calls.
-        let mut parts = request.messages.iter().flat_map(|message| &message.content.parts);
-        if !parts.any(|part| matches!(part.body, Body::Call(_) | Body::Result(_))) {
-            request.tools.clear();
-            request.tool_choice = None;
-            return;
-        }
-    }
-    let mut tools: Vec<Value> = Vec::new();
-    for (number, mut tool) in std::mem::take(&mut request.tools).into_iter().enumerate() {
-        writing.losses.at(format_args!("tools[{number}]"));
-        let mark = tool.cache.take();
-        let written = write_tool(tool, writing);
-        let is_written = written.is_some();
-        tools.extend(written);
-        tools.extend(mark.filter(|_| is_written).map(write_cache));
-    }
-    let has_tools = !tools.is_empty();
-    put(body, "toolConfig.tools", has_tools.then_some(tools));
-    if has_tools || writing.is_faithful {
-        let choice = request.tool_choice.take();
-        put(body, "toolConfig.toolChoice", choice.as_ref().and_then(write_choice));
-        request.tool_choice = choice.filter(|choice| *choice == ToolChoice::None);
-    }
-}
-
-fn write_choice(choice: &ToolChoice) -> Option<Value> {
-    let empty = || Value::from(Object::new());
-    match choice {
-        ToolChoice::Auto => Some(Value::object([("auto", empty())])),
-        ToolChoice::Required => Some(Value::object([("any", empty())])),
-        ToolChoice::Tool { name, .. } => {
-            Some(Value::object([("tool", Value::object([("name", name.as_str().into())]))]))
-        }
-        ToolChoice::None | ToolChoice::Allowed { .. } => None,
-    }
-}
-
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
-    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
-        ToolKind::Function { schema } => {
-            let mut object = Object::new();
-            put(&mut object, "toolSpec.name", Some(tool.name.clone()));
-            let description = tool.description.take();
-            put(
-                &mut object,
-                "toolSpec.description",
-                description.filter(|text| writing.is_faithful || !text.is_empty()),
-            );
-            let any = || Value::object([("type", "object".into())]);
-            let schema = schema.or_else(|| (!writing.is_faithful).then(any));
-            put(&mut object, "toolSpec.inputSchema.json", schema);
-            put(
-                &mut object,
-                "toolSpec.strict",
-                tool.strict.take().filter(|strict| *strict || writing.is_faithful),
-            );
-            tool.kept.restore(NAME, &mut object);
-            writing.losses.tool(NAME, &tool);
-            Some(object.into())
-        }
-        kind => {
-            tool.kind = kind;
-            writing.losses.tool(NAME, &tool);
-            tool.kept.into_whole(NAME)
-        }
-    }
-}
-
-/// Names of documents, each once in a request.
-#[derive(Default)]
-struct Names {
-    taken: HashSet<String>,
-}
-
-impl Names {
-    /// A name of letters, digits, single spaces, hyphens and brackets, without its ending.
-    fn next(&mut self, name: Option<&str>) -> String {
-        let name = name.map_or("document", |name| name.rsplit_once('.').map_or(name, |(stem, _)| stem));
-        let mut clean = String::with_capacity(name.len());
-        for character in name.chars().take(180) {
-            let is_known = character.is_ascii_alphanumeric() || "-()[]".contains(character);
-            match if is_known { character } else { ' ' } {
-                ' ' if clean.ends_with(' ') || clean.is_empty() => {}
-                character => clean.push(character),
-            }
-        }
-        let clean = match clean.trim_end() {
-            "" => "document",
-            clean => clean,
-        };
-        let mut unique = clean.to_owned();
-        let mut count = 1;
-        while !self.taken.insert(unique.clone()) {
-            count += 1;
-            unique = format!("{clean} [{count}]");
-        }
-        unique
-    }
-}
-
-fn write_message(mut message: Message, names: &mut Names, writing: &mut Writing<'_>) -> Value {
-    let role = match message.role {
-        Role::Assistant => "assistant",
-        Role::System | Role::Developer => "system",
-        Role::User | Role::Tool => "user",
-    };
-    let mut object = Object::from_iter([("role", role)]);
-    let Content { parts, form } = message.content.take();
-    if !parts.is_empty() || form == Form::List || !writing.is_faithful {
-        object.insert("content", write_blocks(parts, names, writing));
-    }
-    message.kept.restore(NAME, &mut object);
-    writing.losses.message(NAME, &message);
-    object.into()
-}
-
-fn write_blocks(parts: Vec<Part>, names: &mut Names, writing: &mut Writing<'_>) -> Vec<Value> {
-    let mut blocks = Vec::with_capacity(parts.len());
-    for mut part in parts {
-        let mark = part.cache.take();
-        let block = write_block(part, names, writing);
-        let is_written = block.is_some();
-        blocks.extend(block);
-        blocks.extend(mark.filter(|_| is_written).map(write_cache));
-    }
-    blocks
-}
-
-fn write_cache(mark: CacheMark) -> Value {
-    let mut object = Object::new();
-    put(&mut object, "cachePoint.type", Some("default"));
-    put(&mut object, "cachePoint.ttl", mark.ttl);
-    object.into()
-}
-
-fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> Option<Value> {
-    let mut block = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
-        Body::Text(text) | Body::Refusal(text) => {
-            let is_json = part.kept.members(NAME).is_some_and(|members| members.contains_key("json"));
-            put(&mut block, "text", (!is_json).then_some(text));
-        }
-        Body::Media(media) => write_media(media, &mut block, names, writing)?,
-        Body::Thought(mut thought) => {
-            if let Some(data) = Seal::of(&mut thought.encrypted, ISSUER) {
-                put(&mut block, "reasoningContent.redactedContent", Some(data));
-            } else {
-                let signature = Seal::of(&mut part.signature, ISSUER);
-                if signature.is_none() && !writing.is_faithful {
-                    writing.losses.put("reasoning that is not signed by this provider");
-                    return None;
-                }
-                let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
-                put(&mut block, "reasoningContent.reasoningText.text", text);
-                put(&mut block, "reasoningContent.reasoningText.signature", signature);
-            }
-        }
-        Body::Call(call) => {
-            put(&mut block, "toolUse.toolUseId", call.id);
-            put(&mut block, "toolUse.name", Some(call.name));
-            let input = match call.arguments {
-                Arguments::Json(value) if writing.is_faithful => value,
-                arguments => arguments.into_object().map_or_else(
-                    |text| {
-                        writing.losses.refuse("arguments that are not an object");
-                        Value::object([("arguments", text.into())])
-                    },
-                    Value::from,
-                ),
-            };
-            put(&mut block, "toolUse.input", Some(input));
-        }
-        Body::Result(result) => {
-            put(&mut block, "toolResult.toolUseId", result.id);
-            let Content { mut parts, form } = result.content;
-            if let Some(value) = result.value {
-                let mut json = Part::text("");
-                json.kept = Kept::new(NAME, Object::from_iter([("json", value)]));
-                parts.insert(0, json);
-            }
-            if !parts.is_empty() || form == Form::List || !writing.is_faithful {
-                // One level: a result in a result is opaque.
-                let content = write_blocks(parts, names, writing);
-                put(&mut block, "toolResult.content", Some(content));
-            }
-            let status = result.is_error.filter(|is_error| *is_error || writing.is_faithful);
-            put(
-                &mut block,
-                "toolResult.status",
-                status.map(|is_error| if is_error { "error" } else { "success" }),
-            );
-        }
-        Body::Tools(tools) => {
-            let body = Body::Tools(tools);
-            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
-            return None;
-        }
-        Body::Opaque(word) => {
-            if part.kept.protocol() != Some(NAME) {
-                writing.losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
-            }
-            return part.kept.into_whole(NAME);
-        }
-    }
-    part.kept.restore(NAME, &mut block);
-    writing.losses.part(NAME, &part);
-    Some(block.into())
-}
-
-fn write_media(media: Media, block: &mut Object, names: &mut Names, writing: &mut Writing<'_>) -> Option<()> {
-    let Media { kind, source, media_type, name, detail } = media;
-    let (word, usual) = match kind {
-        MediaKind::Image => ("image", "jpeg"),
-        MediaKind::Audio => ("audio", "wav"),
-        MediaKind::Video => ("video", "mp4"),
-        MediaKind::File => ("document", "txt"),
-    };
-    if detail.is_some() && detail.as_deref() != Some("auto") {
-        writing.losses.put("detail of an image");
-    }
-    let (path, value) = match source {
-        Source::Data(data) => ("source.bytes", data),
-        Source::Text(text) => ("source.text", text),
-        Source::Url(url) if writing.is_faithful || url.starts_with("s3://") => ("source.s3Location.uri", url),
-        Source::Url(_) => {
-            writing.losses.put(format!("{kind:?} by url").to_lowercase());
-            return None;
-        }
-        Source::Id(_) => {
-            writing.losses.put(format!("{kind:?} with the provider").to_lowercase());
-            return None;
-        }
-    };
-    let format = media_type.as_deref().and_then(ending_of_type);
-    let format = format.or_else(|| (!writing.is_faithful).then_some(usual));
-    put(block, &format!("{word}.format"), format);
-    if writing.is_faithful {
-        put(block, &format!("{word}.name"), name);
-    } else if word == "document" {
-        put(block, "document.name", Some(names.next(name.as_deref())));
-    }
-    put(block, &format!("{word}.{path}"), Some(value));
-    Some(())
 }

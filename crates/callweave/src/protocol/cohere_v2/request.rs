@@ -4,12 +4,13 @@ use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, Call, CallKind, CallResult, Content, Form, Format, Kept, Limits, Media, MediaKind,
-    Members, Message, Part, Request, RequestCoding, Role, Source, Thinking, Thought, Tool, ToolChoice,
-    ToolKind, Writing, data_url, effort, parse_data_url, put,
+    Arguments, Body, Call, CallKind, CallResult, Content, Form, Format, Limits, Media, MediaKind, Members,
+    Message, Part, Request, RequestCoding, Role, Source, Thinking, Thought, ToolChoice, Writing, data_url,
+    effort, parse_data_url, put, read_plain_tool, write_plain_tool,
 };
 
-pub(super) const CODING: RequestCoding = RequestCoding { read, write, limits: &Limits::COHERE };
+pub(super) const CODING: RequestCoding =
+    RequestCoding { read, write, model: "model", limits: &Limits::COHERE };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -21,7 +22,12 @@ fn read(body: Object) -> Result<Request> {
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("model");
     request.messages = body.objects("messages").unwrap_or_default().into_iter().map(read_message).collect();
-    request.tools = body.objects("tools").unwrap_or_default().into_iter().map(read_tool).collect();
+    request.tools = body
+        .objects("tools")
+        .unwrap_or_default()
+        .into_iter()
+        .map(|tool| read_plain_tool(tool, NAME))
+        .collect();
     request.tool_choice = match body.peek_str("tool_choice") {
         Some("REQUIRED") => Some(ToolChoice::Required),
         Some("NONE") => Some(ToolChoice::None),
@@ -149,20 +155,6 @@ fn read_call(call: Object) -> Part {
     Part { kept: call.rest(NAME), ..Part::new(body) }
 }
 
-fn read_tool(tool: Object) -> Tool {
-    let mut tool = Members::new(tool);
-    let word = tool.peek_str("type").unwrap_or("function").to_owned();
-    let Some(name) = (word == "function").then(|| tool.string("function.name")).flatten() else {
-        let kept = Kept::whole(NAME, tool.into_object().into());
-        return Tool { kept, ..Tool::new(word.clone(), ToolKind::Builtin(word)) };
-    };
-    tool.note_absence("type");
-    tool.string("type");
-    let kind = ToolKind::Function { schema: tool.object("function.parameters").map(Value::from) };
-    let description = tool.string("function.description");
-    Tool { description, kept: tool.rest(NAME), ..Tool::new(name, kind) }
-}
-
 fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
@@ -170,10 +162,7 @@ fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     if !request.instructions.is_empty() {
         write_message(Message::new(Role::System, request.instructions.take()), &mut messages, writing);
     }
-    for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
-        writing.losses.at(format_args!("messages[{number}]"));
-        write_message(message, &mut messages, writing);
-    }
+    writing.each_message(request, |message, writing| write_message(message, &mut messages, writing));
     if !messages.is_empty() || !writing.is_faithful {
         body.insert("messages", messages);
     }
@@ -187,7 +176,7 @@ fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
         .filter_map(|(number, mut tool)| {
             writing.losses.at(format_args!("tools[{number}]"));
             is_strict |= tool.strict.take() == Some(true);
-            write_tool(tool, writing)
+            write_plain_tool(tool, NAME, writing)
         })
         .collect();
     let has_tools = !tools.is_empty();
@@ -348,12 +337,7 @@ fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             put(&mut object, "image_url.url", Some(url));
             put(&mut object, "image_url.detail", detail);
         }
-        Body::Opaque(word) => {
-            if part.kept.protocol() != Some(NAME) {
-                writing.losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
-            }
-            return part.kept.into_whole(NAME);
-        }
+        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
         body => {
             writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
             return None;
@@ -376,23 +360,4 @@ fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
     part.kept.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);
     Some(object.into())
-}
-
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
-    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
-        ToolKind::Function { schema } => {
-            let mut object = Object::from_iter([("type", "function")]);
-            put(&mut object, "function.name", Some(tool.name.clone()));
-            put(&mut object, "function.description", tool.description.take());
-            put(&mut object, "function.parameters", schema);
-            tool.kept.restore(NAME, &mut object);
-            writing.losses.tool(NAME, &tool);
-            Some(object.into())
-        }
-        kind => {
-            tool.kind = kind;
-            writing.losses.tool(NAME, &tool);
-            tool.kept.into_whole(NAME)
-        }
-    }
 }

@@ -4,12 +4,13 @@ use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, Call, CallKind, CallResult, Content, Format, Kept, Limits, Media, MediaKind, Members,
-    Message, Part, Request, RequestCoding, Role, Source, Thinking, Thought, Tool, ToolChoice, ToolKind,
-    Writing, put,
+    Arguments, Body, Call, CallKind, CallResult, Content, Format, Limits, Media, MediaKind, Members, Message,
+    Part, Request, RequestCoding, Role, Source, Thinking, Thought, ToolChoice, Writing, put, read_plain_tool,
+    write_plain_tool,
 };
 
-pub(super) const CODING: RequestCoding = RequestCoding { read, write, limits: &Limits::OLLAMA };
+pub(super) const CODING: RequestCoding =
+    RequestCoding { read, write, model: "model", limits: &Limits::OLLAMA };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -21,7 +22,12 @@ fn read(body: Object) -> Result<Request> {
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("model");
     request.messages = body.objects("messages").unwrap_or_default().into_iter().map(read_message).collect();
-    request.tools = body.objects("tools").unwrap_or_default().into_iter().map(read_tool).collect();
+    request.tools = body
+        .objects("tools")
+        .unwrap_or_default()
+        .into_iter()
+        .map(|tool| read_plain_tool(tool, NAME))
+        .collect();
     request.max_tokens = body.number("options.num_predict");
     request.stop = body.strings("options.stop").unwrap_or_default();
     let sampling = &mut request.sampling;
@@ -102,20 +108,6 @@ fn read_call(call: Object) -> Part {
     Part { kept: call.rest(NAME), ..Part::new(body) }
 }
 
-fn read_tool(tool: Object) -> Tool {
-    let mut tool = Members::new(tool);
-    let word = tool.peek_str("type").unwrap_or("function").to_owned();
-    let Some(name) = (word == "function").then(|| tool.string("function.name")).flatten() else {
-        let kept = Kept::whole(NAME, tool.into_object().into());
-        return Tool { kept, ..Tool::new(word.clone(), ToolKind::Builtin(word)) };
-    };
-    tool.note_absence("type");
-    tool.string("type");
-    let kind = ToolKind::Function { schema: tool.object("function.parameters").map(Value::from) };
-    let description = tool.string("function.description");
-    Tool { description, kept: tool.rest(NAME), ..Tool::new(name, kind) }
-}
-
 fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
@@ -123,10 +115,7 @@ fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     if !request.instructions.is_empty() {
         write_message(Message::new(Role::System, request.instructions.take()), &mut messages, writing);
     }
-    for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
-        writing.losses.at(format_args!("messages[{number}]"));
-        write_message(message, &mut messages, writing);
-    }
+    writing.each_message(request, |message, writing| write_message(message, &mut messages, writing));
     if !messages.is_empty() || !writing.is_faithful {
         body.insert("messages", messages);
     }
@@ -135,14 +124,7 @@ fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
         request.tools.clear();
         request.tool_choice = None;
     }
-    let tools: Vec<Value> = std::mem::take(&mut request.tools)
-        .into_iter()
-        .enumerate()
-        .filter_map(|(number, tool)| {
-            writing.losses.at(format_args!("tools[{number}]"));
-            write_tool(tool, writing)
-        })
-        .collect();
+    let tools = writing.each_tool(request, |tool, writing| write_plain_tool(tool, NAME, writing));
     put(&mut body, "tools", (!tools.is_empty()).then_some(tools));
     put(&mut body, "options.num_predict", request.max_tokens.take());
     let stop = std::mem::take(&mut request.stop);
@@ -281,33 +263,11 @@ fn write_call(call: Call, part: &mut Part, writing: &mut Writing<'_>) -> Value {
     let mut object = Object::new();
     put(&mut object, "id", call.id);
     put(&mut object, "function.name", Some(call.name));
-    let arguments = match call.arguments {
+    let arguments: Value = match call.arguments {
         Arguments::Text(text) if writing.is_faithful => text.into(),
-        arguments => Value::from(arguments.into_object().unwrap_or_else(|text| {
-            writing.losses.refuse("arguments that are not an object");
-            Object::from_iter([("arguments", text)])
-        })),
+        arguments => writing.object_of(arguments).into(),
     };
     put(&mut object, "function.arguments", Some(arguments));
     part.kept.restore(NAME, &mut object);
     object.into()
-}
-
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
-    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
-        ToolKind::Function { schema } => {
-            let mut object = Object::from_iter([("type", "function")]);
-            put(&mut object, "function.name", Some(tool.name.clone()));
-            put(&mut object, "function.description", tool.description.take());
-            put(&mut object, "function.parameters", schema);
-            tool.kept.restore(NAME, &mut object);
-            writing.losses.tool(NAME, &tool);
-            Some(object.into())
-        }
-        kind => {
-            tool.kind = kind;
-            writing.losses.tool(NAME, &tool);
-            tool.kept.into_whole(NAME)
-        }
-    }
 }

@@ -1,16 +1,18 @@
 //! Requests of OpenAI Chat Completions and compatible servers.
 
+mod write;
+
 use super::PROTOCOL;
 use crate::error::Result;
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, CacheMark, Call, CallKind, CallResult, Content, Form, Format, Grammar, Kept, Limits,
-    Media, MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought,
-    Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort, ending_of_type, parse_data_url, put,
-    type_of_name,
+    Arguments, Body, CacheMark, Call, CallKind, CallResult, Content, Format, Grammar, Kept, Limits, Media,
+    MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool,
+    ToolChoice, ToolKind, parse_data_url, type_of_name,
 };
+use write::{write, write_choice};
 
-pub(super) const CODING: RequestCoding = RequestCoding { read, write, limits: &Limits::OPENAI_CHAT };
+pub(super) const CODING: RequestCoding = RequestCoding { read, write, model: "model", limits: &Limits::CHAT };
 
 const NAME: &str = PROTOCOL.name;
 
@@ -66,22 +68,10 @@ fn read(body: Object) -> Result<Request> {
     sampling.top_logprobs = body.number("top_logprobs");
     request.format = read_format(&mut body);
     request.reasoning.effort = body.string("reasoning_effort");
-    request.reasoning.mode = match body.peek_str("thinking.type") {
-        Some("enabled") => Some(Thinking::On),
-        Some("disabled") => Some(Thinking::Off),
-        Some("adaptive") => Some(Thinking::Adaptive),
-        _ => None,
-    };
+    request.reasoning.mode = Thinking::read(&mut body, "thinking.type");
     if request.reasoning.mode.is_some() {
-        body.string("thinking.type");
         request.reasoning.budget = body.number("thinking.budget_tokens");
-        request.reasoning.summary = SUMMARIES
-            .iter()
-            .find(|(word, _)| body.peek_str("thinking.display") == Some(word))
-            .map(|(_, summary)| (*summary).to_owned());
-        if request.reasoning.summary.is_some() {
-            body.string("thinking.display");
-        }
+        request.reasoning.summary = body.word("thinking.display", SUMMARIES);
     }
     request.stream = body.truth("stream");
     request.stream_usage = body.truth("stream_options.include_usage");
@@ -134,6 +124,13 @@ fn read_message(message: Object) -> Message {
         let blocks = message.peek("thinking_blocks").and_then(Value::as_array);
         parts.extend(blocks.into_iter().flatten().filter_map(Value::as_object).map(read_block));
         message.note_read("thinking_blocks");
+        let details = message.peek("reasoning_details").and_then(Value::as_array);
+        let details: Vec<Part> =
+            details.into_iter().flatten().filter_map(Value::as_object).filter_map(read_detail).collect();
+        if !details.is_empty() {
+            parts.extend(details);
+            message.note_read("reasoning_details");
+        }
     }
     parts.append(&mut content.parts);
     let calls = message.objects("tool_calls").unwrap_or_default();
@@ -193,7 +190,12 @@ fn read_part(part: Value) -> Part {
 /// Thoughts among the content, as gateways before Claude write them. They are kept whole.
 fn read_thought(part: Object) -> Part {
     let own = |keys: [&str; 2]| keys.iter().find_map(|key| part[*key].as_str().map(str::to_owned));
-    let text = own(["text", "thinking"]);
+    // Mistral has a list of texts.
+    let listed = || {
+        let texts = part["thinking"].as_array()?.iter().map(|text| text["text"].as_str());
+        texts.collect::<Option<String>>()
+    };
+    let text = own(["text", "thinking"]).or_else(listed);
     let encrypted = own(["redactedContent", "data"]).map(|data| Seal::new("", data));
     let signature = part["signature"].as_str().map(|data| Seal::new("", data));
     let body = Body::Thought(Thought { text, summary: None, encrypted });
@@ -205,6 +207,25 @@ fn read_block(block: &Object) -> Part {
     let mut part = read_thought(block.clone());
     part.kept = Kept::whole(NAME, Value::Null);
     part
+}
+
+/// Whose seals the words of OpenRouter's details tell.
+const FORMATS: &[(&str, &str)] = &[("anthropic-", "anthropic"), ("openai-", "openai"), ("google-", "google")];
+
+/// Thoughts beside the content, as OpenRouter writes them. The list stays with the message.
+fn read_detail(detail: &Object) -> Option<Part> {
+    let format = detail["format"].as_str().unwrap_or_default();
+    let issuer = FORMATS.iter().find(|(start, _)| format.starts_with(start)).map_or("", |(_, issuer)| issuer);
+    let own = |key: &str| detail[key].as_str().map(str::to_owned);
+    let mut thought = Thought::default();
+    match detail["type"].as_str()? {
+        "reasoning.text" => thought.text = Some(own("text")?),
+        "reasoning.summary" => thought.summary = Some(vec![own("summary")?]),
+        "reasoning.encrypted" => thought.encrypted = Some(Seal::new(issuer, own("data")?)),
+        _ => return None,
+    }
+    let signature = own("signature").map(|data| Seal::new(issuer, data));
+    Some(Part { signature, kept: Kept::whole(NAME, Value::Null), ..Part::new(Body::Thought(thought)) })
 }
 
 fn read_image(part: &mut Members) -> Option<Media> {
@@ -220,24 +241,14 @@ fn read_image(part: &mut Members) -> Option<Media> {
     if detail.as_ref().is_some_and(|detail| !["auto", "low", "high", "original"].contains(&detail.as_str())) {
         part.note_malformed("image_url.detail");
     }
-    Some(Media { detail, ..read_url(MediaKind::Image, url) })
-}
-
-fn read_url(kind: MediaKind, url: String) -> Media {
-    match parse_data_url(&url) {
-        Some((media_type, data)) => {
-            let media_type = Some(media_type.to_owned());
-            Media { media_type, ..Media::new(kind, Source::Data(data.to_owned())) }
-        }
-        None => Media::new(kind, Source::Url(url)),
-    }
+    Some(Media { detail, ..Media::at(MediaKind::Image, url) })
 }
 
 fn read_file(part: &mut Members) -> Option<Media> {
     let name = part.string("file.filename");
     let media = if let Some(data) = part.string("file.file_data") {
         match parse_data_url(&data) {
-            Some(_) => read_url(MediaKind::File, data),
+            Some(_) => Media::at(MediaKind::File, data),
             None => Media::new(MediaKind::File, Source::Data(data)),
         }
     } else if let Some(id) = part.string("file.file_id") {
@@ -412,434 +423,4 @@ fn read_format(body: &mut Members) -> Option<Format> {
     };
     body.string("response_format.type");
     Some(format)
-}
-
-fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
-    let mut body = Object::new();
-    put(&mut body, "model", request.model.take());
-    let mut messages = Vec::new();
-    if !request.instructions.is_empty() {
-        let instructions = Message::new(Role::System, request.instructions.take());
-        write_message(instructions, &mut messages, writing);
-    }
-    for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
-        writing.losses.at(format_args!("messages[{number}]"));
-        write_message(message, &mut messages, writing);
-    }
-    if !messages.is_empty() || !writing.is_faithful {
-        body.insert("messages", messages);
-    }
-    if writing.is_faithful {
-        drop_copies(request);
-    } else {
-        write_search(request, &mut body);
-    }
-    let tools: Vec<Value> = std::mem::take(&mut request.tools)
-        .into_iter()
-        .enumerate()
-        .filter_map(|(number, tool)| {
-            writing.losses.at(format_args!("tools[{number}]"));
-            write_tool(tool, writing)
-        })
-        .collect();
-    let has_tools = !tools.is_empty();
-    if has_tools {
-        body.insert("tools", tools);
-    }
-    if writing.is_faithful && request.kept.members(NAME).is_some_and(|own| own.contains_key("tool_choice")) {
-        // In a form of its own, which stays.
-        request.tool_choice = None;
-    }
-    if has_tools || writing.is_faithful {
-        put(&mut body, "tool_choice", request.tool_choice.take().as_ref().map(write_choice));
-        put(&mut body, "parallel_tool_calls", request.parallel_calls.take());
-    }
-    put(&mut body, "max_completion_tokens", request.max_tokens.take());
-    let stop = std::mem::take(&mut request.stop);
-    put(&mut body, "stop", (!stop.is_empty()).then_some(stop));
-    let sampling = &mut request.sampling;
-    put(&mut body, "temperature", sampling.temperature.take());
-    put(&mut body, "top_p", sampling.top_p.take());
-    put(&mut body, "frequency_penalty", sampling.frequency_penalty.take());
-    put(&mut body, "presence_penalty", sampling.presence_penalty.take());
-    put(&mut body, "seed", sampling.seed.take());
-    put(&mut body, "n", sampling.choices.take());
-    put(&mut body, "logit_bias", sampling.logit_bias.take());
-    put(&mut body, "logprobs", sampling.logprobs.take());
-    put(&mut body, "top_logprobs", sampling.top_logprobs.take());
-    if writing.is_faithful {
-        // Members of compatible servers, which OpenAI refuses.
-        put(&mut body, "top_k", sampling.top_k.take());
-        put(&mut body, "min_p", sampling.min_p.take());
-        put(&mut body, "repetition_penalty", sampling.repetition_penalty.take());
-        put(&mut body, "previous_response_id", request.previous.take());
-        put(
-            &mut body,
-            "thinking.type",
-            request.reasoning.mode.take().map(|mode| match mode {
-                Thinking::On => "enabled",
-                Thinking::Off => "disabled",
-                Thinking::Adaptive => "adaptive",
-            }),
-        );
-        put(&mut body, "thinking.budget_tokens", request.reasoning.budget.take());
-        let summary = request.reasoning.summary.take();
-        let display =
-            SUMMARIES.iter().find(|(_, own)| summary.as_deref() == Some(own)).map(|(word, _)| *word);
-        put(&mut body, "thinking.display", display);
-    }
-    put(&mut body, "response_format", request.format.take().map(|format| write_format(format, writing)));
-    put(&mut body, "reasoning_effort", effort::take(&mut request.reasoning));
-    put(&mut body, "stream", request.stream.take());
-    let usage = request.stream_usage.take();
-    if request.stream == Some(true) || writing.is_faithful || body.get("stream").is_some_and(|on| *on == true)
-    {
-        put(&mut body, "stream_options.include_usage", usage);
-    }
-    put(&mut body, "store", request.store.take());
-    put(&mut body, "metadata", request.metadata.take());
-    put(&mut body, "user", request.user.take());
-    put(&mut body, "service_tier", request.service_tier.take());
-    put(&mut body, "prompt_cache_key", request.cache_key.take());
-    put(&mut body, "verbosity", request.verbosity.take());
-    request.kept.restore(NAME, &mut body);
-    body
-}
-
-/// What stays in the older form is not written in the newer.
-fn drop_copies(request: &mut Request) {
-    let count = request.tools.len();
-    request.tools.retain(|tool| !is_copy(&tool.kept));
-    let has_older = request.kept.members(NAME).is_some_and(|members| members.contains_key("function_call"));
-    if request.tools.len() < count || has_older {
-        request.tool_choice = None;
-    }
-}
-
-/// Searching the web is no tool here.
-fn write_search(request: &mut Request, body: &mut Object) {
-    let count = request.tools.len();
-    // Other servers of this protocol refuse the member.
-    let is_openai = body["model"]
-        .as_str()
-        .is_some_and(|model| ["gpt-", "o1", "o3", "o4"].iter().any(|start| model.starts_with(start)));
-    if is_openai {
-        request.tools.retain(|tool| tool.kind != ToolKind::Builtin(WEB_SEARCH.to_owned()));
-    }
-    put(body, "web_search_options", (request.tools.len() < count).then(Object::new));
-}
-
-fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writing<'_>) {
-    let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("user", |(word, _)| word);
-    if message.role == Role::Tool {
-        for mut part in std::mem::take(&mut message.content.parts) {
-            let Body::Result(ref mut result) = part.body else {
-                message.content.parts.push(part);
-                continue;
-            };
-            let mut object = Object::from_iter([("role", role)]);
-            put(&mut object, "tool_call_id", result.id.take());
-            let name = result.name.take();
-            put(&mut object, "name", name.filter(|_| writing.is_faithful || writing.limits.names_results));
-            if let Some(content) = write_content(result.content.take(), writing) {
-                object.insert("content", content);
-            }
-            if result.is_error == Some(true) {
-                writing.losses.put("error mark of a result");
-            }
-            write_cache(&mut part, &mut object, writing);
-            message.kept.restore(NAME, &mut object);
-            writing.losses.part(NAME, &part);
-            out.push(object.into());
-        }
-        writing.losses.message(NAME, &message);
-        return;
-    }
-    let mut object = Object::from_iter([("role", role)]);
-    if writing.is_faithful || writing.limits.names_speakers {
-        put(&mut object, "name", message.name.take());
-    }
-    let form = message.content.form;
-    let (mut spoken, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
-    for part in std::mem::take(&mut message.content.parts) {
-        match part.body {
-            Body::Thought(_) | Body::Call(_) if writing.is_faithful && is_copy(&part.kept) => {}
-            Body::Call(_) => calls.extend(write_call(part, writing)),
-            Body::Opaque(ref word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
-            Body::Thought(_) if writing.is_faithful && !part.kept.is_empty() => {
-                spoken.push(Part { signature: None, body: Body::Opaque(String::new()), ..part });
-            }
-            Body::Thought(_) => thoughts.push(part),
-            _ => spoken.push(part),
-        }
-    }
-    if let Some(content) = write_content(Content { parts: spoken, form }, writing) {
-        object.insert("content", content);
-    }
-    let texts = thoughts.iter_mut().filter_map(|part| {
-        let Body::Thought(thought) = &mut part.body else { return None };
-        thought
-            .text
-            .take()
-            .or_else(|| Some(thought.summary.take()?.join("\n\n")))
-            .filter(|text| writing.is_faithful || !text.is_empty())
-    });
-    let texts: Vec<String> = texts.collect();
-    if !texts.is_empty() {
-        object.insert("reasoning_content", texts.concat());
-    }
-    for part in &thoughts {
-        writing.losses.part(NAME, part);
-        if let Body::Thought(Thought { encrypted: Some(_), .. }) = part.body {
-            writing.losses.put("encrypted reasoning");
-        }
-    }
-    if !calls.is_empty() {
-        object.insert("tool_calls", calls);
-    }
-    message.kept.restore(NAME, &mut object);
-    writing.losses.message(NAME, &message);
-    if object.len() > 1 || writing.is_faithful {
-        out.push(object.into());
-    }
-}
-
-/// One text as it is, anything else as a list.
-fn write_content(content: Content, writing: &mut Writing<'_>) -> Option<Value> {
-    let Content { mut parts, form } = content;
-    let is_text = match form {
-        Form::Text => parts.len() == 1,
-        Form::List => !writing.is_faithful && parts.len() == 1,
-        Form::Any => parts.len() == 1,
-    };
-    let is_plain =
-        |part: &Part| matches!(part.body, Body::Text(_)) && (part.is_plain() || !writing.is_faithful);
-    if is_text && parts.iter().all(is_plain) {
-        let part = parts.pop()?;
-        writing.losses.part(NAME, &part);
-        let Body::Text(text) = part.body else { return None };
-        return Some(text.into());
-    }
-    if parts.is_empty() && (form != Form::List || !writing.is_faithful) {
-        return None;
-    }
-    let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, writing)).collect();
-    (!parts.is_empty() || writing.is_faithful).then(|| parts.into())
-}
-
-fn write_cache(part: &mut Part, object: &mut Object, writing: &Writing<'_>) {
-    if writing.is_faithful
-        && let Some(mark) = part.cache.take()
-    {
-        put(object, "cache_control.type", Some("ephemeral"));
-        put(object, "cache_control.ttl", mark.ttl);
-    }
-}
-
-fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
-    let mut object = Object::new();
-    let body = std::mem::replace(&mut part.body, Body::Opaque(String::new()));
-    match body {
-        Body::Text(text) => {
-            object.insert("type", "text");
-            object.insert("text", text);
-        }
-        Body::Refusal(text) => {
-            object.insert("type", "refusal");
-            object.insert("refusal", text);
-        }
-        Body::Media(media) => write_media(media, &mut object, writing)?,
-        Body::Opaque(word) => {
-            if part.kept.protocol() != Some(NAME) {
-                writing.losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
-            }
-            return part.kept.into_whole(NAME);
-        }
-        body => {
-            let lost = Message::of(Role::User, Part { body, ..part });
-            writing.losses.message(NAME, &lost);
-            return None;
-        }
-    }
-    write_cache(&mut part, &mut object, writing);
-    part.kept.restore(NAME, &mut object);
-    writing.losses.part(NAME, &part);
-    Some(object.into())
-}
-
-fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
-    let Media { kind, source, media_type, name, detail } = media;
-    match (kind, source) {
-        (MediaKind::Image, Source::Data(data)) => {
-            let url = data_url(media_type.as_deref().unwrap_or("image/jpeg"), &data);
-            object.insert("type", "image_url");
-            put(object, "image_url.url", Some(url));
-            put(object, "image_url.detail", detail);
-        }
-        (MediaKind::Image, Source::Url(url)) => {
-            object.insert("type", "image_url");
-            put(object, "image_url.url", Some(url));
-            put(object, "image_url.detail", detail);
-        }
-        (MediaKind::Audio, Source::Data(data)) => {
-            object.insert("type", "input_audio");
-            put(object, "input_audio.data", Some(data));
-            put(object, "input_audio.format", media_type.as_deref().and_then(ending_of_type));
-        }
-        (_, Source::Data(data)) => {
-            let data = match media_type {
-                Some(media_type) => data_url(&media_type, &data),
-                None => data,
-            };
-            object.insert("type", "file");
-            put(object, "file.file_data", Some(data));
-            put(object, "file.filename", name);
-        }
-        (MediaKind::File, Source::Id(id)) => {
-            object.insert("type", "file");
-            put(object, "file.file_id", Some(id));
-            put(object, "file.filename", name);
-        }
-        (_, Source::Text(text)) => {
-            object.insert("type", "text");
-            object.insert("text", text);
-            if name.is_some() {
-                writing.losses.put("title of a document");
-            }
-        }
-        (kind, Source::Id(_)) => {
-            writing.losses.put(format!("{kind:?} with the provider").to_lowercase());
-            return None;
-        }
-        (kind, Source::Url(_)) => {
-            writing.losses.put(format!("{kind:?} by url").to_lowercase());
-            return None;
-        }
-    }
-    Some(())
-}
-
-fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
-    let body = std::mem::replace(&mut part.body, Body::Opaque(String::new()));
-    let Body::Call(call) = body else { return None };
-    let mut object = Object::new();
-    put(&mut object, "id", call.id);
-    match call.kind {
-        CallKind::Custom => {
-            object.insert("type", "custom");
-            put(&mut object, "custom.name", Some(call.name));
-            let input = match call.arguments {
-                Arguments::Json(value) if writing.is_faithful => value,
-                arguments => arguments.into_text().into(),
-            };
-            put(&mut object, "custom.input", Some(input));
-        }
-        CallKind::Function | CallKind::Builtin => {
-            object.insert("type", "function");
-            put(&mut object, "function.name", Some(call.name));
-            let arguments = match call.arguments {
-                // Some servers write objects, and only they read them.
-                Arguments::Json(value) if writing.is_faithful => value,
-                arguments => arguments.into_text().into(),
-            };
-            put(&mut object, "function.arguments", Some(arguments));
-        }
-    }
-    write_cache(&mut part, &mut object, writing);
-    if part.kept.members(NAME).is_some_and(|members| members.contains_key("extra_content")) {
-        part.signature = None;
-    }
-    part.kept.restore(NAME, &mut object);
-    writing.losses.part(NAME, &part);
-    Some(object.into())
-}
-
-fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
-    let mut object = Object::new();
-    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
-        ToolKind::Function { schema } => {
-            object.insert("type", "function");
-            put(&mut object, "function.name", Some(tool.name.clone()));
-            put(&mut object, "function.description", tool.description.take());
-            put(&mut object, "function.parameters", schema);
-            put(&mut object, "function.strict", tool.strict.take());
-        }
-        ToolKind::Custom { grammar } => {
-            object.insert("type", "custom");
-            put(&mut object, "custom.name", Some(tool.name.clone()));
-            put(&mut object, "custom.description", tool.description.take());
-            if let Some(Grammar { syntax, .. }) = &grammar
-                && syntax == "text"
-            {
-                put(&mut object, "custom.format.type", Some("text"));
-            } else if let Some(grammar) = grammar {
-                put(&mut object, "custom.format.type", Some("grammar"));
-                put(&mut object, "custom.format.grammar.syntax", Some(grammar.syntax));
-                put(&mut object, "custom.format.grammar.definition", Some(grammar.definition));
-            }
-        }
-        ToolKind::Builtin(word) => {
-            tool.kind = ToolKind::Builtin(word);
-            writing.losses.tool(NAME, &tool);
-            return tool.kept.into_whole(NAME);
-        }
-        ToolKind::Group(_) => {
-            writing.losses.put("group of tools");
-            return None;
-        }
-    }
-    let is_inner =
-        tool.kept.members(NAME).is_some_and(|members| members["function"].get("cache_control").is_some());
-    if is_inner && writing.is_faithful {
-        tool.cache = None;
-    }
-    if writing.is_faithful
-        && let Some(mark) = tool.cache.take()
-    {
-        put(&mut object, "cache_control.type", Some("ephemeral"));
-        put(&mut object, "cache_control.ttl", mark.ttl);
-    }
-    tool.kept.restore(NAME, &mut object);
-    writing.losses.tool(NAME, &tool);
-    Some(object.into())
-}
-
-fn write_choice(choice: &ToolChoice) -> Value {
-    let named = |name: &str, kind: CallKind| {
-        let base = if kind == CallKind::Custom { "custom" } else { "function" };
-        Value::object([("type", base.into()), (base, Value::object([("name", name.into())]))])
-    };
-    match choice {
-        ToolChoice::Auto => "auto".into(),
-        ToolChoice::None => "none".into(),
-        ToolChoice::Required => "required".into(),
-        ToolChoice::Tool { name, kind } => named(name, *kind),
-        ToolChoice::Allowed { names, is_required } => {
-            let mode = if *is_required { "required" } else { "auto" };
-            let tools: Value = names.iter().map(|name| named(name, CallKind::Function)).collect();
-            let allowed = Value::object([("mode", mode.into()), ("tools", tools)]);
-            Value::object([("type", "allowed_tools".into()), ("allowed_tools", allowed)])
-        }
-    }
-}
-
-fn write_format(format: Format, writing: &Writing<'_>) -> Value {
-    let mut object = Object::new();
-    match format {
-        Format::Text => {
-            object.insert("type", "text");
-        }
-        Format::Json => {
-            object.insert("type", "json_object");
-        }
-        Format::Schema { name, description, schema, strict } => {
-            object.insert("type", "json_schema");
-            let name = name.or_else(|| (!writing.is_faithful).then(|| "structured_output".to_owned()));
-            put(&mut object, "json_schema.name", name);
-            put(&mut object, "json_schema.description", description);
-            put(&mut object, "json_schema.schema", Some(schema));
-            put(&mut object, "json_schema.strict", strict);
-        }
-    }
-    object.into()
 }

@@ -346,6 +346,12 @@ impl<'m> Response<'m> {
         if is_named(word) {
             writer.text_member("name", &call.name);
         }
+        // An item of its own says it itself; a call from elsewhere may have been given the client's.
+        if let Some(namespace) = block.and_then(|block| block.foreign.get("namespace"))
+            && entry.item.is_none()
+        {
+            writer.raw_member("namespace", namespace.as_str());
+        }
         let usual = arguments_word(word);
         let member = if entry.item.is_some() && !member.is_empty() { member } else { usual };
         let is_text = is_text(word, member);

@@ -1,0 +1,308 @@
+//! Writing requests of Amazon Bedrock Converse.
+
+use std::collections::HashSet;
+
+use super::{ISSUER, NAME, TIERS};
+use crate::json::{Object, Value};
+use crate::request::{
+    Arguments, Body, CacheMark, Content, Form, Format, Kept, Media, MediaKind, Message, Part, Request, Role,
+    Seal, Source, Thinking, Tool, ToolChoice, ToolKind, Writing, ending_of_type, put, take_word,
+};
+
+pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+    let mut body = Object::new();
+    if writing.is_faithful {
+        put(&mut body, "modelId", request.model.take());
+    }
+    let mut parts = request.messages.iter().flat_map(|message| &message.content.parts);
+    let has_calls = parts.any(|part| matches!(part.body, Body::Call(_) | Body::Result(_)));
+    let mut names = Names::default();
+    let instructions = request.instructions.take();
+    if !instructions.is_empty() {
+        body.insert("system", write_blocks(instructions.parts, &mut names, writing));
+    }
+    let mut messages = Vec::new();
+    writing
+        .each_message(request, |message, writing| messages.push(write_message(message, &mut names, writing)));
+    if !messages.is_empty() || !writing.is_faithful {
+        body.insert("messages", messages);
+    }
+    write_tools(request, has_calls, &mut body, writing);
+    // It is named in the URL.
+    request.model = None;
+    put(&mut body, "inferenceConfig.maxTokens", request.max_tokens.take());
+    put(&mut body, "inferenceConfig.temperature", request.sampling.temperature.take());
+    put(&mut body, "inferenceConfig.topP", request.sampling.top_p.take());
+    let stop = std::mem::take(&mut request.stop);
+    put(&mut body, "inferenceConfig.stopSequences", (!stop.is_empty()).then_some(stop));
+    put(&mut body, "additionalModelRequestFields.top_k", request.sampling.top_k.take());
+    let reasoning = &mut request.reasoning;
+    let is_mode_made = reasoning.budget.is_some() && !writing.is_faithful;
+    let mode = reasoning.mode.take().or_else(|| is_mode_made.then_some(Thinking::On));
+    if mode.is_some_and(|mode| mode != Thinking::Off) || writing.is_faithful {
+        let told = reasoning.summary.take();
+        let display = told.map(|told| if told == "none" { "omitted" } else { "summarized" });
+        put(&mut body, "additionalModelRequestFields.thinking.display", display);
+    }
+    put(&mut body, "additionalModelRequestFields.thinking.type", mode.map(Thinking::word));
+    put(&mut body, "additionalModelRequestFields.thinking.budget_tokens", reasoning.budget.take());
+    put(&mut body, "additionalModelRequestFields.output_config.effort", reasoning.effort.take());
+    if let Some(Format::Schema { .. }) = request.format
+        && let Some(Format::Schema { name, description, schema, .. }) = request.format.take()
+    {
+        put(&mut body, "outputConfig.textFormat.type", Some("json_schema"));
+        put(&mut body, "outputConfig.textFormat.structure.jsonSchema.schema", Some(schema.to_string()));
+        put(&mut body, "outputConfig.textFormat.structure.jsonSchema.name", name);
+        put(&mut body, "outputConfig.textFormat.structure.jsonSchema.description", description);
+    }
+    if matches!(request.format, Some(Format::Text)) {
+        request.format = None;
+    }
+    request.stream = None;
+    put(&mut body, "requestMetadata", request.metadata.take());
+    put(&mut body, "serviceTier.type", take_word(&mut request.service_tier, TIERS));
+    request.kept.restore(NAME, &mut body);
+    body
+}
+
+fn write_tools(request: &mut Request, has_calls: bool, body: &mut Object, writing: &mut Writing<'_>) {
+    if request.tool_choice == Some(ToolChoice::None) && !has_calls {
+        // There is no such word: without tools nothing can be called. A conversation with calls must have some.
+        request.tools.clear();
+        request.tool_choice = None;
+        return;
+    }
+    let mut tools: Vec<Value> = Vec::new();
+    for (number, mut tool) in std::mem::take(&mut request.tools).into_iter().enumerate() {
+        writing.losses.at(format_args!("tools[{number}]"));
+        let mark = tool.cache.take();
+        let written = write_tool(tool, writing);
+        let is_written = written.is_some();
+        tools.extend(written);
+        tools.extend(mark.filter(|_| is_written).map(write_cache));
+    }
+    let has_tools = !tools.is_empty();
+    put(body, "toolConfig.tools", has_tools.then_some(tools));
+    if has_tools || writing.is_faithful {
+        let choice = request.tool_choice.take();
+        // These models know no such word.
+        let is_refused = |choice: &ToolChoice| {
+            let model = request.model.as_deref().unwrap_or_default();
+            *choice == ToolChoice::Required
+                && !writing.is_faithful
+                && ["amazon.nova", "meta.llama"].iter().any(|start| model.contains(start))
+        };
+        let said = choice.as_ref().filter(|choice| !is_refused(choice));
+        put(body, "toolConfig.toolChoice", said.and_then(write_choice));
+        request.tool_choice = choice.filter(|choice| *choice == ToolChoice::None || is_refused(choice));
+    }
+}
+
+pub(super) fn write_choice(choice: &ToolChoice) -> Option<Value> {
+    let empty = || Value::from(Object::new());
+    match choice {
+        ToolChoice::Auto => Some(Value::object([("auto", empty())])),
+        ToolChoice::Required => Some(Value::object([("any", empty())])),
+        ToolChoice::Tool { name, .. } => {
+            Some(Value::object([("tool", Value::object([("name", name.as_str().into())]))]))
+        }
+        ToolChoice::None | ToolChoice::Allowed { .. } => None,
+    }
+}
+
+fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
+        ToolKind::Function { schema } => {
+            let mut object = Object::new();
+            put(&mut object, "toolSpec.name", Some(tool.name.clone()));
+            let description = tool.description.take();
+            put(
+                &mut object,
+                "toolSpec.description",
+                description.filter(|text| writing.is_faithful || !text.is_empty()),
+            );
+            let any = || Value::object([("type", "object".into())]);
+            let schema = schema.or_else(|| (!writing.is_faithful).then(any));
+            put(&mut object, "toolSpec.inputSchema.json", schema);
+            put(
+                &mut object,
+                "toolSpec.strict",
+                tool.strict.take().filter(|strict| *strict || writing.is_faithful),
+            );
+            tool.kept.restore(NAME, &mut object);
+            writing.losses.tool(NAME, &tool);
+            Some(object.into())
+        }
+        kind => {
+            tool.kind = kind;
+            writing.losses.tool(NAME, &tool);
+            tool.kept.into_whole(NAME)
+        }
+    }
+}
+
+/// Names of documents, each once in a request.
+#[derive(Default)]
+struct Names {
+    taken: HashSet<String>,
+}
+
+impl Names {
+    /// A name of letters, digits, single spaces, hyphens and brackets, without its ending.
+    fn next(&mut self, name: Option<&str>) -> String {
+        let name = name.map_or("document", |name| name.rsplit_once('.').map_or(name, |(stem, _)| stem));
+        let mut clean = String::with_capacity(name.len());
+        for character in name.chars().take(180) {
+            let is_known = character.is_ascii_alphanumeric() || "-()[]".contains(character);
+            match if is_known { character } else { ' ' } {
+                ' ' if clean.ends_with(' ') || clean.is_empty() => {}
+                character => clean.push(character),
+            }
+        }
+        let clean = match clean.trim_end() {
+            "" => "document",
+            clean => clean,
+        };
+        let mut unique = clean.to_owned();
+        let mut count = 1;
+        while !self.taken.insert(unique.clone()) {
+            count += 1;
+            unique = format!("{clean} [{count}]");
+        }
+        unique
+    }
+}
+
+fn write_message(mut message: Message, names: &mut Names, writing: &mut Writing<'_>) -> Value {
+    let role = match message.role {
+        Role::Assistant => "assistant",
+        Role::System | Role::Developer => "system",
+        Role::User | Role::Tool => "user",
+    };
+    let mut object = Object::from_iter([("role", role)]);
+    let Content { parts, form } = message.content.take();
+    if !parts.is_empty() || form == Form::List || !writing.is_faithful {
+        object.insert("content", write_blocks(parts, names, writing));
+    }
+    message.kept.restore(NAME, &mut object);
+    writing.losses.message(NAME, &message);
+    object.into()
+}
+
+fn write_blocks(parts: Vec<Part>, names: &mut Names, writing: &mut Writing<'_>) -> Vec<Value> {
+    let mut blocks = Vec::with_capacity(parts.len());
+    for mut part in parts {
+        let mark = part.cache.take();
+        let block = write_block(part, names, writing);
+        let is_written = block.is_some();
+        blocks.extend(block);
+        blocks.extend(mark.filter(|_| is_written).map(write_cache));
+    }
+    blocks
+}
+
+fn write_cache(mark: CacheMark) -> Value {
+    let mut object = Object::new();
+    put(&mut object, "cachePoint.type", Some("default"));
+    put(&mut object, "cachePoint.ttl", mark.ttl);
+    object.into()
+}
+
+fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> Option<Value> {
+    let mut block = Object::new();
+    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
+        Body::Text(text) | Body::Refusal(text) => {
+            let is_json = part.kept.members(NAME).is_some_and(|members| members.contains_key("json"));
+            put(&mut block, "text", (!is_json).then_some(text));
+        }
+        Body::Media(media) => write_media(media, &mut block, names, writing)?,
+        Body::Thought(mut thought) => {
+            if let Some(data) = Seal::of(&mut thought.encrypted, ISSUER) {
+                put(&mut block, "reasoningContent.redactedContent", Some(data));
+            } else {
+                let signature = Seal::of(&mut part.signature, ISSUER);
+                if signature.is_none() && !writing.is_faithful {
+                    writing.losses.put("reasoning that is not signed by this provider");
+                    return None;
+                }
+                let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+                put(&mut block, "reasoningContent.reasoningText.text", text);
+                put(&mut block, "reasoningContent.reasoningText.signature", signature);
+            }
+        }
+        Body::Call(call) => {
+            put(&mut block, "toolUse.toolUseId", call.id);
+            put(&mut block, "toolUse.name", Some(call.name));
+            let input = match call.arguments {
+                Arguments::Json(value) if writing.is_faithful => value,
+                arguments => writing.object_of(arguments).into(),
+            };
+            put(&mut block, "toolUse.input", Some(input));
+        }
+        Body::Result(result) => {
+            put(&mut block, "toolResult.toolUseId", result.id);
+            let Content { mut parts, form } = result.content;
+            if let Some(value) = result.value {
+                let mut json = Part::text("");
+                json.kept = Kept::new(NAME, Object::from_iter([("json", value)]));
+                parts.insert(0, json);
+            }
+            if !parts.is_empty() || form == Form::List || !writing.is_faithful {
+                // One level: a result in a result is opaque.
+                let content = write_blocks(parts, names, writing);
+                put(&mut block, "toolResult.content", Some(content));
+            }
+            let status = result.is_error.filter(|is_error| *is_error || writing.is_faithful);
+            put(
+                &mut block,
+                "toolResult.status",
+                status.map(|is_error| if is_error { "error" } else { "success" }),
+            );
+        }
+        Body::Tools(tools) => {
+            let body = Body::Tools(tools);
+            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+            return None;
+        }
+        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+    }
+    part.kept.restore(NAME, &mut block);
+    writing.losses.part(NAME, &part);
+    Some(block.into())
+}
+
+fn write_media(media: Media, block: &mut Object, names: &mut Names, writing: &mut Writing<'_>) -> Option<()> {
+    let Media { kind, source, media_type, name, detail } = media;
+    let (word, usual) = match kind {
+        MediaKind::Image => ("image", "jpeg"),
+        MediaKind::Audio => ("audio", "wav"),
+        MediaKind::Video => ("video", "mp4"),
+        MediaKind::File => ("document", "txt"),
+    };
+    if detail.is_some() && detail.as_deref() != Some("auto") {
+        writing.losses.put("detail of an image");
+    }
+    let (path, value) = match source {
+        Source::Data(data) => ("source.bytes", data),
+        Source::Text(text) => ("source.text", text),
+        Source::Url(url) if writing.is_faithful || url.starts_with("s3://") => ("source.s3Location.uri", url),
+        Source::Url(_) => {
+            writing.losses.put(format!("{kind:?} by url").to_lowercase());
+            return None;
+        }
+        Source::Id(_) => {
+            writing.losses.put(format!("{kind:?} with the provider").to_lowercase());
+            return None;
+        }
+    };
+    let format = media_type.as_deref().and_then(ending_of_type);
+    let format = format.or_else(|| (!writing.is_faithful).then_some(usual));
+    put(block, &format!("{word}.format"), format);
+    if writing.is_faithful {
+        put(block, &format!("{word}.name"), name);
+    } else if word == "document" {
+        put(block, "document.name", Some(names.next(name.as_deref())));
+    }
+    put(block, &format!("{word}.{path}"), Some(value));
+    Some(())
+}

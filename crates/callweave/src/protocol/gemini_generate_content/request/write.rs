@@ -1,0 +1,325 @@
+//! Writing requests of Gemini generateContent.
+
+use super::{BUDGET, ISSUER, NAME, TIERS};
+use crate::json::{Object, Value};
+use crate::request::{
+    Body, CallResult, Content, Form, Format, Media, MediaKind, Message, Part, Request, Role, Seal, Source,
+    Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, effort, put, take_word, type_of_name,
+};
+
+pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+    let mut body = Object::new();
+    if writing.is_faithful {
+        put(&mut body, "model", request.model.take());
+    }
+    // Elsewhere it is named in the URL.
+    let model = request.model.take().unwrap_or_default();
+    let instructions = request.instructions.take();
+    if instructions.form == Form::Text && writing.is_faithful {
+        body.insert("systemInstruction", instructions.joined(""));
+    } else if !instructions.is_empty() {
+        let parts: Vec<Value> = instructions
+            .parts
+            .into_iter()
+            .filter_map(|part| write_part(part, Inside::Content, writing))
+            .collect();
+        put(&mut body, "systemInstruction.parts", Some(parts));
+    }
+    let mut contents = Vec::new();
+    writing.each_message(request, |message, writing| contents.push(write_content(message, writing)));
+    if !contents.is_empty() || !writing.is_faithful {
+        body.insert("contents", contents);
+    }
+    let tools = write_tools(std::mem::take(&mut request.tools), writing);
+    let has_tools = !tools.is_empty();
+    if has_tools {
+        body.insert("tools", tools);
+    }
+    if has_tools || writing.is_faithful {
+        write_choice(request, &mut body);
+    }
+    put(&mut body, "generationConfig.maxOutputTokens", request.max_tokens.take());
+    let stop = std::mem::take(&mut request.stop);
+    put(&mut body, "generationConfig.stopSequences", (!stop.is_empty()).then_some(stop));
+    let sampling = &mut request.sampling;
+    put(&mut body, "generationConfig.temperature", sampling.temperature.take());
+    put(&mut body, "generationConfig.topP", sampling.top_p.take());
+    put(&mut body, "generationConfig.topK", sampling.top_k.take());
+    put(&mut body, "generationConfig.frequencyPenalty", sampling.frequency_penalty.take());
+    put(&mut body, "generationConfig.presencePenalty", sampling.presence_penalty.take());
+    put(&mut body, "generationConfig.seed", sampling.seed.take());
+    put(&mut body, "generationConfig.candidateCount", sampling.choices.take());
+    put(&mut body, "generationConfig.responseLogprobs", sampling.logprobs.take());
+    put(&mut body, "generationConfig.logprobs", sampling.top_logprobs.take());
+    match request.format.take() {
+        Some(Format::Text) => put(&mut body, "generationConfig.responseMimeType", Some("text/plain")),
+        Some(Format::Json) => put(&mut body, "generationConfig.responseMimeType", Some("application/json")),
+        Some(Format::Schema { schema, .. }) => {
+            put(&mut body, "generationConfig.responseMimeType", Some("application/json"));
+            // A schema that is read from the other place is renamed by what is kept.
+            let is_full = writing.limits.takes_json_schema && !writing.is_faithful;
+            let word = if is_full { "responseJsonSchema" } else { "responseSchema" };
+            put(&mut body, &format!("generationConfig.{word}"), Some(schema));
+        }
+        None => {}
+    }
+    write_reasoning(request, &model, &mut body, writing);
+    request.stream = None;
+    if writing.is_faithful {
+        // Only some of its servers know it.
+        put(&mut body, "serviceTier", take_word(&mut request.service_tier, TIERS));
+    }
+    request.kept.restore(NAME, &mut body);
+    body
+}
+
+fn write_reasoning(request: &mut Request, model: &str, body: &mut Object, writing: &Writing<'_>) {
+    const LEVEL: &str = "generationConfig.thinkingConfig.thinkingLevel";
+    const TOLD: &str = "generationConfig.thinkingConfig.includeThoughts";
+    let reasoning = &mut request.reasoning;
+    if reasoning.mode == Some(Thinking::Adaptive) && reasoning.effort.is_none() && reasoning.budget.is_none()
+    {
+        reasoning.mode = None;
+        reasoning.budget = Some((-1).into());
+    }
+    let told = reasoning.summary.take().map(|summary| summary != "none");
+    if writing.is_faithful {
+        put(body, BUDGET, reasoning.budget.take());
+        put(body, LEVEL, reasoning.effort.take());
+        put(body, TOLD, told);
+        return;
+    }
+    let is_asked = reasoning.mode.is_some_and(|mode| mode != Thinking::Off)
+        || reasoning.budget.as_ref().is_some_and(|budget| budget.as_str() != "0")
+        || reasoning.effort.as_deref().is_some_and(|effort| effort != "none");
+    if model.contains("gemini-3")
+        && let Some(effort) = reasoning.effort.take()
+    {
+        reasoning.mode = None;
+        reasoning.budget = None;
+        let level = match effort.as_str() {
+            // These models cannot but think.
+            "none" | "minimal" | "low" => "LOW",
+            "medium" => "MEDIUM",
+            _ => "HIGH",
+        };
+        put(body, LEVEL, Some(level));
+        put(body, TOLD, told);
+        return;
+    }
+    let budget = effort::take_budget(reasoning);
+    put(body, TOLD, told.or_else(|| (budget.is_some() || is_asked).then_some(is_asked)));
+    put(body, BUDGET, budget);
+}
+
+fn write_choice(request: &mut Request, body: &mut Object) {
+    const MODE: &str = "toolConfig.functionCallingConfig.mode";
+    const NAMES: &str = "toolConfig.functionCallingConfig.allowedFunctionNames";
+    let (mode, names) = match request.tool_choice.take() {
+        Some(ToolChoice::Auto) => ("AUTO", None),
+        Some(ToolChoice::None) => ("NONE", None),
+        Some(ToolChoice::Required) => ("ANY", None),
+        Some(ToolChoice::Tool { name, .. }) => ("ANY", Some(vec![name])),
+        Some(ToolChoice::Allowed { names, is_required: true }) => ("ANY", Some(names)),
+        Some(ToolChoice::Allowed { names, is_required: false }) => ("AUTO", Some(names)),
+        None => return,
+    };
+    put(body, MODE, Some(mode));
+    put(body, NAMES, names);
+}
+
+fn write_content(mut message: Message, writing: &mut Writing<'_>) -> Value {
+    let role = if message.role == Role::Assistant { "model" } else { "user" };
+    let mut object = Object::from_iter([("role", role)]);
+    let Content { parts, form } = message.content.take();
+    let is_absent = parts.is_empty() && form != Form::List && writing.is_faithful;
+    let parts: Vec<Value> =
+        parts.into_iter().filter_map(|part| write_part(part, Inside::Content, writing)).collect();
+    if !is_absent {
+        object.insert("parts", parts);
+    }
+    message.kept.restore(NAME, &mut object);
+    writing.losses.message(NAME, &message);
+    object.into()
+}
+
+/// Where a part stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Inside {
+    Content,
+    Result,
+}
+
+fn write_part(mut part: Part, inside: Inside, writing: &mut Writing<'_>) -> Option<Value> {
+    let mut object = Object::new();
+    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
+        Body::Text(text) | Body::Refusal(text) if inside == Inside::Content => {
+            object.insert("text", text);
+        }
+        Body::Media(media) => write_media(media, &mut object, writing)?,
+        Body::Thought(thought) => {
+            let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+            if text.as_ref().is_none_or(String::is_empty) && !writing.is_faithful {
+                writing.losses.put("encrypted reasoning");
+                return None;
+            }
+            put(&mut object, "text", text);
+            object.insert("thought", true);
+        }
+        Body::Call(call) => {
+            put(&mut object, "functionCall.name", Some(call.name));
+            put(&mut object, "functionCall.id", call.id);
+            let arguments = writing.object_of(call.arguments);
+            put(&mut object, "functionCall.args", Some(arguments));
+        }
+        Body::Result(result) => write_result(result, &mut object, writing),
+        Body::Opaque(word) => {
+            // An empty part has nothing to keep.
+            if part.kept.protocol() != Some(NAME) && !writing.is_faithful {
+                writing.losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
+                return None;
+            }
+            part.kept.restore(NAME, &mut object);
+            return Some(object.into());
+        }
+        body => {
+            writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
+            return None;
+        }
+    }
+    put(&mut object, "thoughtSignature", Seal::of(&mut part.signature, ISSUER));
+    part.kept.restore(NAME, &mut object);
+    writing.losses.part(NAME, &part);
+    Some(object.into())
+}
+
+/// A result is an object; a text becomes its only member.
+fn write_result(result: CallResult, object: &mut Object, writing: &mut Writing<'_>) {
+    put(object, "functionResponse.id", result.id);
+    put(object, "functionResponse.name", result.name);
+    let Content { parts, form } = result.content;
+    let mut text = String::new();
+    let mut rich = Vec::new();
+    for part in parts {
+        match part.as_text() {
+            Some(own) => {
+                text.push_str(own);
+                writing.losses.part(NAME, &part);
+            }
+            None => rich.push(part),
+        }
+    }
+    let response = match result.value {
+        Some(value) => Some(value),
+        None if writing.is_faithful => None,
+        None => {
+            let key = if result.is_error == Some(true) { "error" } else { "output" };
+            Some(Value::object([(key, text.into())]))
+        }
+    };
+    put(object, "functionResponse.response", response);
+    let parts: Vec<Value> =
+        rich.into_iter().filter_map(|part| write_part(part, Inside::Result, writing)).collect();
+    if !parts.is_empty() || form == Form::List && writing.is_faithful {
+        put(object, "functionResponse.parts", Some(parts));
+    }
+}
+
+fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
+    let Media { kind, source, media_type, name, detail } = media;
+    if detail.is_some() {
+        writing.losses.put("detail of an image");
+    }
+    let usual = match kind {
+        MediaKind::Image => "image/jpeg",
+        MediaKind::Audio => "audio/wav",
+        MediaKind::Video => "video/mp4",
+        MediaKind::File => "application/pdf",
+    };
+    match source {
+        Source::Data(data) => {
+            let media_type = media_type.or_else(|| (!writing.is_faithful).then(|| usual.to_owned()));
+            put(object, "inlineData.mimeType", media_type);
+            put(object, "inlineData.data", Some(data));
+            if writing.is_faithful {
+                put(object, "inlineData.displayName", name);
+            }
+        }
+        Source::Url(url)
+            if url.starts_with("gs://") && media_type.is_none() && type_of_name(&url).is_none() =>
+        {
+            writing.losses.refuse(format!("{kind:?} without a media type").to_lowercase());
+            return None;
+        }
+        Source::Url(url) => {
+            let guess = || type_of_name(&url).unwrap_or(usual).to_owned();
+            let media_type = media_type.or_else(|| (!writing.is_faithful).then(guess));
+            put(object, "fileData.mimeType", media_type);
+            put(object, "fileData.fileUri", Some(url));
+            if writing.is_faithful {
+                put(object, "fileData.displayName", name);
+            }
+        }
+        Source::Text(text) => {
+            object.insert("text", text);
+        }
+        Source::Id(_) => {
+            writing.losses.put(format!("{kind:?} with the provider").to_lowercase());
+            return None;
+        }
+    }
+    Some(())
+}
+
+fn write_tools(tools: Vec<Tool>, writing: &mut Writing<'_>) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    let mut functions: Vec<Value> = Vec::new();
+    for (number, mut tool) in tools.into_iter().enumerate() {
+        writing.losses.at(format_args!("tools[{number}]"));
+        match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
+            ToolKind::Group(members) if writing.is_faithful => {
+                let members: Vec<Value> =
+                    members.into_iter().filter_map(|tool| write_function(tool, writing)).collect();
+                let mut object = Object::from_iter([("functionDeclarations", members)]);
+                tool.kept.restore(NAME, &mut object);
+                out.push(object.into());
+            }
+            ToolKind::Builtin(word) => {
+                let is_search = word == WEB_SEARCH && tool.kept.protocol() != Some(NAME);
+                tool.kind = ToolKind::Builtin(word);
+                if is_search {
+                    out.push(Value::object([("googleSearch", Object::new().into())]));
+                } else {
+                    writing.losses.tool(NAME, &tool);
+                    out.extend(tool.kept.into_whole(NAME));
+                }
+            }
+            kind => functions.extend(write_function(Tool { kind, ..tool }, writing)),
+        }
+    }
+    if !functions.is_empty() {
+        out.insert(0, Value::object([("functionDeclarations", functions.into())]));
+    }
+    out
+}
+
+fn write_function(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+    let ToolKind::Function { schema } = std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) else {
+        writing.losses.put("free-form tool");
+        return None;
+    };
+    let mut object = Object::from_iter([("name", tool.name.clone())]);
+    put(&mut object, "description", tool.description.take());
+    // An object without members would be refused.
+    let is_empty = |schema: &Value| {
+        schema.as_object().is_some_and(|schema| {
+            schema["properties"].as_object().is_none_or(Object::is_empty) && !schema.contains_key("anyOf")
+        })
+    };
+    let is_full = writing.limits.takes_json_schema && !writing.is_faithful;
+    let word = if is_full { "parametersJsonSchema" } else { "parameters" };
+    put(&mut object, word, schema.filter(|schema| writing.is_faithful || !is_empty(schema)));
+    tool.kept.restore(NAME, &mut object);
+    writing.losses.tool(NAME, &tool);
+    Some(object.into())
+}

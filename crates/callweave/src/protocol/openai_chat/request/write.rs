@@ -1,0 +1,423 @@
+//! Writing requests of OpenAI Chat Completions and compatible servers.
+
+use super::{NAME, ROLES, SUMMARIES, is_copy};
+use crate::json::{Object, Value};
+use crate::request::{
+    Arguments, Body, CallKind, Content, Form, Format, Grammar, Media, MediaKind, Message, Part, Request,
+    Role, Source, Thinking, Thought, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort,
+    ending_of_type, put, take_word,
+};
+
+pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+    let mut body = Object::new();
+    put(&mut body, "model", request.model.take());
+    let mut messages = Vec::new();
+    if !request.instructions.is_empty() {
+        let instructions = Message::new(Role::System, request.instructions.take());
+        write_message(instructions, &mut messages, writing);
+    }
+    writing.each_message(request, |message, writing| write_message(message, &mut messages, writing));
+    if !messages.is_empty() || !writing.is_faithful {
+        body.insert("messages", messages);
+    }
+    if writing.is_faithful {
+        drop_copies(request);
+    } else {
+        write_search(request, &mut body);
+    }
+    let tools = writing.each_tool(request, write_tool);
+    let has_tools = !tools.is_empty();
+    if has_tools {
+        body.insert("tools", tools);
+    }
+    if writing.is_faithful && request.kept.members(NAME).is_some_and(|own| own.contains_key("tool_choice")) {
+        // In a form of its own, which stays.
+        request.tool_choice = None;
+    }
+    if has_tools || writing.is_faithful {
+        put(&mut body, "tool_choice", request.tool_choice.take().as_ref().map(write_choice));
+        put(&mut body, "parallel_tool_calls", request.parallel_calls.take());
+    }
+    put(&mut body, "max_completion_tokens", request.max_tokens.take());
+    let stop = std::mem::take(&mut request.stop);
+    put(&mut body, "stop", (!stop.is_empty()).then_some(stop));
+    let sampling = &mut request.sampling;
+    put(&mut body, "temperature", sampling.temperature.take());
+    put(&mut body, "top_p", sampling.top_p.take());
+    put(&mut body, "frequency_penalty", sampling.frequency_penalty.take());
+    put(&mut body, "presence_penalty", sampling.presence_penalty.take());
+    put(&mut body, "seed", sampling.seed.take());
+    put(&mut body, "n", sampling.choices.take());
+    put(&mut body, "logit_bias", sampling.logit_bias.take());
+    put(&mut body, "logprobs", sampling.logprobs.take());
+    put(&mut body, "top_logprobs", sampling.top_logprobs.take());
+    if writing.is_faithful {
+        // Members of compatible servers, which OpenAI refuses.
+        put(&mut body, "top_k", sampling.top_k.take());
+        put(&mut body, "min_p", sampling.min_p.take());
+        put(&mut body, "repetition_penalty", sampling.repetition_penalty.take());
+        put(&mut body, "previous_response_id", request.previous.take());
+        put(&mut body, "thinking.type", request.reasoning.mode.take().map(Thinking::word));
+        put(&mut body, "thinking.budget_tokens", request.reasoning.budget.take());
+        put(&mut body, "thinking.display", take_word(&mut request.reasoning.summary, SUMMARIES));
+    }
+    put(&mut body, "response_format", request.format.take().map(|format| write_format(format, writing)));
+    let effort = effort::take(&mut request.reasoning);
+    if has_tools && !writing.is_faithful && calls_without_thinking(body["model"].as_str().unwrap_or_default())
+    {
+        request.reasoning.effort = effort.filter(|effort| effort != "none");
+        body.insert("reasoning_effort", "none");
+    } else {
+        put(&mut body, "reasoning_effort", effort);
+    }
+    put(&mut body, "stream", request.stream.take());
+    let usage = request.stream_usage.take();
+    if request.stream == Some(true) || writing.is_faithful || body.get("stream").is_some_and(|on| *on == true)
+    {
+        put(&mut body, "stream_options.include_usage", usage);
+    }
+    put(&mut body, "store", request.store.take());
+    put(&mut body, "metadata", request.metadata.take());
+    put(&mut body, "user", request.user.take());
+    put(&mut body, "service_tier", request.service_tier.take());
+    put(&mut body, "prompt_cache_key", request.cache_key.take());
+    put(&mut body, "verbosity", request.verbosity.take());
+    request.kept.restore(NAME, &mut body);
+    body
+}
+
+/// What stays in the older form is not written in the newer.
+fn drop_copies(request: &mut Request) {
+    let count = request.tools.len();
+    request.tools.retain(|tool| !is_copy(&tool.kept));
+    let has_older = request.kept.members(NAME).is_some_and(|members| members.contains_key("function_call"));
+    if request.tools.len() < count || has_older {
+        request.tool_choice = None;
+    }
+}
+
+/// From 5.4 on these models call functions here only if they do not think.
+fn calls_without_thinking(model: &str) -> bool {
+    let minor = model.strip_prefix("gpt-5.").map(|rest| rest.split('-').next().unwrap_or(rest));
+    minor.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor >= 4)
+}
+
+/// Searching the web is no tool here.
+fn write_search(request: &mut Request, body: &mut Object) {
+    let count = request.tools.len();
+    // Other servers of this protocol refuse the member.
+    let is_openai = body["model"]
+        .as_str()
+        .is_some_and(|model| ["gpt-", "o1", "o3", "o4"].iter().any(|start| model.starts_with(start)));
+    if is_openai {
+        request.tools.retain(|tool| tool.kind != ToolKind::Builtin(WEB_SEARCH.to_owned()));
+    }
+    put(body, "web_search_options", (request.tools.len() < count).then(Object::new));
+}
+
+fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writing<'_>) {
+    let role = ROLES.iter().find(|(_, role)| *role == message.role).map_or("user", |(word, _)| word);
+    if message.role == Role::Tool {
+        for mut part in std::mem::take(&mut message.content.parts) {
+            let Body::Result(ref mut result) = part.body else {
+                message.content.parts.push(part);
+                continue;
+            };
+            let mut object = Object::from_iter([("role", role)]);
+            put(&mut object, "tool_call_id", result.id.take());
+            let name = result.name.take();
+            put(&mut object, "name", name.filter(|_| writing.is_faithful || writing.limits.names_results));
+            if let Some(content) = write_content(result.content.take(), writing) {
+                object.insert("content", content);
+            }
+            if result.is_error == Some(true) {
+                writing.losses.put("error mark of a result");
+            }
+            write_cache(&mut part, &mut object, writing);
+            message.kept.restore(NAME, &mut object);
+            writing.losses.part(NAME, &part);
+            out.push(object.into());
+        }
+        writing.losses.message(NAME, &message);
+        return;
+    }
+    let mut object = Object::from_iter([("role", role)]);
+    if writing.is_faithful || writing.limits.names_speakers {
+        put(&mut object, "name", message.name.take());
+    }
+    let form = message.content.form;
+    let (mut spoken, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
+    for part in std::mem::take(&mut message.content.parts) {
+        match part.body {
+            Body::Thought(_) | Body::Call(_) if writing.is_faithful && is_copy(&part.kept) => {}
+            Body::Call(_) => calls.extend(write_call(part, writing)),
+            Body::Opaque(ref word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
+            Body::Thought(_) if writing.is_faithful && !part.kept.is_empty() => {
+                spoken.push(Part { signature: None, body: Body::Opaque(String::new()), ..part });
+            }
+            Body::Thought(_) => thoughts.push(part),
+            _ => spoken.push(part),
+        }
+    }
+    if let Some(content) = write_content(Content { parts: spoken, form }, writing) {
+        object.insert("content", content);
+    }
+    let texts = thoughts.iter_mut().filter_map(|part| {
+        let Body::Thought(thought) = &mut part.body else { return None };
+        thought
+            .text
+            .take()
+            .or_else(|| Some(thought.summary.take()?.join("\n\n")))
+            .filter(|text| writing.is_faithful || !text.is_empty())
+    });
+    let texts: Vec<String> = texts.collect();
+    if !texts.is_empty() {
+        object.insert("reasoning_content", texts.concat());
+    }
+    for part in &thoughts {
+        writing.losses.part(NAME, part);
+        if let Body::Thought(Thought { encrypted: Some(_), .. }) = part.body {
+            writing.losses.put("encrypted reasoning");
+        }
+    }
+    if !calls.is_empty() {
+        object.insert("tool_calls", calls);
+    }
+    message.kept.restore(NAME, &mut object);
+    writing.losses.message(NAME, &message);
+    if object.len() > 1 || writing.is_faithful {
+        out.push(object.into());
+    }
+}
+
+/// One text as it is, anything else as a list.
+fn write_content(content: Content, writing: &mut Writing<'_>) -> Option<Value> {
+    let Content { mut parts, form } = content;
+    let is_text = match form {
+        Form::Text => parts.len() == 1,
+        Form::List => !writing.is_faithful && parts.len() == 1,
+        Form::Any => parts.len() == 1,
+    };
+    let is_plain =
+        |part: &Part| matches!(part.body, Body::Text(_)) && (part.is_plain() || !writing.is_faithful);
+    if is_text && parts.iter().all(is_plain) {
+        let part = parts.pop()?;
+        writing.losses.part(NAME, &part);
+        let Body::Text(text) = part.body else { return None };
+        return Some(text.into());
+    }
+    if parts.is_empty() && (form != Form::List || !writing.is_faithful) {
+        return None;
+    }
+    let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, writing)).collect();
+    (!parts.is_empty() || writing.is_faithful).then(|| parts.into())
+}
+
+fn write_cache(part: &mut Part, object: &mut Object, writing: &Writing<'_>) {
+    if writing.is_faithful
+        && let Some(mark) = part.cache.take()
+    {
+        put(object, "cache_control.type", Some("ephemeral"));
+        put(object, "cache_control.ttl", mark.ttl);
+    }
+}
+
+fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+    let mut object = Object::new();
+    let body = std::mem::replace(&mut part.body, Body::Opaque(String::new()));
+    match body {
+        Body::Text(text) => {
+            object.insert("type", "text");
+            object.insert("text", text);
+        }
+        Body::Refusal(text) => {
+            object.insert("type", "refusal");
+            object.insert("refusal", text);
+        }
+        Body::Media(media) => write_media(media, &mut object, writing)?,
+        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        body => {
+            let lost = Message::of(Role::User, Part { body, ..part });
+            writing.losses.message(NAME, &lost);
+            return None;
+        }
+    }
+    write_cache(&mut part, &mut object, writing);
+    part.kept.restore(NAME, &mut object);
+    writing.losses.part(NAME, &part);
+    Some(object.into())
+}
+
+fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
+    let Media { kind, source, media_type, name, detail } = media;
+    match (kind, source) {
+        (MediaKind::Image, Source::Data(data)) => {
+            let url = data_url(media_type.as_deref().unwrap_or("image/jpeg"), &data);
+            object.insert("type", "image_url");
+            put(object, "image_url.url", Some(url));
+            put(object, "image_url.detail", detail);
+        }
+        (MediaKind::Image, Source::Url(url)) => {
+            object.insert("type", "image_url");
+            put(object, "image_url.url", Some(url));
+            put(object, "image_url.detail", detail);
+        }
+        (MediaKind::Audio, Source::Data(data)) => {
+            object.insert("type", "input_audio");
+            put(object, "input_audio.data", Some(data));
+            put(object, "input_audio.format", media_type.as_deref().and_then(ending_of_type));
+        }
+        (_, Source::Data(data)) => {
+            let data = match media_type {
+                Some(media_type) => data_url(&media_type, &data),
+                None => data,
+            };
+            object.insert("type", "file");
+            put(object, "file.file_data", Some(data));
+            put(object, "file.filename", name);
+        }
+        (MediaKind::File, Source::Id(id)) => {
+            object.insert("type", "file");
+            put(object, "file.file_id", Some(id));
+            put(object, "file.filename", name);
+        }
+        (_, Source::Text(text)) => {
+            object.insert("type", "text");
+            object.insert("text", text);
+        }
+        (kind, Source::Id(_)) => {
+            writing.losses.put(format!("{kind:?} with the provider").to_lowercase());
+            return None;
+        }
+        (kind, Source::Url(_)) => {
+            writing.losses.put(format!("{kind:?} by url").to_lowercase());
+            return None;
+        }
+    }
+    Some(())
+}
+
+fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+    let body = std::mem::replace(&mut part.body, Body::Opaque(String::new()));
+    let Body::Call(call) = body else { return None };
+    let mut object = Object::new();
+    put(&mut object, "id", call.id);
+    match call.kind {
+        CallKind::Custom => {
+            object.insert("type", "custom");
+            put(&mut object, "custom.name", Some(call.name));
+            let input = match call.arguments {
+                Arguments::Json(value) if writing.is_faithful => value,
+                arguments => arguments.into_text().into(),
+            };
+            put(&mut object, "custom.input", Some(input));
+        }
+        CallKind::Function | CallKind::Builtin => {
+            object.insert("type", "function");
+            put(&mut object, "function.name", Some(call.name));
+            let arguments = match call.arguments {
+                // Some servers write objects, and only they read them.
+                Arguments::Json(value) if writing.is_faithful => value,
+                arguments => arguments.into_text().into(),
+            };
+            put(&mut object, "function.arguments", Some(arguments));
+        }
+    }
+    write_cache(&mut part, &mut object, writing);
+    if part.kept.members(NAME).is_some_and(|members| members.contains_key("extra_content")) {
+        part.signature = None;
+    }
+    part.kept.restore(NAME, &mut object);
+    writing.losses.part(NAME, &part);
+    Some(object.into())
+}
+
+fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+    let mut object = Object::new();
+    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
+        ToolKind::Function { schema } => {
+            object.insert("type", "function");
+            put(&mut object, "function.name", Some(tool.name.clone()));
+            put(&mut object, "function.description", tool.description.take());
+            put(&mut object, "function.parameters", schema);
+            put(&mut object, "function.strict", tool.strict.take());
+        }
+        ToolKind::Custom { grammar } => {
+            object.insert("type", "custom");
+            put(&mut object, "custom.name", Some(tool.name.clone()));
+            put(&mut object, "custom.description", tool.description.take());
+            if let Some(Grammar { syntax, .. }) = &grammar
+                && syntax == "text"
+            {
+                put(&mut object, "custom.format.type", Some("text"));
+            } else if let Some(grammar) = grammar {
+                put(&mut object, "custom.format.type", Some("grammar"));
+                put(&mut object, "custom.format.grammar.syntax", Some(grammar.syntax));
+                put(&mut object, "custom.format.grammar.definition", Some(grammar.definition));
+            }
+        }
+        ToolKind::Builtin(word) => {
+            tool.kind = ToolKind::Builtin(word);
+            writing.losses.tool(NAME, &tool);
+            return tool.kept.into_whole(NAME);
+        }
+        ToolKind::Group(_) => {
+            writing.losses.put("group of tools");
+            return None;
+        }
+    }
+    let is_inner =
+        tool.kept.members(NAME).is_some_and(|members| members["function"].get("cache_control").is_some());
+    if is_inner && writing.is_faithful {
+        tool.cache = None;
+    }
+    if writing.is_faithful
+        && let Some(mark) = tool.cache.take()
+    {
+        put(&mut object, "cache_control.type", Some("ephemeral"));
+        put(&mut object, "cache_control.ttl", mark.ttl);
+    }
+    tool.kept.restore(NAME, &mut object);
+    writing.losses.tool(NAME, &tool);
+    Some(object.into())
+}
+
+pub(super) fn write_choice(choice: &ToolChoice) -> Value {
+    let named = |name: &str, kind: CallKind| {
+        let base = if kind == CallKind::Custom { "custom" } else { "function" };
+        Value::object([("type", base.into()), (base, Value::object([("name", name.into())]))])
+    };
+    match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::None => "none".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::Tool { name, kind } => named(name, *kind),
+        ToolChoice::Allowed { names, is_required } => {
+            let mode = if *is_required { "required" } else { "auto" };
+            let tools: Value = names.iter().map(|name| named(name, CallKind::Function)).collect();
+            let allowed = Value::object([("mode", mode.into()), ("tools", tools)]);
+            Value::object([("type", "allowed_tools".into()), ("allowed_tools", allowed)])
+        }
+    }
+}
+
+fn write_format(format: Format, writing: &Writing<'_>) -> Value {
+    let mut object = Object::new();
+    match format {
+        Format::Text => {
+            object.insert("type", "text");
+        }
+        Format::Json => {
+            object.insert("type", "json_object");
+        }
+        Format::Schema { name, description, schema, strict } => {
+            object.insert("type", "json_schema");
+            let name = name.or_else(|| (!writing.is_faithful).then(|| "structured_output".to_owned()));
+            put(&mut object, "json_schema.name", name);
+            put(&mut object, "json_schema.description", description);
+            put(&mut object, "json_schema.schema", Some(schema));
+            put(&mut object, "json_schema.strict", strict);
+        }
+    }
+    object.into()
+}

@@ -1,0 +1,369 @@
+//! Writing requests of OpenAI Responses and compatible servers.
+
+use super::{ISSUER, NAME, ROLES, text_word, write_texts};
+use crate::json::{Object, Value};
+use crate::request::{
+    Body, CallKind, Content, Form, Format, Grammar, Media, MediaKind, Message, Part, Request, Role, Seal,
+    Source, Thought, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort, put,
+};
+
+pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
+    let mut body = Object::new();
+    put(&mut body, "model", request.model.take());
+    if !request.instructions.is_empty() {
+        let content = request.instructions.take();
+        for part in &content.parts {
+            writing.losses.part(NAME, part);
+        }
+        body.insert("instructions", content.joined("\n\n"));
+    }
+    let mut items = Vec::new();
+    writing.each_message(request, |message, writing| write_message(message, &mut items, writing));
+    put(&mut body, "input", write_input(items, writing));
+    let tools = writing.each_tool(request, write_tool);
+    let has_tools = !tools.is_empty();
+    if has_tools {
+        body.insert("tools", tools);
+    }
+    if writing.is_faithful && request.kept.members(NAME).is_some_and(|own| own.contains_key("tool_choice")) {
+        // In a form of its own, which stays.
+        request.tool_choice = None;
+    }
+    if has_tools || writing.is_faithful {
+        put(&mut body, "tool_choice", request.tool_choice.take().as_ref().map(write_choice));
+        put(&mut body, "parallel_tool_calls", request.parallel_calls.take());
+    }
+    put(&mut body, "max_tool_calls", request.max_tool_calls.take());
+    put(&mut body, "max_output_tokens", request.max_tokens.take());
+    put(&mut body, "temperature", request.sampling.temperature.take());
+    put(&mut body, "top_p", request.sampling.top_p.take());
+    put(&mut body, "top_logprobs", request.sampling.top_logprobs.take());
+    put(&mut body, "text.format", request.format.take().map(|format| write_format(format, writing)));
+    put(&mut body, "text.verbosity", request.verbosity.take());
+    put(&mut body, "reasoning.effort", effort::take(&mut request.reasoning));
+    // Without a word nothing is told.
+    let summary = request.reasoning.summary.take().filter(|told| told != "none" || writing.is_faithful);
+    put(&mut body, "reasoning.summary", summary);
+    put(&mut body, "stream", request.stream.take());
+    put(&mut body, "store", request.store.take());
+    put(&mut body, "previous_response_id", request.previous.take());
+    put(&mut body, "metadata", request.metadata.take());
+    put(&mut body, "user", request.user.take());
+    put(&mut body, "service_tier", request.service_tier.take());
+    put(&mut body, "prompt_cache_key", request.cache_key.take());
+    let compaction = request.compaction.take().filter(|_| !writing.is_faithful);
+    if let Some(compaction) = compaction {
+        let mut one = Object::from_iter([("type", "compaction")]);
+        put(&mut one, "compact_threshold", compaction.threshold);
+        body.insert("context_management", vec![one]);
+    }
+    request.kept.restore(NAME, &mut body);
+    body
+}
+
+/// A message of nothing but a text is the input itself.
+fn write_input(mut items: Vec<Value>, writing: &Writing<'_>) -> Option<Value> {
+    if let [Value::Object(only)] = items.as_mut_slice()
+        && only.len() == 1
+        && only["content"].is_string()
+    {
+        return only.remove("content");
+    }
+    (!items.is_empty() || !writing.is_faithful).then(|| items.into())
+}
+
+fn write_message(mut message: Message, items: &mut Vec<Value>, writing: &mut Writing<'_>) {
+    let Content { parts, form } = message.content.take();
+    let is_empty = parts.is_empty();
+    let role = message.role;
+    let mut spoken = Vec::new();
+    for part in parts {
+        let is_item = match &part.body {
+            Body::Text(_) | Body::Refusal(_) | Body::Media(_) => false,
+            Body::Thought(_) | Body::Call(_) | Body::Result(_) | Body::Tools(_) => true,
+            // A part of a message that only this protocol knows, or an item.
+            Body::Opaque(_) => form == Form::Any,
+        };
+        if is_item {
+            write_spoken(&mut message, std::mem::take(&mut spoken), form, items, writing);
+            items.extend(write_item(part, writing));
+        } else {
+            spoken.push(part);
+        }
+    }
+    if is_empty && writing.is_faithful {
+        items.push(message_item(&mut message, role, None, form).into());
+    }
+    write_spoken(&mut message, spoken, form, items, writing);
+    writing.losses.message(NAME, &message);
+}
+
+fn message_item(message: &mut Message, role: Role, content: Option<Value>, form: Form) -> Object {
+    let word = ROLES.iter().find(|(_, own)| *own == role).map_or("user", |(word, _)| word);
+    let mut item = Object::from_iter([("type", "message"), ("role", word)]);
+    let empty = (form == Form::List).then(|| Value::from(Vec::<Value>::new()));
+    put(&mut item, "content", content.or(empty));
+    message.kept.restore(NAME, &mut item);
+    item
+}
+
+fn write_spoken(
+    message: &mut Message,
+    parts: Vec<Part>,
+    form: Form,
+    items: &mut Vec<Value>,
+    writing: &mut Writing<'_>,
+) {
+    if parts.is_empty() {
+        return;
+    }
+    let role = message.role;
+    let is_text = form == Form::Text && writing.is_faithful;
+    let content =
+        write_content(Content { parts, form: if is_text { Form::Text } else { Form::List } }, role, writing);
+    if let Some(content) = content {
+        items.push(message_item(message, role, Some(content), form).into());
+    }
+}
+
+/// One text, or a list.
+fn write_content(content: Content, role: Role, writing: &mut Writing<'_>) -> Option<Value> {
+    let Content { mut parts, form } = content;
+    if form == Form::Text
+        && let [Part { body: Body::Text(text), .. }] = parts.as_mut_slice()
+    {
+        let text = std::mem::take(text);
+        writing.losses.part(NAME, &parts[0]);
+        return Some(text.into());
+    }
+    let parts: Vec<Value> = parts.into_iter().filter_map(|part| write_part(part, role, writing)).collect();
+    (!parts.is_empty() || form == Form::List && writing.is_faithful).then(|| parts.into())
+}
+
+fn write_part(mut part: Part, role: Role, writing: &mut Writing<'_>) -> Option<Value> {
+    let mut object = Object::new();
+    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
+        Body::Text(text) => {
+            object.insert("type", text_word(role));
+            object.insert("text", text);
+        }
+        Body::Refusal(text) => {
+            object.insert("type", "refusal");
+            object.insert("refusal", text);
+        }
+        Body::Media(media) => write_media(media, &mut object, role, writing)?,
+        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        body => {
+            writing.losses.message(NAME, &Message::of(role, Part { body, ..part }));
+            return None;
+        }
+    }
+    part.kept.restore(NAME, &mut object);
+    writing.losses.part(NAME, &part);
+    Some(object.into())
+}
+
+fn write_media(media: Media, object: &mut Object, role: Role, writing: &mut Writing<'_>) -> Option<()> {
+    let Media { kind, source, media_type, name, detail } = media;
+    let url = |data: &str| media_type.as_deref().map(|media_type| data_url(media_type, data));
+    match (kind, source) {
+        (MediaKind::Image, Source::Data(data)) => {
+            object.insert("type", "input_image");
+            put(object, "image_url", url(&data).or_else(|| Some(data_url("image/jpeg", &data))));
+            put(object, "detail", detail);
+        }
+        (MediaKind::Image, Source::Url(url)) => {
+            object.insert("type", "input_image");
+            object.insert("image_url", url);
+            put(object, "detail", detail);
+        }
+        (MediaKind::Image, Source::Id(id)) => {
+            object.insert("type", "input_image");
+            object.insert("file_id", id);
+            put(object, "detail", detail);
+        }
+        (MediaKind::File, Source::Data(data)) => {
+            object.insert("type", "input_file");
+            put(object, "filename", name);
+            put(object, "file_data", url(&data).or(Some(data)));
+            put(object, "detail", detail);
+        }
+        (MediaKind::File, Source::Id(id)) => {
+            object.insert("type", "input_file");
+            put(object, "filename", name);
+            object.insert("file_id", id);
+            put(object, "detail", detail);
+        }
+        (MediaKind::File, Source::Url(url)) => {
+            object.insert("type", "input_file");
+            put(object, "filename", name);
+            object.insert("file_url", url);
+            put(object, "detail", detail);
+        }
+        (_, Source::Text(text)) => {
+            object.insert("type", text_word(role));
+            object.insert("text", text);
+        }
+        (MediaKind::Audio | MediaKind::Video, _) => {
+            writing.losses.put(format!("{kind:?}").to_lowercase());
+            return None;
+        }
+    }
+    Some(())
+}
+
+fn write_item(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
+    let mut item = Object::new();
+    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
+        Body::Call(call) => {
+            let is_custom = call.kind == CallKind::Custom;
+            item.insert("type", if is_custom { "custom_tool_call" } else { "function_call" });
+            put(&mut item, "call_id", call.id);
+            item.insert("name", call.name);
+            put(&mut item, "namespace", call.namespace);
+            item.insert(if is_custom { "input" } else { "arguments" }, call.arguments.into_text());
+        }
+        Body::Result(result) => {
+            let is_custom = result.kind == CallKind::Custom;
+            item.insert("type", if is_custom { "custom_tool_call_output" } else { "function_call_output" });
+            put(&mut item, "call_id", result.id);
+            let Content { parts, form } = result.content;
+            let is_text = match form {
+                Form::Text => true,
+                Form::List => false,
+                Form::Any => parts.len() == 1,
+            };
+            let is_text = is_text || !writing.is_faithful && parts.len() == 1 && parts[0].as_text().is_some();
+            let form = if is_text { Form::Text } else { Form::List };
+            let output = write_content(Content { parts, form }, Role::Tool, writing);
+            put(&mut item, "output", output.or_else(|| (!writing.is_faithful).then(|| "".into())));
+            if result.is_error == Some(true) {
+                writing.losses.put("error mark of a result");
+            }
+        }
+        Body::Thought(thought) => write_thought(thought, &mut item, writing)?,
+        Body::Tools(tools) => {
+            item.insert("type", "additional_tools");
+            let tools: Vec<Value> = tools.into_iter().filter_map(|tool| write_tool(tool, writing)).collect();
+            item.insert("tools", tools);
+        }
+        Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
+        Body::Text(_) | Body::Refusal(_) | Body::Media(_) => return None,
+    }
+    part.kept.restore(NAME, &mut item);
+    writing.losses.part(NAME, &part);
+    Some(item.into())
+}
+
+/// Thoughts go back to whoever encrypted them; the words of another's thoughts are no reasoning item of this one's.
+fn write_thought(mut thought: Thought, item: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
+    let encrypted = Seal::of(&mut thought.encrypted, ISSUER);
+    if encrypted.is_none() && !writing.is_faithful {
+        writing.losses.put("reasoning that is not this provider's");
+        return None;
+    }
+    item.insert("type", "reasoning");
+    let summary = thought.summary.map(|texts| write_texts(&texts, "summary_text"));
+    put(
+        item,
+        "summary",
+        summary.or_else(|| (!writing.is_faithful).then(|| Value::from(Vec::<Value>::new()))),
+    );
+    put(item, "content", thought.text.map(|text| write_texts(&[text], "reasoning_text")));
+    put(item, "encrypted_content", encrypted);
+    Some(())
+}
+
+fn write_tool(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
+    let mut object = Object::new();
+    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
+        ToolKind::Function { schema } => {
+            object.insert("type", "function");
+            object.insert("name", tool.name.clone());
+            put(&mut object, "description", tool.description.take());
+            put(&mut object, "parameters", schema);
+            // Without a word the schema would be made strict.
+            put(
+                &mut object,
+                "strict",
+                tool.strict.take().or_else(|| (!writing.is_faithful).then_some(false)),
+            );
+        }
+        ToolKind::Custom { grammar } => {
+            object.insert("type", "custom");
+            object.insert("name", tool.name.clone());
+            put(&mut object, "description", tool.description.take());
+            if let Some(Grammar { syntax, .. }) = &grammar
+                && syntax == "text"
+            {
+                put(&mut object, "format.type", Some("text"));
+            } else if let Some(grammar) = grammar {
+                put(&mut object, "format.type", Some("grammar"));
+                put(&mut object, "format.syntax", Some(grammar.syntax));
+                put(&mut object, "format.definition", Some(grammar.definition));
+            }
+        }
+        ToolKind::Group(tools) => {
+            object.insert("type", "namespace");
+            object.insert("name", tool.name.clone());
+            put(&mut object, "description", tool.description.take());
+            // One level: a group in a group is read as a builtin.
+            let tools: Vec<Value> = tools.into_iter().filter_map(|tool| write_tool(tool, writing)).collect();
+            object.insert("tools", tools);
+        }
+        ToolKind::Builtin(word) if word == WEB_SEARCH && tool.kept.protocol() != Some(NAME) => {
+            return Some(Value::object([("type", "web_search".into())]));
+        }
+        ToolKind::Builtin(word) => {
+            tool.kind = ToolKind::Builtin(word);
+            writing.losses.tool(NAME, &tool);
+            return tool.kept.into_whole(NAME);
+        }
+    }
+    put(&mut object, "strict", tool.strict.take());
+    tool.kept.restore(NAME, &mut object);
+    writing.losses.tool(NAME, &tool);
+    Some(object.into())
+}
+
+pub(super) fn write_choice(choice: &ToolChoice) -> Value {
+    let named = |name: &str, kind: CallKind| {
+        let word = if kind == CallKind::Custom { "custom" } else { "function" };
+        Value::object([("type", word.into()), ("name", name.into())])
+    };
+    match choice {
+        ToolChoice::Auto => "auto".into(),
+        ToolChoice::None => "none".into(),
+        ToolChoice::Required => "required".into(),
+        ToolChoice::Tool { name, kind } => named(name, *kind),
+        ToolChoice::Allowed { names, is_required } => {
+            let mode = if *is_required { "required" } else { "auto" };
+            let tools: Value = names.iter().map(|name| named(name, CallKind::Function)).collect();
+            Value::object([("type", "allowed_tools".into()), ("mode", mode.into()), ("tools", tools)])
+        }
+    }
+}
+
+fn write_format(format: Format, writing: &Writing<'_>) -> Value {
+    let mut object = Object::new();
+    match format {
+        Format::Text => {
+            object.insert("type", "text");
+        }
+        Format::Json => {
+            object.insert("type", "json_object");
+        }
+        Format::Schema { name, description, schema, strict } => {
+            object.insert("type", "json_schema");
+            put(
+                &mut object,
+                "name",
+                name.or_else(|| (!writing.is_faithful).then(|| "structured_output".to_owned())),
+            );
+            put(&mut object, "description", description);
+            object.insert("schema", schema);
+            put(&mut object, "strict", strict);
+        }
+    }
+    object.into()
+}

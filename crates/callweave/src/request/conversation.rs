@@ -1,0 +1,351 @@
+//! What was said: messages, their parts, and who said them.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::{CallKind, Kept, Tool, parse_data_url};
+use crate::json::{Object, Value};
+
+/// Parts in order, and how the wire wrote them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Content {
+    /// The parts.
+    pub parts: Vec<Part>,
+    /// How they were written.
+    pub form: Form,
+}
+
+/// How a wire wrote content that could be written in two ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// However the protocol likes.
+    #[default]
+    Any,
+    /// As one text.
+    Text,
+    /// As a list of parts, be it of a single text.
+    List,
+}
+
+/// Something that somebody said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Message {
+    /// Who said it.
+    pub role: Role,
+    /// What was said.
+    pub content: Content,
+    /// Who exactly, where there are several of a role.
+    pub name: Option<String>,
+    /// What only the protocol knows.
+    #[serde(default)]
+    pub kept: Kept,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The operator.
+    System,
+    /// The developer: where the wire has no such role, the operator.
+    Developer,
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// The tools.
+    Tool,
+}
+
+/// A piece of content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Part {
+    /// What it holds.
+    pub body: Body,
+    /// That everything up to here is worth caching.
+    pub cache: Option<CacheMark>,
+    /// The provider's signature, to be given back unaltered.
+    pub signature: Option<Seal>,
+    /// What only the protocol knows.
+    #[serde(default)]
+    pub kept: Kept,
+}
+
+/// What a [`Part`] holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Body {
+    /// Text.
+    Text(String),
+    /// A refusal.
+    Refusal(String),
+    /// An image, a sound, a video, a file.
+    Media(Media),
+    /// What the model thought.
+    Thought(Thought),
+    /// What the model called.
+    Call(Call),
+    /// What came of a call.
+    Result(CallResult),
+    /// Tools that are declared in mid-conversation.
+    Tools(Vec<Tool>),
+    /// What only one protocol knows; the wire's word for it. All of it is in [`Part::kept`].
+    Opaque(String),
+}
+
+/// An image, a sound, a video, a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Media {
+    /// Which of these.
+    pub kind: MediaKind,
+    /// Where it is.
+    pub source: Source,
+    /// Its media type, such as `image/png`, where one is known.
+    pub media_type: Option<String>,
+    /// Its file name or title.
+    pub name: Option<String>,
+    /// How closely it is looked at.
+    pub detail: Option<String>,
+}
+
+/// Kinds of [`Media`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MediaKind {
+    /// An image.
+    Image,
+    /// A sound.
+    Audio,
+    /// A video.
+    Video,
+    /// A document.
+    File,
+}
+
+/// Where something is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Source {
+    /// Here, in base64.
+    Data(String),
+    /// Here, as text.
+    Text(String),
+    /// Somewhere else. It is never fetched.
+    Url(String),
+    /// With the provider, under this id.
+    Id(String),
+}
+
+/// What the model thought.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Thought {
+    /// Its own words.
+    pub text: Option<String>,
+    /// Its thoughts in short.
+    pub summary: Option<Vec<String>>,
+    /// Thoughts that only the provider can read.
+    pub encrypted: Option<Seal>,
+}
+
+/// Data that only whoever issued it can check: it goes back there, unaltered, and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// Whose it is: a provider's name, shared by the protocols that the same models speak; empty if nobody said.
+    pub issuer: Cow<'static, str>,
+    /// The data.
+    pub data: String,
+}
+
+/// What the model called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Call {
+    /// Its id, where the wire gives one.
+    pub id: Option<String>,
+    /// The tool's name.
+    pub name: String,
+    /// The group that the tool stands in.
+    pub namespace: Option<String>,
+    /// The arguments.
+    pub arguments: Arguments,
+    /// What kind of tool it is.
+    pub kind: CallKind,
+}
+
+/// What a tool is called with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arguments {
+    /// As text: JSON as the model wrote it, or free text for a [custom](CallKind::Custom) tool.
+    Text(String),
+    /// As a value.
+    Json(Value),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CallResult {
+    /// The id of the call.
+    pub id: Option<String>,
+    /// The tool's name, where the wire gives one.
+    pub name: Option<String>,
+    /// What the tool said.
+    pub content: Content,
+    /// What the tool said, where the wire has an object for it.
+    pub value: Option<Value>,
+    /// Whether the tool failed.
+    pub is_error: Option<bool>,
+    /// What kind of tool it is.
+    pub kind: CallKind,
+}
+
+/// That everything up to here is worth caching.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheMark {
+    /// For how long: `5m`, `1h`.
+    pub ttl: Option<String>,
+}
+
+impl Content {
+    /// One text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { parts: vec![Part::text(text)], form: Form::Text }
+    }
+
+    /// A list of parts.
+    pub fn list(parts: Vec<Part>) -> Self {
+        Self { parts, form: Form::List }
+    }
+
+    /// Whether nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The texts, joined.
+    pub fn joined(&self, separator: &str) -> String {
+        let mut texts = self.parts.iter().filter_map(Part::as_text);
+        let mut joined = texts.next().unwrap_or_default().to_owned();
+        for text in texts {
+            joined.push_str(separator);
+            joined.push_str(text);
+        }
+        joined
+    }
+
+    /// The parts; none stay.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::take(self)
+    }
+}
+
+impl Message {
+    /// What somebody said.
+    pub fn new(role: Role, content: Content) -> Self {
+        Self { role, content, name: None, kept: Kept::default() }
+    }
+
+    /// A part that stands alone.
+    pub(crate) fn of(role: Role, part: Part) -> Self {
+        Self::new(role, Content { parts: vec![part], form: Form::Any })
+    }
+}
+
+impl Part {
+    /// A part.
+    pub fn new(body: Body) -> Self {
+        Self { body, cache: None, signature: None, kept: Kept::default() }
+    }
+
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new(Body::Text(text.into()))
+    }
+
+    /// The text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.body {
+            Body::Text(text) | Body::Refusal(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What only `protocol` knows, with the wire's word for it.
+    pub(crate) fn opaque(protocol: &'static str, word: &str, value: Value) -> Self {
+        Self { kept: Kept::whole(protocol, value), ..Self::new(Body::Opaque(word.to_owned())) }
+    }
+
+    /// Whether nothing but its body is known of it.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.cache.is_none() && self.signature.is_none() && self.kept.is_empty()
+    }
+}
+
+impl Media {
+    /// Something of that kind at a URL, which may hold it.
+    pub(crate) fn at(kind: MediaKind, url: String) -> Self {
+        match parse_data_url(&url) {
+            Some((media_type, data)) => {
+                let media_type = Some(media_type.to_owned());
+                Self { media_type, ..Self::new(kind, Source::Data(data.to_owned())) }
+            }
+            None => Self::new(kind, Source::Url(url)),
+        }
+    }
+
+    /// Something of that kind.
+    pub fn new(kind: MediaKind, source: Source) -> Self {
+        Self { kind, source, media_type: None, name: None, detail: None }
+    }
+}
+
+impl Arguments {
+    /// The arguments as text: the model's own where it wrote text.
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Json(value) => value.to_string(),
+        }
+    }
+
+    /// The arguments as an object; no text is no arguments, and what is no object comes back as it is.
+    pub fn into_object(self) -> std::result::Result<Object, String> {
+        match self {
+            Self::Json(Value::Object(members)) => Ok(members),
+            Self::Json(Value::Null) => Ok(Object::new()),
+            Self::Json(value) => Err(value.to_string()),
+            Self::Text(text) if text.trim().is_empty() => Ok(Object::new()),
+            Self::Text(text) => text.parse().map_err(|_| text),
+        }
+    }
+}
+
+impl Seal {
+    /// Data of that issuer.
+    pub fn new(issuer: &'static str, data: impl Into<String>) -> Self {
+        Self { issuer: issuer.into(), data: data.into() }
+    }
+
+    /// Whether it goes back to that issuer. Where a gateway did not say whose it is, it goes to whoever is asked.
+    pub fn is_of(&self, issuer: &str) -> bool {
+        self.issuer == issuer || self.issuer.is_empty()
+    }
+
+    /// The data, if it goes back to that issuer.
+    pub fn of(seal: &mut Option<Self>, issuer: &str) -> Option<String> {
+        seal.take_if(|seal| seal.is_of(issuer)).map(|seal| seal.data)
+    }
+}

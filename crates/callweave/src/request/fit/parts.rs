@@ -1,0 +1,276 @@
+//! Parts of messages that a provider would refuse.
+
+use crate::json::Value;
+use crate::request::limits::{Shows, Thoughts};
+use crate::request::{
+    Body, CallKind, CallResult, Content, Form, Kept, Limits, Losses, MediaKind, Message, Part, Request, Role,
+    Seal, Source, Thought, kind_of, parse_data_url, type_of_name,
+};
+
+/// Parts that the provider would refuse.
+pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
+    let mut messages = Vec::with_capacity(request.messages.len());
+    // What the user shows for others, as soon as all results are told.
+    let mut shown: Vec<Part> = Vec::new();
+    for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+        losses.at(format_args!("messages[{number}]"));
+        if message.role != Role::Tool {
+            show(&mut shown, &mut messages);
+        }
+        let was_empty = message.content.is_empty();
+        let has_calls = message.content.parts.iter().any(|part| matches!(part.body, Body::Call(_)));
+        if has_calls {
+            // Some servers refuse an empty text beside calls, and none needs it.
+            message.content.parts.retain(|part| part.as_text() != Some(""));
+        }
+        drop_doubled_thoughts(&mut message);
+        if let Some(issuer) = limits.signs_calls {
+            sign_first_call(&mut message.content.parts, issuer, limits.unsigned);
+        }
+        if let Thoughts::Signed(_) = limits.thoughts {
+            think_first(&mut message.content.parts);
+        }
+        if limits.speaks_first {
+            message.content.parts.sort_by_key(|part| matches!(part.body, Body::Call(_)));
+        }
+        message.content.parts.retain(|part| can_be_told(part, protocol, limits, losses));
+        for part in &mut message.content.parts {
+            mend_part(part);
+            if !limits.takes_documents {
+                tell_document(part, losses);
+            }
+            let Body::Result(result) = &mut part.body else { continue };
+            let is_object = result.value.as_ref().is_some_and(Value::is_object);
+            if !limits.takes_object_results || result.kind == CallKind::Builtin || !is_object {
+                tell_value(result);
+            }
+            for part in &mut result.content.parts {
+                mend_part(part);
+                if !limits.takes_documents {
+                    tell_document(part, losses);
+                }
+                tell_opaque(part, protocol, losses);
+            }
+            if !limits.takes_rich_results {
+                let (others, rich): (Vec<Part>, Vec<Part>) =
+                    std::mem::take(&mut result.content.parts).into_iter().partition(|part| !is_media(part));
+                result.content.parts = others;
+                shown.extend(rich);
+            }
+            if !limits.takes_blank_text {
+                result.content.parts.retain(|part| !is_blank(part));
+            }
+            if result.content.is_empty() && result.value.is_none() {
+                result.content = Content::text(if limits.takes_blank_text { "" } else { "(no output)" });
+            }
+        }
+        let can_show = match message.role {
+            Role::User | Role::Tool => true,
+            Role::Assistant => limits.media == Shows::Anyone,
+            Role::System | Role::Developer => limits.media != Shows::User,
+        };
+        if !can_show {
+            let (media, others): (Vec<Part>, Vec<Part>) =
+                std::mem::take(&mut message.content.parts).into_iter().partition(is_media);
+            message.content.parts = others;
+            if !media.is_empty() {
+                losses.put("speaker of an image");
+            }
+            shown.extend(media);
+        }
+        if !limits.takes_blank_text {
+            message.content.parts.retain(|part| !is_blank(part));
+        }
+        let is_told = |part: &Part| matches!(part.body, Body::Thought(_));
+        if has_calls && limits.fills_thoughts && !message.content.parts.iter().any(is_told) {
+            let thought = Thought { text: Some(" ".to_owned()), ..Thought::default() };
+            message.content.parts.insert(0, Part::new(Body::Thought(thought)));
+        }
+        if !message.content.is_empty() || was_empty && limits.takes_blank_text {
+            messages.push(message);
+        }
+    }
+    show(&mut shown, &mut messages);
+    request.messages = messages;
+    if !limits.takes_blank_text {
+        request.instructions.parts.retain(|part| !is_blank(part));
+    }
+}
+
+fn show(shown: &mut Vec<Part>, messages: &mut Vec<Message>) {
+    if !shown.is_empty() {
+        let parts = std::mem::take(shown);
+        messages.push(Message::new(Role::User, Content { parts, form: Form::Any }));
+    }
+}
+
+/// Whether it is more than text.
+fn is_media(part: &Part) -> bool {
+    matches!(&part.body, Body::Media(media) if !matches!(media.source, Source::Text(_)))
+}
+
+/// Of all calls of a step the first one is signed. Gateways hand the signature on with the thought before it.
+fn sign_first_call(parts: &mut [Part], issuer: &'static str, unsigned: Option<&'static str>) {
+    let is_loose = |part: &Part| {
+        matches!(part.body, Body::Thought(_))
+            && part.signature.as_ref().is_some_and(|seal| seal.issuer.is_empty())
+    };
+    let Some(call) = parts.iter().position(|part| matches!(part.body, Body::Call(_))) else { return };
+    if let Some(thought) = parts.iter().position(is_loose)
+        && parts[call].signature.is_none()
+    {
+        parts[call].signature = parts[thought].signature.take();
+    }
+    if !parts[call].signature.as_ref().is_some_and(|seal| seal.is_of(issuer))
+        && let Some(unsigned) = unsigned
+    {
+        parts[call].signature = Some(Seal::new(issuer, unsigned));
+    }
+}
+
+/// Thoughts come before whatever they lead to, up to the next call.
+fn think_first(parts: &mut [Part]) {
+    let is_call = |part: &Part| matches!(part.body, Body::Call(_));
+    for step in parts.split_inclusive_mut(is_call) {
+        step.sort_by_key(|part| !matches!(part.body, Body::Thought(_)));
+    }
+}
+
+/// Gateways tell thoughts twice: in words, and with their signatures.
+fn drop_doubled_thoughts(message: &mut Message) {
+    let is_sealed = |part: &Part| match &part.body {
+        Body::Thought(thought) => part.signature.is_some() || thought.encrypted.is_some(),
+        _ => false,
+    };
+    let is_bare = |part: &Part| matches!(part.body, Body::Thought(_)) && part.is_plain();
+    let parts = &mut message.content.parts;
+    if parts
+        .iter()
+        .any(|part| is_sealed(part) && part.signature.as_ref().is_some_and(|seal| seal.issuer.is_empty()))
+    {
+        parts.retain(|part| !is_bare(part) || is_sealed(part));
+    }
+}
+
+/// Whether the provider takes such a part at all.
+fn can_be_told(part: &Part, protocol: &str, limits: &Limits, losses: &mut Losses) -> bool {
+    let is_own = part.kept.protocol() == Some(protocol);
+    match &part.body {
+        Body::Opaque(word) => {
+            if !is_own {
+                losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
+                for path in part.kept.malformed() {
+                    losses.refuse(format!("malformed {path} of {word}"));
+                }
+            }
+            is_own
+        }
+        Body::Thought(thought) => {
+            let has_text =
+                thought.text.as_ref().is_some_and(|text| !text.is_empty()) || thought.summary.is_some();
+            let is_told = match limits.thoughts {
+                Thoughts::Never => false,
+                Thoughts::Told => {
+                    if has_text && thought.encrypted.is_some() {
+                        losses.put("encrypted reasoning");
+                    }
+                    has_text
+                }
+                Thoughts::Signed(issuer) => {
+                    let seals = [&part.signature, &thought.encrypted];
+                    seals.into_iter().flatten().any(|seal| seal.is_of(issuer))
+                }
+                Thoughts::Encrypted(issuer) => {
+                    is_own || thought.encrypted.as_ref().is_some_and(|seal| seal.is_of(issuer))
+                }
+            };
+            if !is_told {
+                losses.put(if has_text { "reasoning of another provider" } else { "encrypted reasoning" });
+            }
+            is_told
+        }
+        _ => true,
+    }
+}
+
+fn is_blank(part: &Part) -> bool {
+    matches!(&part.body, Body::Text(text) if text.trim().is_empty())
+}
+
+fn mend_part(part: &mut Part) {
+    if let Body::Thought(_) = part.body
+        && part.kept.any().is_some_and(|members| members.contains_key("type") || members.contains_key(""))
+    {
+        // It was kept whole, and is told already.
+        part.kept = Kept::default();
+    }
+    let Body::Media(media) = &mut part.body else { return };
+    if let Source::Url(url) = &media.source
+        && let Some((media_type, data)) = parse_data_url(url)
+    {
+        media.media_type = Some(media_type.to_owned());
+        media.source = Source::Data(data.to_owned());
+    }
+    if let Source::Data(data) = &mut media.source {
+        to_usual_base64(data);
+    }
+    let is_vague = media.media_type.as_deref().is_none_or(|own| own == "application/octet-stream");
+    if is_vague && let Some(media_type) = media.name.as_deref().and_then(type_of_name) {
+        media.media_type = Some(media_type.to_owned());
+    }
+    // Some put documents where images belong.
+    if media.kind == MediaKind::Image
+        && let Some(media_type) = &media.media_type
+    {
+        media.kind = kind_of(media_type);
+    }
+    if media.media_type.as_deref() == Some("image/jpg") {
+        media.media_type = Some("image/jpeg".to_owned());
+    }
+}
+
+/// A document that is text, as text.
+fn tell_document(part: &mut Part, losses: &mut Losses) {
+    let Body::Media(media) = &mut part.body else { return };
+    let Source::Text(text) = &mut media.source else { return };
+    losses.put("form of a document");
+    if media.name.is_some() {
+        losses.put("title of a document");
+    }
+    part.body = Body::Text(std::mem::take(text));
+}
+
+/// Google's clients write the alphabet for URLs, which nobody else reads.
+fn to_usual_base64(data: &mut String) {
+    if !data.contains(['-', '_']) {
+        return;
+    }
+    *data = data.replace('-', "+").replace('_', "/");
+    if data.len() % 4 > 1 {
+        data.push_str(&"=="[data.len() % 4 - 2..]);
+    }
+}
+
+/// What only another protocol knows of a result, as text: the model can read it.
+fn tell_opaque(part: &mut Part, protocol: &str, losses: &mut Losses) {
+    let Body::Opaque(word) = &part.body else { return };
+    let Some(own) = part.kept.protocol().filter(|own| *own != protocol) else { return };
+    losses.put(format!("form of {word} of {own}"));
+    let value = std::mem::take(&mut part.kept).into_whole(own).unwrap_or_default();
+    part.body = Body::Text(value.to_string());
+}
+
+/// A result that is an object, as text. What only wraps a text is that text.
+fn tell_value(result: &mut CallResult) {
+    let Some(value) = result.value.take() else { return };
+    let text = match &value {
+        Value::String(text) => text.clone(),
+        Value::Object(members) => {
+            let wrapped =
+                ["output", "result", "content", "error"].iter().find_map(|key| members[*key].as_str());
+            wrapped.filter(|_| members.len() == 1).map_or_else(|| value.to_string(), str::to_owned)
+        }
+        value => value.to_string(),
+    };
+    result.content.parts.insert(0, Part::text(text));
+}

@@ -1,0 +1,179 @@
+//! Tools as a provider takes them: none in groups, with names that it knows, without free text, with schemas it accepts.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Changes, calls_mut};
+use crate::json::Value;
+use crate::request::{Arguments, Body, CallKind, CallResult, Limits, Request, Tool, ToolChoice, ToolKind};
+
+/// The one argument of a tool with free text that is sent as a function.
+const FREE_TEXT: &str = "input";
+
+/// What is declared where a conversation has calls and no tools.
+const NO_TOOL: &str = "no_tool_do_not_call";
+
+/// Declares tools of mid-conversation with the others.
+pub(super) fn hoist_tools(request: &mut Request) {
+    for message in &mut request.messages {
+        message.content.parts.retain_mut(|part| {
+            let Body::Tools(tools) = &mut part.body else { return true };
+            request.tools.append(tools);
+            false
+        });
+    }
+}
+
+/// A tool in a group stands alone, with the group's name before its own.
+pub(super) fn flatten_groups(request: &mut Request, limits: &Limits, changes: &mut Changes) {
+    let flat = |group: &str, name: &str| format!("{group}__{name}");
+    let mut tools = Vec::with_capacity(request.tools.len());
+    for mut tool in std::mem::take(&mut request.tools) {
+        let is_named = !tool.name.is_empty();
+        let ToolKind::Group(members) = &mut tool.kind else {
+            tools.push(tool);
+            continue;
+        };
+        if is_named && limits.takes_groups {
+            tools.push(tool);
+            continue;
+        }
+        for mut member in std::mem::take(members) {
+            if is_named && !matches!(member.kind, ToolKind::Builtin(_)) {
+                let name = flat(&tool.name, &member.name);
+                changes.names.push((name.clone(), std::mem::take(&mut member.name)));
+                changes.namespaces.push((name.clone(), tool.name.clone()));
+                member.name = name;
+            }
+            tools.push(member);
+        }
+    }
+    request.tools = tools;
+    if limits.takes_groups {
+        return;
+    }
+    let mut known: HashSet<String> = changes.names.iter().map(|(name, _)| name.clone()).collect();
+    for call in calls_mut(request) {
+        if let Some(group) = call.namespace.take() {
+            let name = flat(&group, &call.name);
+            if known.insert(name.clone()) {
+                changes.names.push((name.clone(), call.name.clone()));
+                changes.namespaces.push((name.clone(), group));
+            }
+            call.name = name;
+        }
+    }
+}
+
+/// Leaves out the tools that may not be called, where the wire cannot say so.
+pub(super) fn narrow_tools(request: &mut Request, limits: &Limits) {
+    if limits.takes_allowed_tools {
+        return;
+    }
+    let Some(ToolChoice::Allowed { names, is_required }) = &request.tool_choice else { return };
+    let names: HashSet<&String> = names.iter().collect();
+    request.tools.retain(|tool| names.contains(&tool.name));
+    request.tool_choice = Some(if *is_required { ToolChoice::Required } else { ToolChoice::Auto });
+}
+
+/// A tool with free text becomes a function with one text.
+pub(super) fn wrap_free_text(request: &mut Request, wrapped: &mut Vec<String>) {
+    for tool in &mut request.tools {
+        let ToolKind::Custom { grammar } = &mut tool.kind else { continue };
+        if let Some(grammar) = grammar.take().filter(|grammar| grammar.syntax != "text") {
+            let description = tool.description.get_or_insert_default();
+            if !description.is_empty() {
+                description.push_str("\n\n");
+            }
+            let (syntax, definition) = (&grammar.syntax, grammar.definition.trim_end());
+            description.push_str(&format!(
+                "`{FREE_TEXT}` must follow this grammar:\n```{syntax}\n{definition}\n```"
+            ));
+        }
+        let text = Value::object([("type", "string".into())]);
+        let schema = Value::object([
+            ("type", "object".into()),
+            ("properties", Value::object([(FREE_TEXT, text)])),
+            ("required", Value::from_iter([FREE_TEXT])),
+        ]);
+        tool.kind = ToolKind::Function { schema: Some(schema) };
+        wrapped.push(tool.name.clone());
+    }
+    for part in request.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
+        match &mut part.body {
+            Body::Call(call) if call.kind == CallKind::Custom => {
+                let text = std::mem::replace(&mut call.arguments, Arguments::Text(String::new())).into_text();
+                call.arguments = Arguments::Json(Value::object([(FREE_TEXT, text.into())]));
+                call.kind = CallKind::Function;
+            }
+            Body::Result(result) if result.kind == CallKind::Custom => result.kind = CallKind::Function,
+            _ => {}
+        }
+    }
+    if let Some(ToolChoice::Tool { kind: kind @ CallKind::Custom, .. }) = &mut request.tool_choice {
+        *kind = CallKind::Function;
+    }
+}
+
+/// Names that the provider would refuse.
+pub(super) fn rename_tools(request: &mut Request, limits: &Limits, changes: &mut Changes) {
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut sent: HashMap<String, String> = HashMap::new();
+    // Names of tools in groups, which were changed before.
+    let Changes { names, namespaces, .. } = changes;
+    let flat: HashMap<String, usize> =
+        names.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
+    let declared = request.tools.iter().filter(|tool| !matches!(tool.kind, ToolKind::Builtin(_)));
+    let declared: Vec<String> = declared.map(|tool| tool.name.clone()).collect();
+    taken.extend(declared.iter().filter(|name| limits.tool_names.fits(name)).cloned());
+    let mut rename = |name: &mut String| {
+        if limits.tool_names.fits(name) {
+            return;
+        }
+        let fitted = sent.entry(name.clone()).or_insert_with(|| {
+            let fitted = limits.tool_names.fitted(name, |other| taken.contains(other));
+            taken.insert(fitted.clone());
+            match flat.get(name) {
+                Some(at) => {
+                    names[*at].0.clone_from(&fitted);
+                    // Both lists tell of the same tools in the same order.
+                    namespaces[*at].0.clone_from(&fitted);
+                }
+                None => names.push((fitted.clone(), name.clone())),
+            }
+            fitted
+        });
+        name.clone_from(fitted);
+    };
+    for tool in &mut request.tools {
+        if !matches!(tool.kind, ToolKind::Builtin(_)) {
+            rename(&mut tool.name);
+        }
+    }
+    for part in request.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
+        match &mut part.body {
+            Body::Call(call) => rename(&mut call.name),
+            Body::Result(CallResult { name: Some(name), .. }) => rename(name),
+            _ => {}
+        }
+    }
+    match &mut request.tool_choice {
+        Some(ToolChoice::Tool { name, .. }) => rename(name),
+        Some(ToolChoice::Allowed { names, .. }) => names.iter_mut().for_each(rename),
+        _ => {}
+    }
+}
+
+/// A conversation with calls must declare tools.
+pub(super) fn declare_tools(request: &mut Request, protocol: &str, limits: &Limits) {
+    let has_calls = || {
+        let mut parts = request.messages.iter().flat_map(|message| &message.content.parts);
+        parts.any(|part| matches!(part.body, Body::Call(_) | Body::Result(_)))
+    };
+    let is_own =
+        |tool: &Tool| !matches!(tool.kind, ToolKind::Builtin(_)) || tool.kept.protocol() == Some(protocol);
+    if limits.demands_tools && !request.tools.iter().any(is_own) && has_calls() {
+        let schema = Value::object([("type", "object".into())]);
+        request.tools.push(Tool::new(NO_TOOL, ToolKind::Function { schema: Some(schema) }));
+        request.tool_choice = None;
+    }
+}

@@ -1,0 +1,37 @@
+//! Tools as wires write them that know functions alone.
+
+use super::{Kept, Members, Tool, ToolKind, Writing, put};
+use crate::json::{Object, Value};
+
+pub(crate) fn read_plain_tool(tool: Object, protocol: &'static str) -> Tool {
+    let mut tool = Members::new(tool);
+    let word = tool.peek_str("type").unwrap_or("function").to_owned();
+    let Some(name) = (word == "function").then(|| tool.string("function.name")).flatten() else {
+        let kept = Kept::whole(protocol, tool.into_object().into());
+        return Tool { kept, ..Tool::new(word.clone(), ToolKind::Builtin(word)) };
+    };
+    tool.note_absence("type");
+    tool.string("type");
+    let kind = ToolKind::Function { schema: tool.object("function.parameters").map(Value::from) };
+    let description = tool.string("function.description");
+    Tool { description, kept: tool.rest(protocol), ..Tool::new(name, kind) }
+}
+
+pub(crate) fn write_plain_tool(mut tool: Tool, protocol: &str, writing: &mut Writing<'_>) -> Option<Value> {
+    match std::mem::replace(&mut tool.kind, ToolKind::Group(Vec::new())) {
+        ToolKind::Function { schema } => {
+            let mut object = Object::from_iter([("type", "function")]);
+            put(&mut object, "function.name", Some(tool.name.clone()));
+            put(&mut object, "function.description", tool.description.take());
+            put(&mut object, "function.parameters", schema);
+            tool.kept.restore(protocol, &mut object);
+            writing.losses.tool(protocol, &tool);
+            Some(object.into())
+        }
+        kind => {
+            tool.kind = kind;
+            writing.losses.tool(protocol, &tool);
+            tool.kept.into_whole(protocol)
+        }
+    }
+}

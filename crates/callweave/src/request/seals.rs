@@ -1,0 +1,217 @@
+//! Signatures on their way through a client that has no place for them: they ride in the ids of calls.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::{Body, Call, Kept, Losses, Part, Request, Role, Seal, Thought};
+use crate::json::{Object, Value};
+
+/// What stands between an id and what it carries.
+const MARK: &str = "__sealed_";
+
+/// What rides in an id.
+#[derive(Debug)]
+pub(super) struct Seals(pub(super) Vec<Carried>);
+
+#[derive(Debug)]
+pub(super) struct Carried {
+    pub(super) issuer: String,
+    pub(super) what: Sealed,
+    pub(super) data: String,
+}
+
+/// What is sealed.
+#[derive(Debug, PartialEq)]
+pub(super) enum Sealed {
+    /// The call itself.
+    Call,
+    /// A thought before it, of which the client has the words.
+    Thought(Fingerprint),
+    /// A thought that is the seal itself, with the id of its item.
+    Encrypted(String),
+}
+
+/// Tells texts apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    pub(super) fn of(text: &str) -> Self {
+        let mut fingerprint = Self::default();
+        fingerprint.push(text);
+        fingerprint
+    }
+
+    pub(super) fn push(&mut self, text: &str) {
+        // FNV-1a: the same on every machine and in every release.
+        self.0 =
+            text.bytes().fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+}
+
+impl Seals {
+    pub(super) fn into_id(self, id: &str) -> String {
+        let all: Value = self
+            .0
+            .into_iter()
+            .map(|Carried { issuer, what, data }| {
+                let (word, about) = match what {
+                    Sealed::Call => ("call", String::new()),
+                    Sealed::Thought(Fingerprint(hash)) => ("thought", format!("{hash:x}")),
+                    Sealed::Encrypted(id) => ("encrypted", id),
+                };
+                Value::from_iter([word.to_owned(), issuer, about, data])
+            })
+            .collect();
+        format!("{id}{MARK}{}", URL_SAFE_NO_PAD.encode(all.to_string()))
+    }
+
+    /// Takes what rides in an id, if anything does.
+    fn take(id: &mut String) -> Option<Self> {
+        let at = id.rfind(MARK)?;
+        let bytes = URL_SAFE_NO_PAD.decode(id.get(at + MARK.len()..)?).ok()?;
+        let all: Value = std::str::from_utf8(&bytes).ok()?.parse().ok()?;
+        let seals = all.as_array()?.iter().map(|seal| {
+            let member = |at: usize| seal.as_array()?.get(at)?.as_str().map(str::to_owned);
+            let (about, issuer, data) = (member(2)?, member(1)?, member(3)?);
+            let what = match member(0)?.as_str() {
+                "call" => Sealed::Call,
+                "thought" => Sealed::Thought(Fingerprint(u64::from_str_radix(&about, 16).ok()?)),
+                "encrypted" => Sealed::Encrypted(about),
+                _ => return None,
+            };
+            Some(Carried { issuer, what, data })
+        });
+        let seals = seals.collect::<Option<_>>()?;
+        id.truncate(at);
+        Some(Self(seals))
+    }
+}
+
+/// Takes all that rides in the ids of a request, and puts it where it belongs if `issuer` is to get it back.
+pub(super) fn unload(
+    request: &mut Request,
+    protocol: &'static str,
+    issuer: Option<&'static str>,
+    losses: &mut Losses,
+) {
+    for at in 0..request.messages.len() {
+        let (before, rest) = request.messages.split_at_mut(at);
+        let Some(message) = rest.first_mut() else { return };
+        losses.at(format_args!("messages[{at}]"));
+        if message.content.parts.iter().any(|part| matches!(&part.body, Body::Call(call) if is_loaded(call)))
+        {
+            join_thoughts(&mut message.content.parts);
+        }
+        let mut number = 0;
+        while let Some(part) = message.content.parts.get_mut(number) {
+            let seals = match &mut part.body {
+                Body::Call(call) => call.id.as_mut().and_then(Seals::take),
+                Body::Result(result) => {
+                    result.id.as_mut().and_then(Seals::take);
+                    None
+                }
+                _ => None,
+            };
+            for Carried { issuer: own, what, data } in seals.into_iter().flat_map(|seals| seals.0) {
+                let Some(issuer) = issuer.filter(|issuer| **issuer == own) else {
+                    losses.put(format!("signature of {own}"));
+                    continue;
+                };
+                let seal = Seal::new(issuer, data);
+                match what {
+                    Sealed::Call => message.content.parts[number].signature = Some(seal),
+                    Sealed::Encrypted(id) => {
+                        message.content.parts.insert(number, encrypted(seal, id, protocol));
+                        number += 1;
+                    }
+                    Sealed::Thought(fingerprint) => {
+                        let turn = before.iter_mut().rev().take_while(|other| other.role == Role::Assistant);
+                        let earlier = turn.flat_map(|message| message.content.parts.iter_mut().rev());
+                        let mut parts = message.content.parts.iter_mut().rev().chain(earlier);
+                        match parts.find(|part| is_thought(part, fingerprint)) {
+                            Some(thought) => thought.signature = Some(seal),
+                            // Other words, or none: the signature is worth nothing.
+                            None => losses.put(format!("signature of {own}")),
+                        }
+                    }
+                }
+            }
+            number += 1;
+        }
+    }
+}
+
+fn is_loaded(call: &Call) -> bool {
+    call.id.as_ref().is_some_and(|id| id.contains(MARK))
+}
+
+/// Makes one thought of those that a client keeps in the pieces in which they came.
+fn join_thoughts(parts: &mut Vec<Part>) {
+    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts.drain(..) {
+        if let Body::Thought(Thought { text: Some(text), summary: None, encrypted: None }) = &part.body
+            && part.is_plain()
+            && let Some(last) = joined.last_mut().filter(|last| last.is_plain())
+            && let Body::Thought(Thought { text: Some(before), summary: None, encrypted: None }) =
+                &mut last.body
+        {
+            before.push_str(text);
+        } else {
+            joined.push(part);
+        }
+    }
+    *parts = joined;
+}
+
+/// A thought that only its issuer can read.
+fn encrypted(seal: Seal, id: String, protocol: &'static str) -> Part {
+    let mut part = Part::new(Body::Thought(Thought {
+        encrypted: Some(seal),
+        summary: Some(Vec::new()),
+        ..Thought::default()
+    }));
+    if !id.is_empty() {
+        part.kept = Kept::new(protocol, Object::from_iter([("id", id)]));
+    }
+    part
+}
+
+fn is_thought(part: &Part, fingerprint: Fingerprint) -> bool {
+    let Body::Thought(thought) = &part.body else { return false };
+    let summary = thought.summary.as_ref().map(|texts| texts.join("\n\n"));
+    [thought.text.as_deref(), summary.as_deref()]
+        .into_iter()
+        .flatten()
+        .any(|text| Fingerprint::of(text) == fingerprint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rides_in_an_id_comes_out_again() {
+        let seal = |what, data: &str| Carried { issuer: "google".into(), what, data: data.into() };
+        let seals = Seals(vec![
+            seal(Sealed::Call, "a+/="),
+            seal(Sealed::Thought(Fingerprint::of("é")), "b"),
+            seal(Sealed::Encrypted("rs_1".into()), "\"c\""),
+        ]);
+        let mut id = seals.into_id("call__sealed_1");
+        assert!(id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{id}");
+        let back = Seals::take(&mut id).expect("what was carried");
+        assert_eq!(id, "call__sealed_1");
+        assert_eq!(back.0.len(), 3);
+        assert_eq!(back.0[0].data, "a+/=");
+        assert_eq!(back.0[1].what, Sealed::Thought(Fingerprint::of("é")));
+        assert!(Seals::take(&mut id).is_none(), "a client's own id stays");
+        assert_eq!(id, "call__sealed_1");
+    }
+}
