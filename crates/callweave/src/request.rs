@@ -58,7 +58,7 @@ pub use undo::Undo;
 
 pub use crate::event::CallKind;
 
-pub(crate) use fit::{Changes, fit};
+pub(crate) use fit::{Changes, fit, plain_tools, tell_value};
 pub(crate) use limits::Limits;
 pub(crate) use loss::Losses;
 pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_name};

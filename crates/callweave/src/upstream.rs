@@ -49,6 +49,24 @@ pub struct UpstreamError<'a> {
     pub message: Cow<'a, str>,
     /// The provider's error object or text, as JSON.
     pub raw: Json<'a>,
+    /// The provider's id of the request, where one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Cow<'a, str>>,
+    /// The body of the failed request that it was read from, where all of it was.
+    #[serde(skip)]
+    pub body: Option<Box<ErrorBody>>,
+}
+
+/// The body of a failed request, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ErrorBody {
+    /// The name of the protocol it is written in.
+    pub protocol: &'static str,
+    /// The media type, where it was told.
+    pub content_type: Option<String>,
+    /// The body.
+    pub bytes: Vec<u8>,
 }
 
 /// What an [`UpstreamError`] amounts to.
@@ -80,6 +98,20 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Authentication,
+        Self::Permission,
+        Self::RateLimit,
+        Self::Overloaded,
+        Self::InvalidRequest,
+        Self::ContextTooLong,
+        Self::NotFound,
+        Self::Server,
+        Self::Transport,
+        Self::Other,
+    ];
+
     /// Whether the same request may succeed if it is sent again. What nobody could classify is not tried again.
     pub fn is_retryable(self) -> bool {
         match self {
@@ -127,7 +159,8 @@ impl<'a> UpstreamError<'a> {
     pub fn new(class: ErrorClass, message: impl Into<Cow<'a, str>>) -> Self {
         let message = message.into();
         let raw = Json::from_text(&message);
-        Self { class, status: None, code: None, retry_after: None, message, raw }
+        let (status, code, retry_after, request_id, body) = Default::default();
+        Self { class, status, code, retry_after, message, raw, request_id, body }
     }
 
     /// Whether the same request may succeed if it is sent again.
@@ -144,6 +177,8 @@ impl<'a> UpstreamError<'a> {
             retry_after: self.retry_after,
             message: Cow::Owned(self.message.into_owned()),
             raw: self.raw.into_owned(),
+            request_id: self.request_id.map(|id| Cow::Owned(id.into_owned())),
+            body: self.body,
         }
     }
 }
@@ -169,18 +204,7 @@ mod tests {
 
     #[test]
     fn a_class_is_named_as_it_is_written() {
-        for class in [
-            ErrorClass::Authentication,
-            ErrorClass::Permission,
-            ErrorClass::RateLimit,
-            ErrorClass::Overloaded,
-            ErrorClass::InvalidRequest,
-            ErrorClass::ContextTooLong,
-            ErrorClass::NotFound,
-            ErrorClass::Server,
-            ErrorClass::Transport,
-            ErrorClass::Other,
-        ] {
+        for class in ErrorClass::ALL {
             assert_eq!(serde_json::to_value(class).ok(), Some(class.name().into()));
         }
     }

@@ -387,8 +387,22 @@ fn models_speak_their_dialects() {
         ("deepseek-ai/DeepSeek-V3.1", "deepseek_v31"),
         ("openai/gpt-oss-120b", "harmony"),
         ("zai-org/GLM-4.7", "glm47"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "llama3_json"),
+        ("llama3.2:3b", "llama3_json"),
+        ("hermes3:8b", "hermes"),
+        ("NousResearch/Hermes-4-405B", "hermes"),
+        ("granite3.3:8b", "granite3"),
+        ("phi4-mini", "phi4_mini"),
+        ("command-r-08-2024", "cohere_command_r"),
+        ("deepseek_v3.1", "deepseek_v31"),
+        ("llama4:scout", "pythonic"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral"),
+        ("google/functiongemma-270m-it", "functiongemma"),
     ] {
         assert_eq!(registry.for_model(model).map(|dialect| dialect.name.as_str()), Some(name), "{model}");
+    }
+    for unknown in ["ibm-granite/granite-34b-code", "gpt-4o", ""] {
+        assert!(registry.for_model(unknown).is_none(), "{unknown}");
     }
     let mut own = registry.clone();
     own.add(Dialect::new("ours").models(["kimi-k2-thinking-ours"])).expect("a dialect");

@@ -1,4 +1,5 @@
-//! `callweave convert`: an answer in any protocol → the same answer in another, or the same one mended.
+//! `callweave convert`: an answer in any protocol → the same answer in another, or the same one mended. With `--request`
+//! a request, see [`requests`](super::requests).
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -21,13 +22,14 @@ use serde_json::value::RawValue;
 use crate::answer::{Answers, Reading, is_streamed};
 use crate::commands::decode::{Chosen, protocol_parser};
 use crate::commands::extract::Wording;
+use crate::commands::requests::Translation;
 use crate::input::Input;
 use crate::mending::Mending;
 use crate::rows::{self, Failure, Outcome, Request};
 use crate::size;
 use crate::wrapping::Expected;
 
-/// Write an answer in another protocol, streamed or whole
+/// Write an answer in another protocol, streamed or whole; or a request
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -38,12 +40,18 @@ Examples:
   callweave convert --to openai-chat --dialect auto --repair answer.sse
                                                                calls in the text become real ones
   callweave convert --jsonl rows.jsonl                         many answers: {\"to\": …, \"data\": …} per line
+  callweave convert --request --from openai-chat --to anthropic-messages request.json
+                                                               what a client asks, for another provider
+  callweave convert --request --from openai-chat --to openai-chat --dialect hermes request.json
+                                                               for a model that has no tools of its own
 
 In its own protocol an answer is written as it came, nothing lost and nothing made better, unless
 --mend is given; in another one it is always written as clients of that protocol expect it. The exit
-code is 1 if something is wrong with the answer; it is written all the same.")]
+code is 1 if something is wrong with the answer; it is written all the same. What of a request cannot be
+said in the other protocol is told on standard error; the exit code is 1 only if no server would have
+taken the request as it came.")]
 pub(crate) struct Convert {
-    /// The protocol of the answer, or auto to find it out; see callweave protocols
+    /// The protocol of the answer, or auto to find it out (a request does not tell it); see callweave protocols
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = protocol_parser())]
     #[arg(hide_possible_values = true, ignore_case = true)]
     from: Chosen,
@@ -51,6 +59,12 @@ pub(crate) struct Convert {
     #[arg(long, value_name = "NAME", value_parser = written_parser(), ignore_case = true)]
     #[arg(required_unless_present = "jsonl")]
     to: Option<&'static Protocol>,
+    /// Convert requests, not answers; with --dialect, the tools are taught in words (auto: by the model's name)
+    #[arg(long, conflicts_with_all = ["stream", "whole"])]
+    request: bool,
+    /// Whose rules a request must keep, where many speak the protocol, such as mistral
+    #[arg(long, value_name = "NAME", requires = "request")]
+    provider: Option<String>,
     /// Write a stream
     #[arg(long, conflicts_with = "whole")]
     stream: bool,
@@ -103,6 +117,21 @@ struct Wish {
 impl Convert {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = self.wording.dialects()?;
+        if self.request {
+            let Chosen(from) = self.from;
+            let translation = Translation {
+                from,
+                to: self.to,
+                provider: self.provider.as_deref(),
+                is_mended: self.mend,
+                dialect: self.wording.name(&dialects)?,
+                dialects: &dialects,
+            };
+            return match self.jsonl {
+                true => translation.run_rows(&self.file),
+                false => translation.run(&self.file),
+            };
+        }
         let dialect = self.wording.options(&dialects)?;
         let mend = self.mending.mend(self.wording.tools()?.as_ref());
         let Chosen(protocol) = self.from;
@@ -124,7 +153,7 @@ impl Convert {
     }
 }
 
-fn named(name: &str) -> Result<&'static Protocol> {
+pub(super) fn named(name: &str) -> Result<&'static Protocol> {
     match Protocol::named(name) {
         Some(protocol) if protocol.is_written() => Ok(protocol),
         Some(protocol) => bail!("the protocol {} is only read", protocol.name),

@@ -97,14 +97,20 @@ impl Wording {
             (Some(name), ..) => dialects.named(name)?,
             (_, Some(model), _) => {
                 let dialect = dialects.registry().for_model(model);
-                let unknown =
-                    || anyhow!("no dialect is known for the model {model}; name one with --dialect");
-                ExtractOptions::with_dialects(vec![dialect.with_context(unknown)?.clone()])
+                let dialect = dialect.with_context(|| unknown_model(model))?;
+                ExtractOptions::with_dialects(vec![dialect.clone()])
             }
             (.., Some(own)) => ExtractOptions::with_dialects(vec![own.clone()]),
             (None, None, None) => return Ok(None),
         };
         self.with_tools(options).map(Some)
+    }
+
+    /// The name of the dialect that was asked for; nothing if none was named in any way.
+    pub(crate) fn name<'d>(&'d self, dialects: &'d Dialects) -> Result<Option<&'d str>> {
+        let Some(model) = &self.model else { return Ok(self.dialect.as_deref()) };
+        let dialect = dialects.registry().for_model(model).with_context(|| unknown_model(model))?;
+        Ok(Some(&dialect.name))
     }
 
     /// The options with the declared tools, if there are any.
@@ -119,6 +125,10 @@ impl Wording {
     pub(crate) fn tools(&self) -> Result<Option<Tools>> {
         self.tools.as_deref().map(read_tools).transpose()
     }
+}
+
+fn unknown_model(model: &str) -> String {
+    format!("no dialect is known for the model {model}; name one with --dialect")
 }
 
 impl Extract {

@@ -10,3 +10,4 @@ pub(crate) mod man;
 pub(crate) mod prompt;
 pub(crate) mod protocols;
 pub(crate) mod repair;
+mod requests;

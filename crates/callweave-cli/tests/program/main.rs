@@ -12,6 +12,7 @@ mod many;
 mod meta;
 mod prompt;
 mod repair;
+mod requests;
 mod rows;
 mod schemas;
 mod spelling;

@@ -41,7 +41,6 @@ fn the_tools_may_be_named_like_any_file() {
 #[test]
 fn what_cannot_be_taught_is_said() {
     run(&["prompt", "--tools", "-", "--dialect", "klingon"], TOOLS).bad("no dialect is called \"klingon\"");
-    run(&["prompt", "--tools", "-", "--dialect", "harmony"], TOOLS).bad("cannot be written into a text");
     run(&["prompt", "--tools", "-"], "{}").bad("has no tools");
     run(&["prompt", "--tools", "-"], r#"[{"foo": 1}]"#).bad("it should be a list of objects with a name");
     run(&["prompt", "--tools", "-"], r#"[{"name": "a"}, {"foo": 1}]"#).bad("tool 2 of - has no name");

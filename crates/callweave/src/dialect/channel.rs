@@ -36,6 +36,19 @@ pub(super) struct Grammar {
     pub(super) is_distinct: bool,
     /// What a header says.
     pub(super) route: fn(&str, &Tools) -> Route,
+    /// How messages are written.
+    pub(super) notation: Notation,
+}
+
+/// How messages of the model are written: what stands on either side of what they hold.
+#[derive(Debug)]
+pub(crate) struct Notation {
+    /// What begins every message but the first, which the prompt has begun.
+    pub(crate) begin: &'static str,
+    /// Around visible text.
+    pub(crate) text: (&'static str, &'static str),
+    /// Around the arguments of the tool `{name}`, or the calls in the dialect's form.
+    pub(crate) call: (&'static str, &'static str),
 }
 
 /// What a message is.
@@ -66,6 +79,11 @@ impl Channels {
             Self::Muse => &table::muse_glimmer::GRAMMAR,
             Self::Functionary => &table::functionary_v32::GRAMMAR,
         }
+    }
+
+    /// How messages are written.
+    pub(crate) fn notation(self) -> &'static Notation {
+        &self.grammar().notation
     }
 }
 

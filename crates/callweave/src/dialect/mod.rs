@@ -44,6 +44,7 @@ mod table;
 mod tools;
 
 pub use channel::Channels;
+pub(crate) use channel::Notation;
 pub use collect::{ExtractedCall, Extraction};
 pub use extractor::{ExtractOptions, Extractor};
 pub use matcher::{Matched, Matcher};

@@ -48,6 +48,9 @@ pub struct Dialect {
     pub example: String,
     /// How the result of a call is given back in a prompt, with `{name}`, `{id}` and `{content}` in it.
     pub result: String,
+    /// How tools are declared in a prompt, with one of these in it: `{tools}` for a line of JSON for each, `{list}` for
+    /// a JSON list, `{namespace}` for types as TypeScript has them. Empty: in words.
+    pub declaration: String,
 }
 
 /// How a thought begins and ends.
@@ -246,6 +249,9 @@ impl Dialect {
         if self.result.is_empty() {
             self.result = base.result;
         }
+        if self.declaration.is_empty() {
+            self.declaration = base.declaration;
+        }
         self
     }
 
@@ -309,6 +315,13 @@ impl Dialect {
     #[must_use]
     pub fn result(mut self, template: &str) -> Self {
         self.result = template.to_owned();
+        self
+    }
+
+    /// Sets how tools are declared.
+    #[must_use]
+    pub fn declaration(mut self, template: &str) -> Self {
+        self.declaration = template.to_owned();
         self
     }
 }

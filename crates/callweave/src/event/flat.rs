@@ -86,6 +86,8 @@ struct Flat<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<Cow<'a, str>>,
@@ -284,6 +286,7 @@ impl<'b> Flat<'b> {
                 flat.status = error.status;
                 flat.code = error.code.as_ref().map(|code| Code::Word(borrowed(code)));
                 flat.retry_after = error.retry_after.map(|wait| wait.as_secs_f64());
+                flat.request_id = maybe(&error.request_id);
                 flat.message = Some(borrowed(&error.message));
                 flat.raw = Some(json(&error.raw));
                 "error"
@@ -461,6 +464,8 @@ impl<'a> Flat<'a> {
                 retry_after: self.retry_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok()),
                 message: need(self.message, "message")?,
                 raw: need(self.raw, "raw error")?,
+                request_id: self.request_id,
+                body: None,
             }),
             "foreign" => Body::Foreign {
                 scope: self.scope()?,

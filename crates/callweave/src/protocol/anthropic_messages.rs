@@ -8,7 +8,9 @@
 mod encode;
 mod request;
 
-use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_kind, is_usual};
+use super::{
+    ErrorCoding, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_kind, is_usual,
+};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -21,10 +23,18 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "Anthropic Messages",
     volatile: &[],
     errors: ERRORS,
+    failure: Some(FAILURE),
     recognise,
     decode,
     encode: Some(encode::ENCODING),
     request: Some(request::CODING),
+};
+
+/// How failed requests are answered.
+const FAILURE: ErrorCoding = ErrorCoding {
+    request_id: "request-id",
+    statuses: &[(ErrorClass::Overloaded, 529), (ErrorClass::ContextTooLong, 413)],
+    ..ErrorCoding::new(encode::write_failure)
 };
 
 /// What an answer is called.

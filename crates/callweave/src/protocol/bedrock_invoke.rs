@@ -22,6 +22,7 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "Amazon Bedrock InvokeModel",
     volatile: VOLATILE,
     errors: ERRORS,
+    failure: Some(super::error::AMAZON),
     recognise,
     decode,
     encode: Some(encode::ENCODING),

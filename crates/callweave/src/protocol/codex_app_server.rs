@@ -19,6 +19,7 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "Codex app-server v2",
     volatile: VOLATILE,
     errors: ERRORS,
+    failure: None,
     recognise,
     decode,
     encode: None,

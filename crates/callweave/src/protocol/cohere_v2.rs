@@ -8,7 +8,10 @@ mod encode;
 mod request;
 
 use super::call::{CallObject, CallWords, Portion};
-use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
+use super::error::write_message;
+use super::{
+    Context, ErrorCoding, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report,
+};
 use crate::event::{AttachmentKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -21,11 +24,17 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "Cohere v2 chat",
     volatile: &[],
     errors: ERRORS,
+    failure: Some(FAILURE),
     recognise,
     decode,
     encode: Some(encode::ENCODING),
     request: Some(request::CODING),
 };
+
+/// How failed requests are answered: with a sentence.
+const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
+    write_message(error, class.map(|class| ("error_type", class)), writer)
+});
 
 const FINISH: &[(&str, FinishReason)] = &[
     ("COMPLETE", FinishReason::Stop),
@@ -134,6 +143,8 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 fn decode_delta(index: Option<i64>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut finish, mut usage, mut failure) = (None, None, None);
+    // Some gateways put a word for the error beside its sentence.
+    let code = delta.get("error_type").and_then(Value::filled);
     for (key, value) in delta.members() {
         match key {
             "message" => decode_message(index, value, sink),
@@ -143,21 +154,21 @@ fn decode_delta(index: Option<i64>, delta: Value<'_>, sink: &mut FragmentSink<'_
             _ => foreign(Subject::ANSWER, "delta.", key, value, sink),
         }
     }
-    decode_end(finish, usage, failure, sink);
+    decode_end(finish, usage, failure.map(|failure| (failure, code)), sink);
 }
 
 /// What ends an answer, in the last event or in the whole body.
 fn decode_end(
     finish: Option<Str<'_>>,
     usage: Option<Value<'_>>,
-    failure: Option<Value<'_>>,
+    failure: Option<(Value<'_>, Option<Str<'_>>)>,
     sink: &mut FragmentSink<'_>,
 ) {
     if let Some(usage) = usage {
         decode_usage(usage, sink);
     }
-    if let Some(failure) = failure {
-        error(failure, ERRORS, sink);
+    if let Some((failure, code)) = failure {
+        report(failure, Context { words: ERRORS, code, ..Context::default() }, sink);
     }
     if let Some(word) = finish {
         let reason = finish_reason(word, FINISH);
@@ -194,7 +205,7 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             }
         }
     }
-    decode_end(finish, usage, failure, sink);
+    decode_end(finish, usage, failure.map(|failure| (failure, None)), sink);
     if finish.is_some() {
         sink.put(Fragment::new(Part::Done));
     }

@@ -11,7 +11,8 @@ mod request;
 use std::fmt::Write;
 
 use super::{
-    Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign, is_kind, is_usual,
+    ErrorCoding, Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign, is_kind,
+    is_usual,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
@@ -25,6 +26,7 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "Gemini generateContent (Google AI, Vertex)",
     volatile: &[],
     errors: ERRORS,
+    failure: Some(ErrorCoding::new(encode::write_failure)),
     recognise,
     decode,
     encode: Some(encode::ENCODING),

@@ -17,6 +17,7 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "Gemini Interactions",
     volatile: VOLATILE,
     errors: ERRORS,
+    failure: None,
     recognise,
     decode,
     encode: None,

@@ -35,8 +35,8 @@ pub use call::{CallObject, CallWords, Portion};
 pub use codex_app_server::PROTOCOL as CODEX_APP_SERVER;
 pub use cohere_v2::PROTOCOL as COHERE_V2;
 use error::Words;
-pub use error::read_error;
-pub(crate) use error::{Context, report, report_body, report_text};
+pub(crate) use error::{Context, ErrorCoding, report, report_body, report_text};
+pub use error::{WrittenError, read_error};
 pub use gemini_generate_content::PROTOCOL as GEMINI_GENERATE_CONTENT;
 pub use gemini_interactions::PROTOCOL as GEMINI_INTERACTIONS;
 pub use ollama::PROTOCOL as OLLAMA;
@@ -88,6 +88,8 @@ pub struct Protocol {
     pub volatile: &'static [&'static str],
     /// Its own words for the classes of errors; of several words for a class the canonical one is first.
     pub errors: &'static [(&'static str, ErrorClass)],
+    /// Answers failed requests in this protocol; none while it is only read.
+    pub(crate) failure: Option<ErrorCoding>,
     /// Whether this frame or body is of this protocol, and how sure that is. May look at the shape and at
     /// the words that name events, not at content.
     pub(crate) recognise: fn(&Input<'_>) -> Option<Evidence>,

@@ -7,7 +7,9 @@ mod encode;
 mod request;
 
 use super::call::{CallObject, CallWords, Portion};
-use super::{Context, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report};
+use super::{
+    Context, ErrorCoding, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report,
+};
 use crate::event::{AttachmentKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part};
 use crate::json::{Kind, Node as Value};
@@ -20,11 +22,22 @@ pub static PROTOCOL: Protocol = Protocol {
     volatile: VOLATILE,
     // Its errors are sentences.
     errors: &[],
+    failure: Some(FAILURE),
     recognise,
     decode,
     encode: Some(encode::ENCODING),
     request: Some(request::CODING),
 };
+
+/// How failed requests are answered: with a sentence.
+const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
+    writer.object();
+    writer.text_member("error", &error.message);
+    if let Some(class) = class {
+        writer.text_member("code", class);
+    }
+    writer.end_object();
+});
 
 /// The time at which each single line was made.
 const VOLATILE: &[&str] = &["created_at"];

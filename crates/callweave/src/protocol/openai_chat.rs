@@ -4,9 +4,10 @@ mod encode;
 mod request;
 
 use super::call::{CallObject, CallWords, Portion, arguments, is_blank};
+use super::error::write_typed;
 use super::{
-    Context, Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign, is_kind,
-    is_usual, report,
+    Context, ErrorCoding, Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign,
+    is_kind, is_usual, report,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
@@ -20,11 +21,20 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "OpenAI Chat Completions and compatible servers",
     volatile: VOLATILE,
     errors: ERRORS,
+    failure: Some(FAILURE),
     recognise,
     decode,
     encode: Some(encode::ENCODING),
     request: Some(request::CODING),
 };
+
+/// How failed requests are answered.
+const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
+    writer.object();
+    writer.key("error");
+    write_typed(error, ERRORS, class, writer);
+    writer.end_object();
+});
 
 /// Padding that hides token lengths.
 const VOLATILE: &[&str] = &["obfuscation", "p", "padding"];

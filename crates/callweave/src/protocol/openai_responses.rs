@@ -15,7 +15,8 @@
 mod encode;
 mod request;
 
-use super::{Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
+use super::error::write_typed;
+use super::{ErrorCoding, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -28,11 +29,20 @@ pub static PROTOCOL: Protocol = Protocol {
     title: "OpenAI Responses and compatible servers",
     volatile: VOLATILE,
     errors: ERRORS,
+    failure: Some(FAILURE),
     recognise,
     decode,
     encode: Some(encode::ENCODING),
     request: Some(request::CODING),
 };
+
+/// How failed requests are answered.
+const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
+    writer.object();
+    writer.key("error");
+    write_typed(error, ERRORS, class, writer);
+    writer.end_object();
+});
 
 /// Numbering of events, padding that hides token lengths, coordinates that [`Place`] stands for.
 const VOLATILE: &[&str] = &[

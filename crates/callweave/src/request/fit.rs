@@ -4,7 +4,7 @@ mod pairing;
 mod parts;
 mod tools;
 
-use super::limits::{System, Teller};
+use super::limits::{System, Teller, USUAL};
 use super::{
     Body, Call, Content, Form, Format, Limits, Losses, Message, Part, Request, Role, ToolChoice, ToolKind,
     schema,
@@ -12,6 +12,7 @@ use super::{
 use crate::json::Number;
 use pairing::pair_results;
 use parts::mend_parts;
+pub(crate) use parts::tell_value;
 
 /// What is to be undone in the answer: see [`Written`](super::Written).
 #[derive(Default)]
@@ -75,6 +76,18 @@ pub(crate) fn fit(
         request.parallel_calls = None;
         if matches!(request.tool_choice, Some(ToolChoice::Auto | ToolChoice::None)) {
             request.tool_choice = None;
+        }
+    }
+}
+
+/// Makes a plain function of every tool that the client runs.
+pub(crate) fn plain_tools(request: &mut Request, changes: &mut Changes) {
+    tools::hoist_tools(request);
+    tools::flatten_groups(request, &USUAL, changes);
+    tools::wrap_free_text(request, &mut changes.wrapped);
+    for tool in &mut request.tools {
+        if let ToolKind::Function { schema: Some(schema) } = &mut tool.kind {
+            schema::fit(schema, USUAL.schemas, &mut Losses::default());
         }
     }
 }

@@ -97,6 +97,20 @@ impl Kept {
         })
     }
 
+    /// Forgets what is about these members; tells which of them were kept, and by which protocol.
+    pub(crate) fn forget(&mut self, keys: &[&str]) -> Vec<(&'static str, String)> {
+        let Some(own) = &mut self.0 else { return Vec::new() };
+        let is_about = |path: &str| keys.contains(&path.split('.').next().unwrap_or_default());
+        own.spellings.retain(|(path, _)| !is_about(path));
+        let says = |it: Value| !it.is_null() && it.as_array().is_none_or(|list| !list.is_empty());
+        let forgotten = keys.iter().filter(|key| own.members.remove(key).is_some_and(says));
+        let forgotten = forgotten.map(|key| (own.protocol, (*key).to_owned())).collect();
+        if own.members.is_empty() && own.spellings.is_empty() {
+            self.0 = None;
+        }
+        forgotten
+    }
+
     /// What was kept whole.
     pub(crate) fn into_whole(self, protocol: &str) -> Option<Value> {
         let mut own = self.0.filter(|own| own.protocol == protocol)?;

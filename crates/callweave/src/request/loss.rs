@@ -30,7 +30,7 @@ impl fmt::Display for Loss {
 /// Losses as they are found.
 #[derive(Default)]
 pub(crate) struct Losses {
-    pub(super) all: Vec<Loss>,
+    pub(crate) all: Vec<Loss>,
     /// Where the next loss is.
     place: String,
 }
@@ -103,14 +103,21 @@ impl Losses {
                 Body::Call(call) => self.put(format!("{:?} call", call.kind).to_lowercase()),
                 Body::Result(result) => self.put(format!("{:?} result", result.kind).to_lowercase()),
                 Body::Tools(_) => self.put("tools declared in mid-conversation"),
-                Body::Opaque(word) => {
+                Body::Opaque(_) => {
                     if part.kept.protocol().is_some_and(|own| own != protocol) {
-                        self.put(format!("{word} of {}", part.kept.protocol().unwrap_or_default()));
+                        self.opaque(part);
                     }
                     continue;
                 }
             }
             self.part(protocol, part);
+        }
+    }
+
+    /// Names a part that only another protocol knows.
+    pub(crate) fn opaque(&mut self, part: &Part) {
+        if let (Body::Opaque(word), Some(own)) = (&part.body, part.kept.protocol()) {
+            self.put(format!("{word} of {own}"));
         }
     }
 

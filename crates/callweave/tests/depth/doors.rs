@@ -258,6 +258,8 @@ fn prompts() {
             let full = augment_system_prompt(None, &tools, &prompt::PromptOptions::default());
             assert!(full.contains(NEEDLE));
             augment_system_prompt(None, &tools, &prompt::PromptOptions::default().compact());
+            let typed = prompt::PromptOptions::new("harmony").expect("a built-in dialect");
+            augment_system_prompt(None, &tools, &typed);
             let declared = Tools::from_json(&tools);
             assert!(declared.contains("f"));
         }
@@ -269,6 +271,14 @@ fn prompts() {
                     let Ok(writer) = Writer::new(dialect) else { continue };
                     let _ = writer.render_call(&call(&arguments));
                     writer.render_result(&call(&arguments), &arguments);
+                    let chat = &callweave::protocol::OPENAI_CHAT;
+                    let told = format!(
+                        r#"{{"messages":[{{"role":"assistant","tool_calls":[{{"id":"a","type":"function",
+                        "function":{{"name":"f","arguments":{}}}}}]}}]}}"#,
+                        callweave::json::Value::from(arguments.as_str()),
+                    );
+                    let request = chat.read_request(told.parse().expect("JSON")).expect("a request");
+                    prompt::teach(request, &prompt::PromptOptions::of(dialect).expect("it can be written"));
                 }
             }
         }

@@ -7,4 +7,5 @@ pub(super) fn dialect() -> Dialect {
         .form(Form::new(Body::Header(header)).between("<|recipient|>", "<|stop|>").close("<|from|>assistant\n"))
         .markup(["<|from|>assistant\n", "<|recipient|>all\n<|content|>", "<|recipient|> all\n<|content|>", "<|stop|>"])
         .example("<|from|>assistant\n<|recipient|>get_weather\n<|content|>{\"city\": \"Oslo\"}<|stop|>")
+        .declaration("{namespace}")
 }

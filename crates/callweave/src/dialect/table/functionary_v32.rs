@@ -1,4 +1,4 @@
-use super::super::channel::{Channels, Grammar, Route};
+use super::super::channel::{Channels, Grammar, Notation, Route};
 use super::super::spec::{Body, Dialect, Form, Header};
 use super::super::tools::Tools;
 use crate::event::CallKind;
@@ -11,6 +11,7 @@ pub(super) fn dialect() -> Dialect {
         .form(Form::new(Body::Header(Header::until(["\n"]))).open(">>>"))
         .markup(["<|eot_id|>"])
         .example("all\nLet me look.>>>get_weather\n{\"city\": \"Oslo\"}")
+        .declaration("{namespace}")
 }
 
 pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
@@ -21,6 +22,7 @@ pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
                 is_quoting: false,
                 is_distinct: false,
                 route,
+                notation: Notation { begin: ">>>", text: ("all\n", ""), call: ("{name}\n", "") },
             };
 
 fn route(header: &str, _tools: &Tools) -> Route {

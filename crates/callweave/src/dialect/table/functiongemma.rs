@@ -7,4 +7,5 @@ pub(super) fn dialect() -> Dialect {
         .models(["functiongemma"])
         .form(Form::new(Body::Braces(body)).between("<start_function_call>", "<end_function_call>"))
         .example("<start_function_call>call:get_weather{city:<escape>Oslo<escape>}<end_function_call>")
+        .result("<start_function_response>response:{name}{value:<escape>{content}<escape>}<end_function_response>")
 }

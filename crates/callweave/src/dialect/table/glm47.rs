@@ -17,4 +17,5 @@ pub(super) fn dialect() -> Dialect {
         .markup(["<|observation|>", "<|user|>"])
         .example("<tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>")
         .result("<tool_response>\n{content}\n</tool_response>")
+        .declaration("<tools>\n{tools}\n</tools>")
 }

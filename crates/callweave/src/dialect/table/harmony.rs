@@ -1,4 +1,4 @@
-use super::super::channel::{Channels, Grammar, Route};
+use super::super::channel::{Channels, Grammar, Notation, Route};
 use super::super::spec::{Body, Dialect, Form, Header};
 use super::super::tools::Tools;
 use crate::event::CallKind;
@@ -17,6 +17,8 @@ pub(super) fn dialect() -> Dialect {
             "<|channel|>analysis<|message|>A city.<|end|><|start|>assistant<|channel|>commentary \
              to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"Oslo\"}<|call|>",
         )
+        .result("<|start|>functions.{name} to=assistant<|channel|>commentary<|message|>{content}<|end|>")
+        .declaration("{namespace}")
 }
 
 pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
@@ -27,6 +29,11 @@ pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
                 is_quoting: false,
                 is_distinct: true,
                 route,
+                notation: Notation {
+                    begin: "<|start|>assistant",
+                    text: ("<|channel|>commentary<|message|>", "<|end|>"),
+                    call: ("<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>", "<|call|>"),
+                },
             };
 
 fn route(header: &str, tools: &Tools) -> Route {

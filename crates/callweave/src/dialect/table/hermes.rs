@@ -12,4 +12,5 @@ pub(super) fn dialect() -> Dialect {
         .form(Form::new(Body::Python {}).between("<tool_call>", "</tool_call>"))
         .example("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>")
         .result("<tool_response>\n{content}\n</tool_response>")
+        .declaration("<tools>\n{tools}\n</tools>")
 }

@@ -7,4 +7,5 @@ pub(super) fn dialect() -> Dialect {
         .thoughts("<think>", "</think>")
         .form(Form::json().between("<tool_calls>", "</tool_calls>"))
         .example("<tool_calls>[\n  {\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n]</tool_calls>")
+        .declaration("<tool_definitions>\n{tools}\n</tool_definitions>")
 }

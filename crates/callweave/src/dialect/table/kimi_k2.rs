@@ -22,6 +22,7 @@ pub(super) fn dialect() -> Dialect {
             "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0\
              <|tool_call_argument_begin|>{\"city\": \"Oslo\"}<|tool_call_end|><|tool_calls_section_end|>",
         )
+        .result("## Return of {id}\n{content}")
 }
 
 /// The tool that is meant where the header has a counter only: the one that knows all these arguments.

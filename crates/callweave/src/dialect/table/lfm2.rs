@@ -10,4 +10,5 @@ pub(super) fn dialect() -> Dialect {
         .form(Form::new(Body::Python {}))
         .markup(["<|im_end|>"])
         .example("<|tool_call_start|>[get_weather(city=\"Oslo\")]<|tool_call_end|>")
+        .declaration("List of tools: <|tool_list_start|>{list}<|tool_list_end|>")
 }

@@ -8,4 +8,5 @@ pub(super) fn dialect() -> Dialect {
         .quotes_calls_in_thoughts()
         .form(Form::json().between("<tool_calls>", "</tool_calls>"))
         .example("<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_calls>")
+        .declaration("<tools>\n{tools}\n</tools>")
 }

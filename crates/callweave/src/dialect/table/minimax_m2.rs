@@ -10,4 +10,5 @@ pub(super) fn dialect() -> Dialect {
              </invoke>\n</minimax:tool_call>",
         )
         .result("<response>{content}</response>")
+        .declaration("<tools>\n{tools}\n</tools>")
 }

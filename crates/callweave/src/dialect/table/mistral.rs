@@ -16,4 +16,5 @@ pub(super) fn dialect() -> Dialect {
         .markup(["</s>"])
         .example("[TOOL_CALLS]get_weather[ARGS]{\"city\": \"Oslo\"}")
         .result("[TOOL_RESULTS]{content}[/TOOL_RESULTS]")
+        .declaration("[AVAILABLE_TOOLS]{list}[/AVAILABLE_TOOLS]")
 }

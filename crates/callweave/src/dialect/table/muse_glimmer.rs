@@ -1,4 +1,4 @@
-use super::super::channel::{Channels, Grammar, Route};
+use super::super::channel::{Channels, Grammar, Notation, Route};
 use super::super::spec::{Body, Dialect, Form, Tagged};
 use super::super::tools::Tools;
 use super::harmony::recipient;
@@ -29,6 +29,11 @@ pub(in crate::dialect) static GRAMMAR: Grammar = Grammar {
                 is_quoting: true,
                 is_distinct: false,
                 route,
+                notation: Notation {
+                    begin: "<|start|>assistant",
+                    text: (" to=user<|message|>", "<|eom|>"),
+                    call: (" to={name}<|message|>", "<|eom|>"),
+                },
             };
 
 fn route(header: &str, _tools: &Tools) -> Route {

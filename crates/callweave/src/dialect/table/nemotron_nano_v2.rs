@@ -7,4 +7,5 @@ pub(super) fn dialect() -> Dialect {
         .thoughts("<think>", "</think>")
         .form(Form::json().between("<TOOLCALL>", "</TOOLCALL>"))
         .example("<TOOLCALL>[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}]</TOOLCALL>")
+        .declaration("<AVAILABLE_TOOLS>{list}</AVAILABLE_TOOLS>")
 }

@@ -6,4 +6,5 @@ pub(super) fn dialect() -> Dialect {
         .thoughts("<think>", "</think>")
         .form(Form::new(Body::Python {}).shared().between("<function_calls>", "</function_calls>"))
         .example("<function_calls>get_weather(city='Oslo')</function_calls>")
+        .declaration("<functions>{list}</functions>")
 }

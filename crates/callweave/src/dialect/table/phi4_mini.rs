@@ -6,4 +6,5 @@ pub(super) fn dialect() -> Dialect {
         .models(["phi-4-mini", "firefunction"])
         .form(Form::json().open("functools"))
         .example("functools[{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}]")
+        .declaration("<|tool|>{list}<|/tool|>")
 }

@@ -11,4 +11,5 @@ pub(super) fn dialect() -> Dialect {
             "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>",
         )
         .result("<tool_response>\n{content}\n</tool_response>")
+        .declaration("<tools>\n{tools}\n</tools>")
 }

@@ -25,10 +25,14 @@ impl Layout {
         let shown = dialect.forms.iter().find_map(|form| Some((form.clone(), Self::read(dialect, form)?)));
         shown.or_else(|| {
             let form = dialect.forms.first()?;
-            let first = |markers: &[String]| markers.first().map(|marker| plain(marker)).unwrap_or_default();
-            let layout = Self { open: first(&form.open), close: first(&form.close), ..Self::default() };
-            Some((form.clone(), layout))
+            Some((form.clone(), Self::plain(form)))
         })
+    }
+
+    /// The layout of a form of which there is no example.
+    pub(super) fn plain(form: &Form) -> Self {
+        let first = |markers: &[String]| markers.first().map(|marker| plain(marker)).unwrap_or_default();
+        Self { open: first(&form.open), close: first(&form.close), ..Self::default() }
     }
 
     /// The layout of the example; none if it is not written in this form.

@@ -2,7 +2,8 @@
 //!
 //! In go a system prompt and a list of tools; out comes a prompt that also explains how calls are written
 //! in a [`Dialect`], so that the [extractor](crate::dialect::Extractor) of the same dialect reads what the
-//! model answers. For the turns that follow, a [`Writer`] writes past calls and their results the same way.
+//! model answers. For the turns that follow, a [`Writer`] writes past calls and their results the same way, and
+//! [`teach`] does all of that to a whole [`Request`](crate::request::Request).
 //!
 //! ```
 //! use callweave::doors::prompt::{PromptOptions, augment_system_prompt};
@@ -21,8 +22,11 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
+mod conversation;
 mod layout;
+mod namespace;
 mod signature;
+mod taught;
 mod values;
 mod writer;
 
@@ -32,6 +36,7 @@ use crate::dialect::{Body, Dialect, Registry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::AsValue;
 use signature::Tool;
+pub use taught::{Taught, teach};
 pub use writer::Writer;
 
 /// How tools are explained.
@@ -61,7 +66,7 @@ impl Default for PromptOptions {
 
 impl PromptOptions {
     /// Teaches the built-in dialect of that name. A dialect whose calls a prompt cannot explain is
-    /// refused, see [`Writer::new`].
+    /// refused, see [`Writer::new`]. For the dialect of a model see [`Registry::for_model`].
     pub fn new(name: &str) -> Result<Self> {
         let unknown = || Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"));
         Self::of(Registry::builtin().find(name).ok_or_else(unknown)?)
@@ -99,20 +104,57 @@ pub fn augment_system_prompt(
         prompt.push_str(existing);
         prompt.push_str("\n\n");
     }
-    instruct(&options.writer, &mut prompt);
-    prompt.push_str("\n\n## Tools\n");
-    for tool in tools.as_value().as_array().into_iter().flatten().map(Tool::read) {
-        let _ = match options.detail {
-            Detail::Full => write!(prompt, "\n{}\n", tool.full()),
-            Detail::Compact => write!(prompt, "\n{}", tool.compact()),
-        };
-    }
-    prompt.truncate(prompt.trim_end_matches('\n').len());
+    let tools = tools.as_value();
+    let tools: Vec<_> = tools.as_array().into_iter().flatten().map(Tool::read).collect();
+    explain(options, &tools, Calls::Several, &mut prompt);
     prompt
 }
 
+/// How many calls a turn may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Calls {
+    One,
+    Several,
+}
+
+/// Explains how a call is written, how several are, how results come back, and which tools there are.
+fn explain(options: &PromptOptions, tools: &[Tool<'_>], calls: Calls, prompt: &mut String) {
+    instruct(&options.writer, calls, prompt);
+    prompt.push_str("\n\n## Tools\n");
+    let declaration = options.writer.declaration();
+    match options.detail {
+        Detail::Full if !declaration.is_empty() => {
+            prompt.push('\n');
+            declare(declaration, tools, prompt);
+        }
+        Detail::Full => tools.iter().for_each(|tool| {
+            let _ = write!(prompt, "\n{}\n", tool.full());
+        }),
+        Detail::Compact => tools.iter().for_each(|tool| {
+            let _ = write!(prompt, "\n{}", tool.compact());
+        }),
+    }
+    prompt.truncate(prompt.trim_end_matches('\n').len());
+}
+
+/// Declares tools as the dialect's models are used to.
+fn declare(template: &str, tools: &[Tool<'_>], prompt: &mut String) {
+    let all = || tools.iter().map(|tool| tool.json().to_string()).collect::<Vec<_>>();
+    for (place, text) in [
+        ("{tools}", &(|| all().join("\n")) as &dyn Fn() -> String),
+        ("{list}", &|| format!("[{}]", all().join(", "))),
+        ("{namespace}", &|| namespace::write(tools)),
+    ] {
+        if let Some((before, after)) = template.split_once(place) {
+            [before, &text(), after].iter().for_each(|part| prompt.push_str(part));
+            return;
+        }
+    }
+    prompt.push_str(template);
+}
+
 /// Explains how a call is written, how several are, and how results come back.
-fn instruct(writer: &Writer, prompt: &mut String) {
+fn instruct(writer: &Writer, calls: Calls, prompt: &mut String) {
     let (one, two) = writer.samples();
     prompt.push_str("## Calling tools\n\nTo call a tool, write exactly this into your answer:\n\n");
     indent(&one, prompt);
@@ -128,13 +170,14 @@ fn instruct(writer: &Writer, prompt: &mut String) {
             "\n\nGive every parameter by its name, with a Python literal as its value. "
         }
     });
-    match two {
-        Some(two) => {
+    match (calls, two) {
+        (Calls::One, _) => prompt.push_str("Make no more than one call in an answer. "),
+        (Calls::Several, Some(two)) => {
             prompt.push_str("Several calls are written together:\n\n");
             indent(&two, prompt);
             prompt.push_str("\n\n");
         }
-        None => prompt.push_str("For several calls, write one block after the other. "),
+        (Calls::Several, None) => prompt.push_str("For several calls, write one block after the other. "),
     }
     prompt.push_str("Stop after your calls; the result of each will be given to you like this:\n\n");
     indent(&writer.sample_result(), prompt);

@@ -7,9 +7,9 @@ const LONGEST_DESCRIPTION: usize = 80;
 
 /// A declared tool, of any shape.
 pub(super) struct Tool<'v> {
-    name: &'v str,
-    description: &'v str,
-    schema: Option<&'v Value>,
+    pub(super) name: &'v str,
+    pub(super) description: &'v str,
+    pub(super) schema: Option<&'v Value>,
 }
 
 impl<'v> Tool<'v> {
@@ -27,6 +27,17 @@ impl<'v> Tool<'v> {
 
     fn name(&self) -> &str {
         if self.name.is_empty() { "<unnamed>" } else { self.name }
+    }
+
+    /// In the shape that most models were shown.
+    pub(super) fn json(&self) -> Value {
+        let empty = || Value::object([("type", "object".into()), ("properties", Value::object([]))]);
+        let mut function = Object::from_iter([("name", Value::from(self.name()))]);
+        if !self.description.trim().is_empty() {
+            function.insert("description", self.description);
+        }
+        function.insert("parameters", self.schema.cloned().unwrap_or_else(empty));
+        Value::object([("type", "function".into()), ("function", Value::Object(function))])
     }
 
     pub(super) fn full(&self) -> String {

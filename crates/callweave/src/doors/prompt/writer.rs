@@ -3,8 +3,8 @@
 use super::layout::{Layout, plain};
 use super::values::{self, Care};
 use crate::dialect::{
-    Body, Dialect, Elements, ExtractOptions, ExtractedCall, Extraction, Form, Header, Json, Start, Tag,
-    Tagged, Tools,
+    Body, Channels, Dialect, Elements, ExtractOptions, ExtractedCall, Extraction, Form, Header, Json,
+    Notation, Start, Tag, Tagged, Tools,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{CallKind, Completion};
@@ -14,6 +14,12 @@ use crate::message::ToolCall;
 
 /// How a result is given back where the dialect does not say it.
 const RESULT: &str = "<tool_response>\n{content}\n</tool_response>";
+
+/// A shorter text may stand anywhere in an answer.
+const SHORTEST_STOP: usize = 6;
+
+/// What may stand between a text and the calls after it.
+const GAPS: [&str; 3] = ["\n", "\n\n", ""];
 
 /// Writes calls and their results in a dialect.
 ///
@@ -42,9 +48,16 @@ pub struct Writer {
     name: String,
     form: Form,
     layout: Layout,
+    /// How messages are written, where calls are messages of their own.
+    notation: Option<&'static Notation>,
     result: String,
+    declaration: String,
+    /// The end of the prompt that the text is shown behind.
+    continues: String,
     tools: Tools,
     reading: ExtractOptions,
+    /// Writers of the dialect's other forms, for calls that its own form cannot say.
+    others: Vec<Writer>,
 }
 
 /// A call whose arguments are an object.
@@ -55,33 +68,43 @@ struct Call<'c> {
 }
 
 impl Writer {
-    /// A writer of that dialect. Dialects of channels, whose calls are messages of their own, and those
-    /// read by a registered function cannot be written.
+    /// A writer of that dialect. One that is read by a registered function cannot be written.
     pub fn new(dialect: &Dialect) -> Result<Self> {
         let refused = || {
             let detail = format!("calls of the dialect {:?} cannot be written into a text", dialect.name);
             Error::new(ErrorKind::Unknown, detail)
         };
         let (form, layout) = Layout::of(dialect).ok_or_else(refused)?;
-        if dialect.channels.is_some() || matches!(form.body, Body::Matched(_)) {
+        if matches!(form.body, Body::Matched(_)) {
             return Err(refused());
         }
         let result = if dialect.result.is_empty() { RESULT } else { &dialect.result };
         let reading = ExtractOptions::with_dialects(vec![dialect.clone()]).starting_in(Start::Text);
-        Ok(Self {
+        let own = Self {
             name: dialect.name.clone(),
             form,
             layout,
+            notation: dialect.channels.map(Channels::notation),
             result: result.to_owned(),
+            declaration: dialect.declaration.clone(),
+            continues: dialect.continues.clone(),
             tools: Tools::default(),
             reading,
-        })
+            others: Vec::new(),
+        };
+        let is_written = |form: &&Form| own.notation.is_none() && !matches!(form.body, Body::Matched(_));
+        let other = |form: &Form| Self { form: form.clone(), layout: Layout::plain(form), ..own.clone() };
+        let others = dialect.forms.iter().filter(is_written).map(other).collect();
+        Ok(Self { others, ..own })
     }
 
     /// Declares the tools. Dialects that write values without their types can say more calls with them.
     #[must_use]
     pub fn tools(self, tools: Tools) -> Self {
-        Self { reading: self.reading.tools(tools.clone()), tools, ..self }
+        let reading = self.reading.tools(tools.clone());
+        let with_tools = |other| Self { reading: reading.clone(), tools: tools.clone(), ..other };
+        let others = self.others.into_iter().map(with_tools).collect();
+        Self { reading, tools, others, ..self }
     }
 
     /// Writes one call.
@@ -95,18 +118,56 @@ impl Writer {
     /// the values are the same, their notation may not be. Ids are written where the dialect has a place
     /// for them.
     pub fn render_calls(&self, calls: &[ToolCall]) -> Result<String> {
-        let decoded = calls.iter().enumerate();
-        let decoded = decoded.map(|(ordinal, call)| Ok(Call { call, arguments: call.object()?, ordinal }));
+        self.render_turn("", calls)
+    }
+
+    /// Writes a text and the calls after it, as one model turn. A text that would be read as something else
+    /// is refused as well.
+    pub fn render_turn(&self, text: &str, calls: &[ToolCall]) -> Result<String> {
+        self.render(text, calls, 0)
+    }
+
+    /// The same, where `before` calls were written in earlier turns.
+    pub(super) fn render(&self, text: &str, calls: &[ToolCall], before: usize) -> Result<String> {
+        let decoded = calls.iter().zip(before..).map(|(call, ordinal)| decode(call, ordinal));
         let calls: Vec<Call<'_>> = decoded.collect::<Result<_>>()?;
         if calls.is_empty() {
-            return Ok(String::new());
+            return Ok(text.to_owned());
         }
-        let mut texts = [Care::Plain, Care::Careful].into_iter().map(|care| self.write(&calls, care));
-        texts.find(|text| self.reads_as(text, &calls)).ok_or_else(|| {
-            let names: Vec<_> = calls.iter().map(|call| call.call.name.as_str()).collect();
-            let detail = format!("the dialect {:?} cannot say this call of {}", self.name, names.join(", "));
-            Error::new(ErrorKind::Invalid, detail)
+        let forms = std::iter::once(self).chain(&self.others);
+        if let Some(turn) = forms.into_iter().find_map(|form| form.turn(text, &calls)) {
+            return Ok(turn);
+        }
+        let names: Vec<_> = calls.iter().map(|call| call.call.name.as_str()).collect();
+        let detail = format!("the dialect {:?} cannot say this call of {}", self.name, names.join(", "));
+        Err(Error::new(ErrorKind::Invalid, detail))
+    }
+
+    /// A turn in this form; none if it would not be read as the same.
+    fn turn(&self, text: &str, calls: &[Call<'_>]) -> Option<String> {
+        let gaps = match self.notation {
+            // Where nothing tells that the prompt has begun the first message, it is begun here.
+            Some(notation) => &["", notation.begin][..],
+            None if text.is_empty() => &GAPS[..1],
+            None => &GAPS,
+        };
+        [Care::Plain, Care::Careful].into_iter().find_map(|care| {
+            let written = self.write(calls, care);
+            let mut turns = gaps.iter().map(|gap| self.after_text(text, gap, &written));
+            turns.find(|turn| self.reads_as(turn, text, calls))
         })
+    }
+
+    /// A text that calls nothing, as the model would write it; none if it reads as a call however it is written.
+    pub(super) fn render_text(&self, text: &str) -> Option<String> {
+        let plain = Some(text.to_owned());
+        let told = self.notation.map(|Notation { text: (open, close), .. }| format!("{open}{text}{close}"));
+        plain.into_iter().chain(told).find(|turn| self.is_prose(turn))
+    }
+
+    /// Whether a text, written by the model, calls nothing.
+    pub(super) fn is_prose(&self, text: &str) -> bool {
+        Extraction::of(text, &self.reading).calls.is_empty()
     }
 
     /// Writes the result of a call, as the next turn's text. The content is passed on as it is.
@@ -126,15 +187,45 @@ impl Writer {
         out
     }
 
+    /// The dialect's own id for a call, where it has one.
+    pub(super) fn own_id(&self, name: &str, ordinal: usize) -> Option<String> {
+        let is_numbered = matches!(self.form.body, Body::Header(_)) && self.counts_calls();
+        is_numbered.then(|| format!("functions.{name}:{ordinal}"))
+    }
+
+    /// Whether the names of calls end with their numbers.
+    fn counts_calls(&self) -> bool {
+        self.layout.name_as_written().ends_with(":0")
+    }
+
+    /// What the results of calls begin with, if it is more than a word: there the model must not go on.
+    pub(super) fn stop(&self) -> Option<&str> {
+        let head = self.result.split('{').next().unwrap_or_default().trim();
+        let is_marker = |letter: char| !letter.is_alphanumeric() && !letter.is_whitespace();
+        (head.len() >= SHORTEST_STOP && head.contains(is_marker)).then_some(head)
+    }
+
     pub(super) fn form(&self) -> &Form {
         &self.form
+    }
+
+    /// How tools are declared; nothing: in words.
+    pub(super) fn declaration(&self) -> &str {
+        &self.declaration
+    }
+
+    pub(super) fn reading(&self) -> &ExtractOptions {
+        &self.reading
     }
 
     /// One call to show, and two where they are written in another way than one after the other.
     pub(super) fn samples(&self) -> (String, Option<String>) {
         let (one, other) = (sample_call("tool_name", 0), sample_call("other_tool", 1));
-        let write = |calls: &[ToolCall]| self.render_calls(calls).unwrap_or_default();
-        let is_together = self.form.is_shared || self.is_list();
+        let write = |calls: &[ToolCall]| {
+            let decoded = calls.iter().zip(0..).filter_map(|(call, ordinal)| decode(call, ordinal).ok());
+            self.write(&decoded.collect::<Vec<_>>(), Care::Plain)
+        };
+        let is_together = self.form.is_shared || self.is_list() || self.notation.is_some();
         let single = write(std::slice::from_ref(&one));
         (single, is_together.then(|| write(&[one, other])))
     }
@@ -143,15 +234,17 @@ impl Writer {
         self.render_result(&sample_call("tool_name", 0), "what the tool answered")
     }
 
-    fn reads_as(&self, text: &str, calls: &[Call<'_>]) -> bool {
-        let found = Extraction::of(text, &self.reading);
+    /// Whether a turn is read as this text and these calls.
+    fn reads_as(&self, turn: &str, text: &str, calls: &[Call<'_>]) -> bool {
+        let found = Extraction::of(turn, &self.reading);
         let is_same = |(found, call): (&ExtractedCall, &Call<'_>)| {
             let arguments = found.arguments.parse::<Object>();
             !found.incomplete
                 && found.name == call.call.name
                 && arguments.is_ok_and(|read| read == call.arguments)
         };
-        found.content.trim().is_empty()
+        let content = found.content.strip_prefix(&self.continues).unwrap_or(&found.content);
+        content.trim() == text.trim()
             && found.reasoning.is_empty()
             && found.calls.len() == calls.len()
             && found.calls.iter().zip(calls).all(is_same)
@@ -162,9 +255,27 @@ impl Writer {
         matches!(self.form.body, Body::Json(_) | Body::Python {}) && self.layout.body.starts_with('[')
     }
 
+    fn after_text(&self, text: &str, gap: &str, calls: &str) -> String {
+        match self.notation {
+            Some(_) if text.is_empty() => format!("{gap}{calls}"),
+            Some(Notation { begin, text: (open, close), .. }) => {
+                format!("{gap}{open}{text}{close}{begin}{calls}")
+            }
+            None if text.is_empty() => calls.to_owned(),
+            None => format!("{text}{gap}{calls}"),
+        }
+    }
+
     fn write(&self, calls: &[Call<'_>], care: Care) -> String {
         let layout = &self.layout;
         let bodies: Vec<String> = calls.iter().map(|call| self.body(call, care)).collect();
+        if let Some(Notation { begin, call: (open, close), .. }) = self.notation {
+            let messages = calls
+                .iter()
+                .zip(bodies)
+                .map(|(call, body)| format!("{}{body}{close}", open.replace("{name}", &call.call.name)));
+            return messages.collect::<Vec<_>>().join(begin);
+        }
         let is_lines = layout.open.ends_with('\n') || matches!(self.form.body, Body::Python {});
         let within = if is_lines { "\n" } else { "" };
         let body = match &self.form.body {
@@ -188,6 +299,13 @@ impl Writer {
         let name = &call.call.name;
         let mut out = String::new();
         match &self.form.body {
+            // The name stands in the header of the message.
+            Body::Header(_) if self.notation.is_some() => Self::arguments(call, care, &mut out),
+            Body::Tagged(body) if self.notation.is_some() => {
+                out.push_str(&self.layout.open);
+                self.tagged(call, body, care, &mut out);
+                out.push_str(&self.layout.close);
+            }
             Body::Json(body) => self.json(call, body, care, &mut out),
             Body::Header(body) => self.header(call, Some(body), care, &mut out),
             Body::Fields(_) => self.header(call, None, care, &mut out),
@@ -245,7 +363,7 @@ impl Writer {
     /// The name, the arguments, and around them what the example has there.
     fn header(&self, call: &Call<'_>, body: Option<&Header>, care: Care, out: &mut String) {
         let example = &self.layout.body;
-        let name = match self.layout.name_as_written().ends_with(":0") {
+        let name = match self.counts_calls() {
             true => format!("{}:{}", call.call.name, call.ordinal),
             false => call.call.name.clone(),
         };
@@ -297,6 +415,10 @@ impl Writer {
         }
         out.push_str(&body.call_close.first().map(|close| plain(close)).unwrap_or_default());
     }
+}
+
+fn decode(call: &ToolCall, ordinal: usize) -> Result<Call<'_>> {
+    Ok(Call { call, arguments: call.object()?, ordinal })
 }
 
 /// A tag with a name in it.

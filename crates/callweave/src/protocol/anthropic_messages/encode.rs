@@ -109,6 +109,17 @@ fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'
     writer.end_object();
 }
 
+/// The body of a failed request. There is a word for every class.
+pub(super) fn write_failure(error: &UpstreamError<'_>, _: Option<&str>, writer: &mut Writer<'_>) {
+    writer.object();
+    writer.text_member("type", "error");
+    write_error(error, true, writer);
+    if let Some(id) = &error.request_id {
+        writer.text_member("request_id", id);
+    }
+    writer.end_object();
+}
+
 const NO_USAGE: &str = "{\"input_tokens\":0,\"output_tokens\":0}";
 
 /// Token counts in the wire's words, and what else the provider wrote.

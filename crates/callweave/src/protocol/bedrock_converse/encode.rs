@@ -11,7 +11,7 @@ use super::{FINISH, OUTPUT, REASONING, REASONING_TEXT, SERVER_TOOL_USE, TOOL_USE
 use crate::encode::{Encoding, Feature, Says, no_logprobs};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Json, ReasoningForm};
 use crate::json::{Paths, Writer, each_member};
-use crate::protocol::error::{IN_AMAZON_STREAMS, Words};
+use crate::protocol::error::{IN_AMAZON_STREAMS, Words, error_beside, write_message};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
@@ -105,9 +105,7 @@ fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'
     if !is_mended && error.raw.as_str().trim_ascii_start().starts_with('{') {
         return writer.raw(error.raw.as_str());
     }
-    writer.object();
-    writer.text_member("message", &error.message);
-    writer.end_object();
+    write_message(error, error_beside(error, IN_AMAZON_STREAMS), writer);
 }
 
 const NO_USAGE: &str = "{\"inputTokens\":0,\"outputTokens\":0,\"totalTokens\":0}";

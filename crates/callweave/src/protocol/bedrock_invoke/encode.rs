@@ -13,7 +13,7 @@ use crate::event::{BlockKind, Body, Counters, Event, Notice, NoticeCode, Scope};
 use crate::framing::{Frame, FrameKind, Framer, Limits, write_event, write_exception};
 use crate::json::{Paths, Writer, each_member, write_members};
 use crate::message::{Choice, Content, Message, Usage};
-use crate::protocol::error::IN_AMAZON_STREAMS;
+use crate::protocol::error::{IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{Protocol, error_word, vendor};
 
 pub(super) const ENCODING: Encoding = Encoding { stream, whole, says };
@@ -103,10 +103,8 @@ impl Encode for Stream {
                     self.payload.clear();
                     match is_mended {
                         true => {
-                            let mut writer = Writer(&mut self.payload);
-                            writer.object();
-                            writer.text_member("message", &error.message);
-                            writer.end_object();
+                            let class = error_beside(error, IN_AMAZON_STREAMS);
+                            write_message(error, class, &mut Writer(&mut self.payload));
                         }
                         false => Writer(&mut self.payload).raw(error.raw.as_str()),
                     }

@@ -23,7 +23,7 @@ use crate::event::{
 use crate::json::{Kind, Paths, Tape, Writer, each_member, escape_into, write_members};
 use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
 use crate::protocol::finish_word;
-use crate::upstream::UpstreamError;
+use crate::upstream::{ErrorClass, UpstreamError};
 
 pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
 
@@ -386,6 +386,9 @@ impl Stream {
         }
         if let Some(error) = self.error.take() {
             last.set("error", &error_text(&error, mode));
+            if mode == Mode::Mended && error.class != ErrorClass::Other {
+                last.set("error_type", Json::from_text(error.class.name()).as_str());
+            }
         }
         self.delta = last;
         self.put_event("message-end", None, out, None);
@@ -589,6 +592,9 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     if let Some(error) = error.filter(|_| mode == Mode::Mended && is_bare) {
         writer.text_member("message", &error.message);
+        if error.class != ErrorClass::Other {
+            writer.text_member("error_type", error.class.name());
+        }
         writer.end_object();
         out.extend_from_slice(text.as_bytes());
         return;

@@ -9,8 +9,10 @@
 //! many use; the HTTP status; at last the message. Findings that [says hardly
 //! anything](ErrorClass::is_vague) yields to any that says more.
 
+mod date;
 mod page;
 mod words;
+mod write;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -18,7 +20,12 @@ use std::time::Duration;
 use crate::event::Json;
 use crate::fragment::{Fragment, FragmentSink, Part};
 use crate::json::{Kind, Node as Value, Str, Tape};
-use crate::upstream::{ErrorClass, UpstreamError};
+use crate::protocol::Protocol;
+use crate::upstream::{ErrorBody, ErrorClass, UpstreamError};
+
+pub(crate) use write::ErrorCoding;
+pub use write::WrittenError;
+pub(super) use write::{error_beside, is_told_by_status, status_of, write_message, write_typed};
 
 /// A protocol's own words for the classes of errors; of several words for a class the canonical one is first.
 pub(super) type Words = [(&'static str, ErrorClass)];
@@ -37,6 +44,36 @@ pub(super) const IN_AMAZON_STREAMS: &Words = &[
     ("modelStreamErrorException", ErrorClass::Transport),
 ];
 
+/// The exceptions with which Amazon answers failed requests.
+pub(super) const OF_AMAZON: &Words = &[
+    ("UnrecognizedClientException", ErrorClass::Authentication),
+    ("AccessDeniedException", ErrorClass::Permission),
+    ("ThrottlingException", ErrorClass::RateLimit),
+    ("ServiceQuotaExceededException", ErrorClass::RateLimit),
+    ("ServiceUnavailableException", ErrorClass::Overloaded),
+    ("ModelNotReadyException", ErrorClass::Overloaded),
+    ("ValidationException", ErrorClass::InvalidRequest),
+    ("ValidationException", ErrorClass::ContextTooLong),
+    ("ResourceNotFoundException", ErrorClass::NotFound),
+    ("InternalServerException", ErrorClass::Server),
+    ("ModelErrorException", ErrorClass::Server),
+    ("ModelTimeoutException", ErrorClass::Transport),
+];
+
+/// How Amazon's services answer failed requests.
+pub(super) const AMAZON: ErrorCoding = ErrorCoding {
+    word: Some(("x-amzn-errortype", OF_AMAZON)),
+    request_id: "x-amzn-requestid",
+    ..ErrorCoding::new(|error, class, writer| {
+        write_message(error, class.map(|class| ("code", class)), writer)
+    })
+};
+
+/// Whether these words say that an error is of that class by this one.
+fn is_class(word: &str, class: ErrorClass, words: &Words) -> bool {
+    words.contains(&(word, class))
+}
+
 /// What is known of an error besides the value that tells it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Context<'a> {
@@ -54,9 +91,10 @@ pub(crate) struct Context<'a> {
 
 /// Reads the body of a failed request: for gateways and clients that have the whole of it.
 ///
-/// The status and the headers are used where they are given: `retry-after` (seconds; a date says nothing without a
-/// clock), `retry-after-ms`, and `x-amzn-errortype`. Whatever the body is, its words are the message, and all of
-/// it is kept.
+/// The status and the headers are used where they are given: `retry-after` (seconds, or a date next to that of the
+/// header `date`, because there is no clock here), `retry-after-ms`, `x-amzn-errortype`, and those that have the id of
+/// the request. Whatever the body is, its words are the message, and all of it is kept. Where the protocol is known, see
+/// [`Protocol::read_error`].
 ///
 /// ```
 /// use callweave::protocol::read_error;
@@ -76,23 +114,86 @@ pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
     headers: impl IntoIterator<Item = (N, V)>,
     body: &[u8],
 ) -> UpstreamError<'static> {
-    let (mut wait, mut code) = (None, None);
-    for (name, value) in headers {
-        let value = String::from_utf8_lossy(value.as_ref());
-        let value = value.trim();
-        match name.as_ref().to_ascii_lowercase().as_str() {
-            "retry-after" => wait = wait.or_else(|| value.parse().ok().and_then(seconds)),
-            "retry-after-ms" | "x-ms-retry-after-ms" => {
-                wait = value.parse().ok().map(|count: f64| count / 1000.0).and_then(seconds).or(wait);
-            }
-            "x-amzn-errortype" => code = Some(value.to_owned()),
-            _ => {}
-        }
+    Head::of(status, headers).read(body, &[])
+}
+
+impl Protocol {
+    /// Reads the body of a failed request in this protocol: as [`read_error`], with the protocol's own words first. It
+    /// can be [written](Self::write_error) in the same protocol as it came, and in every other one.
+    pub fn read_error<N: AsRef<str>, V: AsRef<[u8]>>(
+        &self,
+        status: Option<u16>,
+        headers: impl IntoIterator<Item = (N, V)>,
+        body: &[u8],
+    ) -> UpstreamError<'static> {
+        let head = Head::of(status, headers);
+        let content_type = head.content_type.clone();
+        let mut error = head.read(body, self.errors);
+        error.body = Some(Box::new(ErrorBody { protocol: self.name, content_type, bytes: body.to_vec() }));
+        error
     }
-    let status = status.filter(|status| *status >= 400);
-    let context =
-        Context { status, retry_after: wait, code: code.as_deref().map(Str::Plain), ..Context::default() };
-    read_text(String::from_utf8_lossy(body).trim_start_matches('\u{feff}'), context)
+}
+
+/// What an answer says of an error besides its body.
+#[derive(Default)]
+struct Head {
+    status: Option<u16>,
+    wait: Option<Duration>,
+    code: Option<String>,
+    request_id: Option<String>,
+    content_type: Option<String>,
+}
+
+impl Head {
+    fn of<N: AsRef<str>, V: AsRef<[u8]>>(
+        status: Option<u16>,
+        headers: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let mut head = Self { status: status.filter(|status| *status >= 400), ..Self::default() };
+        let (mut now, mut then) = (None, None);
+        for (name, value) in headers {
+            let value = String::from_utf8_lossy(value.as_ref());
+            let value = value.trim();
+            let text = || Some(value.to_owned()).filter(|value| !value.is_empty());
+            match name.as_ref().to_ascii_lowercase().as_str() {
+                "retry-after" => {
+                    head.wait = head.wait.or_else(|| value.parse().ok().and_then(seconds));
+                    then = date::seconds(value);
+                }
+                "retry-after-ms" | "x-ms-retry-after-ms" => {
+                    let millis: Option<f64> = value.parse().ok();
+                    head.wait = millis.map(|count| count / 1000.0).and_then(seconds).or(head.wait);
+                }
+                "date" => now = date::seconds(value),
+                "x-amzn-errortype" => head.code = text(),
+                "content-type" => head.content_type = text(),
+                "request-id" | "x-request-id" | "x-amzn-requestid" | "apim-request-id" => {
+                    head.request_id = text().or(head.request_id);
+                }
+                _ => {}
+            }
+        }
+        let until = now.zip(then).and_then(|(now, then)| u64::try_from(then - now).ok());
+        head.wait = head.wait.or_else(|| until.map(Duration::from_secs));
+        head
+    }
+
+    fn read(self, body: &[u8], words: &'static Words) -> UpstreamError<'static> {
+        let Self { status, wait, code, request_id, .. } = self;
+        let code = code.as_deref().map(Str::Plain);
+        let context = Context { words, status, retry_after: wait, code, ..Context::default() };
+        let mut error = read_text(String::from_utf8_lossy(body).trim_start_matches('\u{feff}'), context);
+        error.request_id = request_id.map(Cow::Owned).or_else(|| request_id_in(&error.raw));
+        error
+    }
+}
+
+/// The id of the request, where the body has it.
+fn request_id_in(body: &Json<'_>) -> Option<Cow<'static, str>> {
+    let mut tape = Tape::new();
+    let body = tape.parse(body.as_str()).ok()?;
+    let id = ["request_id", "requestId"].iter().find_map(|key| body.get(key)).and_then(Value::filled)?;
+    Some(Cow::Owned(id.to_cow().into_owned()))
 }
 
 /// Reports the upstream's error told by `value` (an object, a text, or a list). Null, `""`, `false` and `{}`
@@ -194,7 +295,7 @@ fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
     {
         let page = page::read(text);
         found.status = found.status.or(page.status);
-        if !page.message.is_empty() {
+        if !page.message.is_empty() && page.message != text.trim() {
             message = Some(Cow::Owned(page.message.into_owned()));
         }
     }
@@ -207,7 +308,7 @@ fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
     let class = found.class(context.words, &message, &message);
     let retry_after = found.retry_after.or_else(|| words::wait(&message));
     let raw = Json::trusted(value.raw());
-    UpstreamError { class, status: found.status, code, retry_after, message, raw }
+    UpstreamError { status: found.status, code, retry_after, raw, ..UpstreamError::new(class, message) }
 }
 
 /// The error and what is nested in it, outermost first: `{"error": {…}}`, `{"message": {"detail": […]}}`.

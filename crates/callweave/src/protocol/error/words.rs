@@ -113,7 +113,10 @@ pub(super) fn by_code(own: &Words, code: &str) -> Option<ErrorClass> {
     if let Some((_, class)) = own.iter().chain(all).find(|(word, _)| fold(word) == folded) {
         return Some(*class);
     }
-    CODES.iter().find(|(_, words)| words.split(' ').any(|word| word == folded)).map(|(class, _)| *class)
+    let of_many = CODES.iter().find(|(_, words)| words.split(' ').any(|word| word == folded));
+    // Other gateways of our kind may have put the class beside words of their own.
+    let neutral = || ErrorClass::ALL.into_iter().find(|class| fold(class.name()) == folded);
+    of_many.map(|(class, _)| *class).or_else(neutral).filter(|class| *class != ErrorClass::Other)
 }
 
 /// A code without what differs from house to house: `com.amazon#ThrottlingException:http://…`, `RateLimitError`,

@@ -19,6 +19,7 @@ use crate::encode::{EncodeOptions, Encoding, Feature, Ids, Mode, Says, no_logpro
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode};
 use crate::json::{Paths, Tape, Writer, write_members};
 use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall, Usage};
+use crate::protocol::error::status_of;
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -153,41 +154,48 @@ fn write_error(error: &UpstreamError<'_>, mode: Mode, writer: &mut Writer<'_>) {
     if mode == Mode::Faithful || is_own {
         return writer.raw_member("error", error.raw.as_str());
     }
-    let (class, code) = match error.class {
-        ErrorClass::ContextTooLong => (ErrorClass::InvalidRequest, 400),
-        class => (class, code_of(class)),
-    };
+    let class = (error.class == ErrorClass::ContextTooLong).then(|| error.class.name());
     writer.key("error");
+    write_status(error, class, writer);
+}
+
+/// The body of a failed request.
+pub(super) fn write_failure(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Writer<'_>) {
     writer.object();
-    writer.key("code");
-    writer.number(error.status.unwrap_or(code));
-    writer.text_member("message", &error.message);
-    let plain = UpstreamError { class, ..UpstreamError::new(class, "") };
-    writer.text_member("status", error_word(&plain, ERRORS).unwrap_or("UNKNOWN"));
-    if let Some(wait) = error.retry_after {
-        writer.key("details");
-        writer.list();
-        writer.object();
-        writer.text_member("@type", "type.googleapis.com/google.rpc.RetryInfo");
-        writer.text_member("retryDelay", &format!("{}s", wait.as_secs_f64()));
-        writer.end_object();
-        writer.end_list();
-    }
+    writer.key("error");
+    write_status(error, class, writer);
     writer.end_object();
 }
 
-/// The HTTP status that goes with a class of errors.
-fn code_of(class: ErrorClass) -> u16 {
-    match class {
-        ErrorClass::Authentication => 401,
-        ErrorClass::Permission => 403,
-        ErrorClass::RateLimit => 429,
-        ErrorClass::Overloaded => 503,
-        ErrorClass::InvalidRequest | ErrorClass::ContextTooLong => 400,
-        ErrorClass::NotFound => 404,
-        ErrorClass::Transport => 504,
-        ErrorClass::Server | ErrorClass::Other => 500,
+fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Writer<'_>) {
+    let of_word = match error.class {
+        ErrorClass::ContextTooLong => ErrorClass::InvalidRequest,
+        class => class,
+    };
+    writer.object();
+    writer.key("code");
+    writer.number(error.status.unwrap_or(status_of(error.class)));
+    writer.text_member("message", &error.message);
+    let plain = UpstreamError::new(of_word, "");
+    writer.text_member("status", error_word(&plain, ERRORS).unwrap_or("UNKNOWN"));
+    if error.retry_after.is_some() || class.is_some() {
+        writer.key("details");
+        writer.list();
+        if let Some(class) = class {
+            writer.object();
+            writer.text_member("@type", "type.googleapis.com/google.rpc.ErrorInfo");
+            writer.text_member("reason", &class.to_ascii_uppercase());
+            writer.end_object();
+        }
+        if let Some(wait) = error.retry_after {
+            writer.object();
+            writer.text_member("@type", "type.googleapis.com/google.rpc.RetryInfo");
+            writer.text_member("retryDelay", &format!("{}s", wait.as_secs_f64()));
+            writer.end_object();
+        }
+        writer.end_list();
     }
+    writer.end_object();
 }
 
 /// Writes the whole body.

@@ -23,6 +23,7 @@ use crate::event::{
 };
 use crate::json::{Paths, Writer, each_member, write_members};
 use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
+use crate::protocol::error::is_told_by_status;
 use crate::protocol::finish_word;
 use crate::upstream::UpstreamError;
 
@@ -426,6 +427,9 @@ fn write_error(error: &UpstreamError<'_>, mode: Mode, beside: &mut Paths, writer
             writer.text_member("error", &error.message);
             if let Some(status) = error.status {
                 beside.set("status", &status.to_string());
+            }
+            if !is_told_by_status(error) {
+                beside.set("code", Json::from_text(error.class.name()).as_str());
             }
         }
     }

@@ -16,9 +16,9 @@ use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
     Scope,
 };
-use crate::json::{Kind, Paths, Tape, Writer, each_member};
+use crate::json::{Kind, Node, Paths, Tape, Writer, each_member};
 use crate::message::{Block, Choice, Content, Foreign, Message, Usage};
-use crate::protocol::error_word;
+use crate::protocol::error::write_typed;
 use crate::upstream::UpstreamError;
 
 pub(super) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
@@ -514,7 +514,8 @@ impl Stream {
     fn begin_frame(&mut self) -> String {
         let mut frame = take(&mut self.frame);
         frame.clear();
-        frame.push_str(&self.envelope);
+        // Nobody may have said that an answer begins.
+        frame.push_str(if self.envelope.is_empty() { "{" } else { &self.envelope });
         self.has_news = false;
         let mut writer = Writer(&mut frame);
         if !self.usage.is_empty() {
@@ -620,20 +621,6 @@ fn word_for(reason: FinishReason) -> &'static str {
         FinishReason::ContentFilter => "content_filter",
         FinishReason::Length | FinishReason::Error | FinishReason::Other => "length",
     }
-}
-
-fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'_>) {
-    if !is_mended {
-        return writer.raw_member("error", error.raw.as_str());
-    }
-    let word = error_word(error, ERRORS).unwrap_or_default();
-    writer.key("error");
-    writer.object();
-    writer.text_member("message", &error.message);
-    writer.text_member("type", word);
-    writer.raw_member("param", "null");
-    writer.text_member("code", error.code.as_deref().unwrap_or(word));
-    writer.end_object();
 }
 
 /// The list in which clients look for the log probabilities of such a channel.
@@ -947,6 +934,21 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     writer.end_object();
     out.extend_from_slice(text.as_bytes());
+}
+
+/// Writes an error as it came, or else as clients know it.
+fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'_>) {
+    let is_own = |raw: Node<'_>| {
+        let has = |key| raw.get(key).is_some();
+        raw.get("message").is_some_and(|it| it.str().is_some())
+            && has("type")
+            && (has("code") || has("param"))
+    };
+    if !is_mended || Tape::new().parse(error.raw.as_str()).is_ok_and(is_own) {
+        return writer.raw_member("error", error.raw.as_str());
+    }
+    writer.key("error");
+    write_typed(error, ERRORS, None, writer);
 }
 
 /// Whether the answer holds nothing but its error.

@@ -10,7 +10,8 @@ pub(super) fn dialect() -> Dialect {
         .form(Form::new(Body::Braces(body)).between("<|tool_call>", "<tool_call|>"))
         .form(Form::new(Body::Python {}).between("```tool_code", "```"))
         .markup(["<turn|>"])
-        .example("<|tool_call>call:get_weather{city:<|\"|>Oslo<|\"|>}<tool_call|>");
+        .example("<|tool_call>call:get_weather{city:<|\"|>Oslo<|\"|>}<tool_call|>")
+        .result("<|tool_response>response:{name}{value:<|\"|>{content}<|\"|>}<tool_response|>");
     dialect.thoughts.push(Thought {
         open: ["<|channel>thought\n", "<|channel>thought", "<|channel>"].map(str::to_owned).to_vec(),
         close: vec!["<channel|>".to_owned()],

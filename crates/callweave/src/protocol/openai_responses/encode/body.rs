@@ -488,9 +488,8 @@ const UNKNOWN: &str = "server_error";
 
 /// The wire's word for the error: the canonical one of its class, or the one that was said.
 pub(super) fn error_code<'e>(error: &'e UpstreamError<'_>, is_mended: bool) -> &'e str {
-    let canonical = ERRORS.iter().find(|(_, class)| *class == error.class).map_or(UNKNOWN, |(word, _)| word);
-    let said = error.code.as_deref().filter(|code| !is_mended || ERRORS.iter().any(|(word, _)| word == code));
-    said.unwrap_or(canonical)
+    let said = error.code.as_deref().filter(|_| !is_mended);
+    said.or_else(|| error_word(error, ERRORS)).unwrap_or(UNKNOWN)
 }
 
 fn made_error(code: &str, message: &str, writer: &mut Writer<'_>) {

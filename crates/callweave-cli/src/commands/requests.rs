@@ -1,0 +1,145 @@
+//! `callweave convert --request`: what a client asks, in any protocol → the same in another.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use callweave::dialect::Dialect;
+use callweave::doors::prompt::{PromptOptions, teach};
+use callweave::json::Value;
+use callweave::protocol::Protocol;
+use callweave::request::{Loss, Mode, RequestOptions, Written};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::commands::convert::named;
+use crate::commands::decode::Chosen;
+use crate::declared::Dialects;
+use crate::input::Input;
+use crate::rows::{self, Failure, Outcome};
+use crate::tell::tell;
+use crate::wrapping::Expected;
+
+/// How requests are to be written.
+pub(super) struct Translation<'t> {
+    pub(super) from: Option<&'static Protocol>,
+    pub(super) to: Option<&'static Protocol>,
+    pub(super) provider: Option<&'t str>,
+    pub(super) is_mended: bool,
+    /// The dialect that tools are taught in: its name, or `auto` for that of the model.
+    pub(super) dialect: Option<&'t str>,
+    pub(super) dialects: &'t Dialects,
+}
+
+impl Translation<'_> {
+    /// Writes the request of a file, and tells what is lost.
+    pub(super) fn run(&self, file: &Path) -> Result<()> {
+        let mut text = String::new();
+        Input::open(file, Expected::Text)?.read_to_string(&mut text).context("cannot read the request")?;
+        let body: Value = text.parse().context("the request is not JSON")?;
+        let written = self.translate(body)?;
+        writeln!(io::stdout(), "{}", written.body)?;
+        for loss in written.losses.iter().filter(|loss| !loss.is_malformed) {
+            tell(&format!("lost: {loss}"));
+        }
+        match problem(&written.losses) {
+            Some(problem) => bail!(problem),
+            None => Ok(()),
+        }
+    }
+
+    /// Answers every row of a file.
+    pub(super) fn run_rows(&self, file: &PathBuf) -> Result<()> {
+        rows::run(std::slice::from_ref(file), |row: Row| row.translate(self))
+    }
+
+    fn translate(&self, body: Value) -> Result<Written> {
+        let from = self.from.context("a request does not tell its protocol; name it with --from")?;
+        let to = self.to.context("--to is missing")?;
+        let mut options = RequestOptions::default();
+        options.provider = self.provider.map(str::to_owned);
+        options.mode = if self.is_mended { Mode::Mended } else { Mode::Faithful };
+        let in_words = |error: callweave::Error| anyhow!("{}", error.detail());
+        let mut request = from.read_request(body).map_err(in_words)?;
+        let dialect = self.taught(request.model.as_deref())?;
+        let Some(dialect) = dialect else { return to.write_request(&request, &options).map_err(in_words) };
+        let taught = teach(request, &PromptOptions::of(dialect).map_err(in_words)?);
+        request = taught.request;
+        let mut written = to.write_request(&request, &options).map_err(in_words)?;
+        written.losses.splice(0..0, taught.losses);
+        written.names.extend(taught.names);
+        written.wrapped.extend(taught.wrapped);
+        Ok(written)
+    }
+
+    fn taught(&self, model: Option<&str>) -> Result<Option<&Dialect>> {
+        let registry = self.dialects.registry();
+        let Some(name) = self.dialect else { return Ok(self.dialects.own()) };
+        let found = match (name, model) {
+            ("auto", model) => {
+                let model = model.context("the request names no model; name a dialect")?;
+                let unknown = || format!("no dialect is known for the model {model}; name one");
+                registry.for_model(model).with_context(unknown)?
+            }
+            (name, _) => registry.find(name).with_context(|| format!("no dialect is called {name:?}"))?,
+        };
+        Ok(Some(found))
+    }
+}
+
+/// What keeps a request from being relied on: no server would take it.
+fn problem(losses: &[Loss]) -> Option<String> {
+    let malformed: Vec<_> = losses.iter().filter(|loss| loss.is_malformed).map(Loss::to_string).collect();
+    (!malformed.is_empty())
+        .then(|| format!("the request is not what its protocol demands: {}", malformed.join("; ")))
+}
+
+/// A request to convert one request. Members it does not know are the caller's own.
+#[derive(Deserialize)]
+struct Row {
+    from: Option<String>,
+    to: Option<String>,
+    /// The body, as it is or as text.
+    data: Option<Box<RawValue>>,
+    file: Option<PathBuf>,
+    provider: Option<String>,
+    dialect: Option<String>,
+    mend: Option<bool>,
+}
+
+impl rows::Request for Row {
+    const SHAPE: &'static str = "an object with \"from\", \"to\" and one of \"data\" and \"file\"";
+}
+
+impl Row {
+    fn translate(self, defaults: &Translation<'_>) -> Result<Outcome, Failure> {
+        let Chosen(from) = Chosen(defaults.from).or_named(self.from.as_deref())?;
+        let translation = Translation {
+            from,
+            to: self.to.as_deref().map(named).transpose()?.or(defaults.to),
+            provider: self.provider.as_deref().or(defaults.provider),
+            is_mended: self.mend.unwrap_or(defaults.is_mended),
+            dialect: self.dialect.as_deref().or(defaults.dialect),
+            dialects: defaults.dialects,
+        };
+        let mut text = String::new();
+        let mut input = Input::given(self.data, None, self.file)?;
+        input.read_to_string(&mut text).context("cannot read the request")?;
+        let body = text.parse().context("the request is not JSON")?;
+        let written = translation.translate(body)?;
+        let loss = |loss: &Loss| {
+            let (place, what) = (Value::from(loss.place.as_str()), Value::from(loss.what.as_str()));
+            Value::object([("place", place), ("what", what)])
+        };
+        let mut members = vec![("data", written.body), ("losses", written.losses.iter().map(loss).collect())];
+        if !written.names.is_empty() {
+            let names = written.names.into_iter().map(|(sent, own)| (sent, Value::from(own)));
+            members.push(("names", Value::Object(names.collect())));
+        }
+        if !written.wrapped.is_empty() {
+            members.push(("wrapped", written.wrapped.into_iter().map(Value::from).collect()));
+        }
+        let problem = problem(&written.losses);
+        Ok(Outcome { json: Value::Object(members.into_iter().collect()).to_string(), problem })
+    }
+}

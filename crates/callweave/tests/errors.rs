@@ -1,0 +1,269 @@
+//! Errors through every protocol: before a stream and in its middle, there and back.
+
+use std::fs;
+use std::time::Duration;
+
+use callweave::Value;
+use callweave::encode::EncodeOptions;
+use callweave::event::{Body, Event, Span};
+use callweave::pipeline::Decoder;
+use callweave::protocol::{Protocol, TABLE, WrittenError};
+use callweave::upstream::{ErrorClass, UpstreamError};
+
+#[path = "support/shared.rs"]
+mod shared;
+
+fn written() -> impl Iterator<Item = &'static Protocol> {
+    TABLE.iter().copied().filter(|protocol| protocol.is_written())
+}
+
+fn read(protocol: &Protocol, written: &WrittenError) -> UpstreamError<'static> {
+    protocol.read_error(Some(written.status), written.headers.clone(), &written.body)
+}
+
+/// What must survive.
+fn facts(error: &UpstreamError<'_>) -> (ErrorClass, Option<u16>, String, Option<Duration>, Option<String>) {
+    let id = error.request_id.as_ref().map(ToString::to_string);
+    (error.class, error.status, error.message.to_string(), error.retry_after, id)
+}
+
+/// Errors of every class: with their usual status, and with one that says something else.
+fn errors() -> Vec<UpstreamError<'static>> {
+    let mut errors = Vec::new();
+    for class in ErrorClass::ALL.into_iter().filter(|class| *class != ErrorClass::Other) {
+        let statuses = [None, Some(400), Some(404), Some(429), Some(500), Some(529)];
+        for (number, status) in statuses.into_iter().enumerate() {
+            let mut error = UpstreamError::new(class, format!("It \"went\" wrong\n({number}) für alle"));
+            error.status = status;
+            error.retry_after = (number % 2 == 0).then(|| Duration::from_millis(1500 * number as u64));
+            error.request_id = (number % 3 == 0).then(|| "req_1".into());
+            errors.push(error);
+        }
+    }
+    for class in [ErrorClass::RateLimit, ErrorClass::ContextTooLong, ErrorClass::InvalidRequest] {
+        errors.extend(NASTY.iter().map(|message| {
+            let mut error = UpstreamError::new(class, *message);
+            error.status = Some(400);
+            error
+        }));
+    }
+    errors
+}
+
+/// Messages that look like something else, or speak of another class.
+const NASTY: &[&str] = &[
+    "{\"message\": \"inner\"}",
+    "[1]",
+    "null",
+    "<html><title>502 Bad Gateway</title></html>",
+    "503 Service Unavailable",
+    "rate limit exceeded, try again in 1m30s",
+    "prompt is too long",
+    "Incorrect API key provided",
+    "connection reset by peer",
+    "model not found",
+    "authentication",
+    "error",
+    "Permission",
+    "a\u{0}b\u{1f600}\"\\/\u{2028}",
+    " x ",
+    "0",
+    "data: [DONE]\n\n",
+];
+
+fn is_vague(error: &UpstreamError<'_>) -> bool {
+    matches!(error.class, ErrorClass::InvalidRequest | ErrorClass::Server | ErrorClass::Transport)
+}
+
+/// A status that says more than a vague class is the better word: no wire has both.
+fn is_told(error: &UpstreamError<'_>) -> bool {
+    !is_vague(error) || !matches!(error.status, Some(404 | 429 | 529))
+}
+
+#[test]
+fn errors_survive_every_protocol_and_the_way_back() {
+    let mut count = 0;
+    for error in errors().iter().filter(|error| is_told(error)) {
+        for from in written() {
+            let told = read(from, &from.write_error(error).expect("it is written"));
+            // Words that say more than a vague class are the better ones, too.
+            if !(is_vague(error) && NASTY.contains(&&*error.message)) {
+                assert_eq!(told.class, error.class, "{}", from.name);
+            }
+            assert_eq!(told.message, error.message, "{}", from.name);
+            assert_eq!(told.status.filter(|_| error.status.is_some()), error.status, "{}", from.name);
+            // How long to wait may stand in the words.
+            let wait = told.retry_after.filter(|_| error.retry_after.is_some());
+            assert_eq!((wait, &told.request_id), (error.retry_after, &error.request_id), "{}", from.name);
+            for to in written() {
+                let there = read(to, &to.write_error(&told).expect("it is written"));
+                assert_eq!(facts(&there), facts(&told), "{} → {}", from.name, to.name);
+                let back = read(from, &from.write_error(&there).expect("it is written"));
+                assert_eq!(facts(&back), facts(&told), "{} → {} → {}", from.name, to.name, from.name);
+                count += 1;
+            }
+        }
+    }
+    println!("{count} ways");
+}
+
+#[test]
+fn a_body_comes_back_as_it_was_in_its_own_protocol() {
+    for body in [
+        &b"{\"error\": {\"message\":\"no\",  \"odd\": [1.0]}}\n"[..],
+        b"<html>\xff",
+        b"\"text\"",
+        b"",
+        b"no json",
+    ] {
+        for protocol in written() {
+            let headers = [("content-type", "text/odd"), ("Retry-After", "3"), ("x-request-id", "r")];
+            let error = protocol.read_error(Some(418), headers, body);
+            let again = protocol.write_error(&error).expect("it is written");
+            assert_eq!((again.status, &*again.body), (418, body), "{}", protocol.name);
+            let header = |name: &str| again.headers.iter().any(|(own, _)| *own == name);
+            assert!(header("retry-after") && header("content-type"), "{} {:?}", protocol.name, again.headers);
+        }
+    }
+}
+
+#[test]
+fn a_wait_until_a_date_counts_from_the_answers_own_date() {
+    let then = ("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT");
+    let wait = |now: &str| {
+        let error = callweave::protocol::read_error(Some(429), [("Date", now), then], b"");
+        error.retry_after.map(|wait| wait.as_secs())
+    };
+    assert_eq!(wait("Wed, 21 Oct 2026 07:28:00 GMT"), Some(30));
+    assert_eq!(wait("Wed, 21 Oct 2026 07:29:00 GMT"), None);
+    assert_eq!(wait("yesterday"), None);
+}
+
+/// What a stream of the protocol says of the error.
+fn in_stream(
+    protocol: &'static Protocol,
+    error: &UpstreamError<'static>,
+    opening: &[Event<'static>],
+) -> UpstreamError<'static> {
+    let mut bytes = Vec::new();
+    let mut encoder = protocol.encoder(&EncodeOptions::mended()).expect("it is written");
+    let event = |body| Event { choice: 0, source: Span::default(), body };
+    for event in opening.iter().chain(&[event(Body::Error(error.clone())), event(Body::End)]) {
+        encoder.encode(event, &mut bytes);
+    }
+    let mut found = None;
+    let mut sink = |event: Event<'_>| {
+        if let Body::Error(error) = event.body {
+            found.get_or_insert(error.into_owned());
+        }
+    };
+    let mut decoder = Decoder::new(protocol);
+    decoder.push(&bytes, &mut sink).expect("a stream");
+    decoder.finish(&mut sink).expect("a stream");
+    found.unwrap_or_else(|| panic!("{}: no error in {}", protocol.name, String::from_utf8_lossy(&bytes)))
+}
+
+#[test]
+fn errors_survive_in_mid_stream() {
+    let text = b"{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"Hi\"},\"done\":false}\n";
+    let mut opening = Vec::new();
+    let mut decoder = Decoder::detect();
+    decoder.push(text, &mut opening).expect("a stream");
+    assert!(!opening.is_empty());
+    // Of a page, a stream of sentences tells the title.
+    let is_page = |error: &UpstreamError<'_>| error.message.starts_with('<');
+    let speaks_else = |error: &UpstreamError<'_>| is_vague(error) && NASTY.contains(&&*error.message);
+    let is_tried = |error: &&UpstreamError<'_>| is_told(error) && !is_page(error) && !speaks_else(error);
+    for error in errors().iter().filter(is_tried) {
+        for from in written() {
+            let told = read(from, &from.write_error(error).expect("it is written"));
+            for to in written() {
+                // In an answer, or instead of one.
+                let is_first = told.status == Some(400);
+                let found = in_stream(to, &told, if is_first { &[] } else { &opening });
+                // Streams of Amazon's have no name for it; clients try again in both cases.
+                let is_amazon = to.name.starts_with("bedrock") && told.class == ErrorClass::Transport;
+                let class = if is_amazon { ErrorClass::Server } else { told.class };
+                assert_eq!(
+                    (found.class, &found.message),
+                    (class, &told.message),
+                    "{} → {}",
+                    from.name,
+                    to.name
+                );
+            }
+        }
+    }
+}
+
+/// What other gateways expect.
+#[test]
+fn errors_are_translated_as_others_expect() {
+    let Some(path) = shared::find("vectors/translation.jsonl") else { return };
+    let (mut all, mut contested) = (0, 0);
+    for line in fs::read_to_string(path).expect("the rows").lines() {
+        let row: Value = line.parse().expect("a row");
+        if row["kind"] != "error" || row["input"].get("status").is_none() {
+            continue;
+        }
+        let protocol = |key: &str| Protocol::named(row[key].as_str().expect("a name")).expect("a protocol");
+        let input = &row["input"];
+        let status = input["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        let headers = input["headers"].as_object().into_iter().flatten();
+        let headers: Vec<_> = headers
+            .map(|(key, value)| (key.to_owned(), value.as_str().unwrap_or_default().to_owned()))
+            .collect();
+        let body = input["body"].as_str().map_or_else(|| input["body"].to_string(), str::to_owned);
+        let error = protocol("from").read_error(status, headers, body.as_bytes());
+        let answer = protocol("to").write_error(&error).expect("it is written");
+        assert_eq!(Some(answer.status), status, "{line}");
+        let answer: Value = String::from_utf8(answer.body).expect("text").parse().expect("JSON");
+        let is_met = is_subset(&row["expected"], &answer);
+        if row["contested"] == true {
+            contested += usize::from(is_met);
+            continue;
+        }
+        assert!(is_met, "{answer}\n{line}");
+        all += 1;
+    }
+    println!("{all} errors as expected, and {contested} contested ones");
+}
+
+fn is_subset(expected: &Value, found: &Value) -> bool {
+    match expected.as_object() {
+        Some(members) => {
+            members.iter().all(|(key, value)| found.get(key).is_some_and(|found| is_subset(value, found)))
+        }
+        None => expected == found,
+    }
+}
+
+/// What is answered in each protocol for each class. `clients/errors.py` plays it to the official clients.
+#[test]
+fn written_errors_are_as_recorded() {
+    let mut lines = String::new();
+    for protocol in written() {
+        for class in ErrorClass::ALL {
+            let mut error = UpstreamError::new(class, "It went wrong");
+            error.request_id = Some("req_1".into());
+            error.retry_after = (class == ErrorClass::RateLimit).then(|| Duration::from_millis(1500));
+            let answer = protocol.write_error(&error).expect("it is written");
+            let headers = answer.headers.into_iter().map(|(name, value)| (name, Value::from(value)));
+            let body: Value = String::from_utf8(answer.body).expect("text").parse().expect("JSON");
+            let row = Value::object([
+                ("protocol", protocol.name.into()),
+                ("class", class.name().into()),
+                ("status", u64::from(answer.status).into()),
+                ("headers", Value::Object(headers.collect())),
+                ("body", body),
+            ]);
+            lines += &format!("{row}\n");
+        }
+    }
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/error/written.jsonl");
+    if std::env::var_os("BLESS").is_some() {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(&path, &lines).expect("the record can be written");
+    }
+    assert_eq!(fs::read_to_string(&path).expect("the record"), lines);
+}
