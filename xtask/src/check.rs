@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{clients, dist, fuzz, growth, licences, readme, root, semver, target};
+use crate::{agents, clients, dist, fuzz, gateway_clients, growth, licences, readme, root, semver, target};
 
 /// How a step ended that did not fail.
 pub(crate) enum Outcome {
@@ -87,7 +87,14 @@ const TIERS: &[Tier] = &[
             },
         ],
     },
-    Tier { flag: "--clients", steps: &[Step { title: "official clients", work: Task(clients::run) }] },
+    Tier {
+        flag: "--clients",
+        steps: &[
+            Step { title: "official clients", work: Task(clients::run) },
+            Step { title: "official clients through the gateway", work: Task(gateway_clients::run) },
+        ],
+    },
+    Tier { flag: "--agents", steps: &[Step { title: "coding agents", work: Task(agents::run) }] },
     Tier { flag: "--fuzz", steps: &[Step { title: "a short run of the fuzzers", work: Task(fuzz::smoke) }] },
     Tier {
         flag: "--release",

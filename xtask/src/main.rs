@@ -1,16 +1,20 @@
 //! Checks and reports of the workspace: `cargo xtask <command>`.
 
+mod agents;
+mod bench_gateway;
 mod check;
 mod clients;
 mod coverage;
 mod dist;
 mod fuzz;
+mod gateway_clients;
 mod growth;
 mod instructions;
 mod licences;
 mod readme;
 mod scoreboard;
 mod semver;
+mod serving;
 #[path = "../../crates/callweave/tests/support/shared.rs"]
 mod shared;
 
@@ -18,7 +22,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask check [--quick] [--clients] [--fuzz] [--release]
+usage: cargo xtask bench-gateway [--quick]
+       cargo xtask check [--quick] [--clients] [--agents] [--fuzz] [--release]
        cargo xtask coverage [--shared DIR]
        cargo xtask dist [--target TARGET]
        cargo xtask fuzz [--seconds N] [TARGET]
@@ -33,6 +38,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
+        ["bench-gateway", ref rest @ ..] => bench_gateway::run(rest),
         ["check", ref rest @ ..] => check::run(rest),
         ["coverage", ref rest @ ..] => coverage::run(rest),
         ["dist", ref rest @ ..] => dist::run(rest),

@@ -1,14 +1,21 @@
-//! Runs what README.md, CONTRIBUTING.md, docs/release.md and the examples tell a reader to type, as it stands
+//! Runs what README.md, CONTRIBUTING.md, docs/gateway.md, docs/release.md and the examples tell a reader to type, as it stands
 //! there, and builds a crate outside the workspace with the README's dependency and code.
 
 use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::check::{Outcome, cargo, is_there, succeed, told};
+use crate::serving::free_address;
 use crate::{USAGE, root, target};
 
-const DOCUMENTS: &[&str] = &["README.md", "CONTRIBUTING.md", "docs/release.md"];
+const DOCUMENTS: &[&str] = &["README.md", "CONTRIBUTING.md", "docs/gateway.md", "docs/release.md"];
+
+/// Where a gateway listens if nobody says. Here it is a port that is free.
+const GATEWAY: &str = "127.0.0.1:2255";
 
 /// Commands that are not run here, by their beginning, and why. What begins with `cargo xtask` only has to be
 /// a command of ours: some of them are what runs this.
@@ -18,6 +25,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo run --release -p callweave-bench", "measures for minutes; built by the lints"),
     ("cargo install --locked ", "the tools of others"),
     ("cargo publish ", "cannot be taken back"),
+    ("callweave serve", "serves until it is stopped; `cargo run` starts the same"),
+    ("callweave check ", "asks upstreams that are not here; its own tests run it"),
     ("git ", "changes the repository"),
 ];
 
@@ -34,13 +43,17 @@ const FILES: &[(&str, &str)] = &[
     ("reply.txt", "crates/callweave/tests/data/dialect/hermes/text_around_calls/input.txt"),
     ("arguments.txt", "crates/callweave/tests/data/json/repair/backtick-quotes/input"),
     ("tools.json", "crates/callweave/tests/data/dialect/tools.json"),
+    (
+        "request.json",
+        "crates/callweave/tests/data/request/openai-chat/functions-in-the-older-form/input.json",
+    ),
 ];
 
 pub(crate) fn run() -> Result<Outcome, String> {
     if !is_there("bash") {
         return Ok(Outcome::Skipped("there is no bash to type commands into".into()));
     }
-    let reader = Reader::new()?;
+    let mut reader = Reader::new()?;
     let mut missing = Vec::new();
     for document in DOCUMENTS {
         let path = root().join(document);
@@ -80,6 +93,8 @@ pub(crate) fn run() -> Result<Outcome, String> {
 /// Somebody with a clone and a folder with recordings.
 struct Reader {
     home: PathBuf,
+    /// The gateway that a document has started, until the next one.
+    serving: Option<Background>,
 }
 
 impl Reader {
@@ -98,11 +113,11 @@ impl Reader {
         fs::write(&browser, format!("#!/bin/sh\necho \"$1\" > '{}'\n", home.join("opened").display()))
             .map_err(told(&browser))?;
         succeed(Command::new("chmod").arg("+x").arg(&browser))?;
-        Ok(Self { home })
+        Ok(Self { home, serving: None })
     }
 
     /// Does what a document says.
-    fn follow(&self, place: &str, command: &str, missing: &mut Vec<String>) -> Result<(), String> {
+    fn follow(&mut self, place: &str, command: &str, missing: &mut Vec<String>) -> Result<(), String> {
         if let Some(words) = command.strip_prefix("cargo xtask ") {
             let name = words.split(' ').next().unwrap_or_default();
             return if USAGE.contains(&format!("cargo xtask {name}")) {
@@ -123,8 +138,21 @@ impl Reader {
             return Ok(());
         }
         println!("   {place}: {command}");
+        if command.starts_with("cargo run ") && command.ends_with(" -- serve") {
+            self.serving = None;
+            self.serving = Some(Background::start(command, &self.home.join("serving.txt"))?);
+            return Ok(());
+        }
         // The network gives what a recording holds.
         let line = match command.split_once(" | ") {
+            _ if command.contains(GATEWAY) => {
+                let serving = self.serving.as_ref();
+                let serving = serving.ok_or_else(|| format!("{place}: nobody listens for `{command}`"))?;
+                // An error is an answer, too, and must not pass for one.
+                command
+                    .replace(GATEWAY, &serving.address.to_string())
+                    .replace("curl ", "curl --fail-with-body ")
+            }
             Some((first, rest)) if first.starts_with("curl ") => format!("cat answer.sse | {rest}"),
             _ => command.replace("FILE", "\"$RECORDING\"").replace("PROVIDER", "openai"),
         };
@@ -210,6 +238,50 @@ impl Reader {
             return Err(format!("README.md's code does not do what it says:\n{said}\n{complaint}"));
         }
         Ok(())
+    }
+}
+
+/// A gateway that runs while a reader goes on. It ends with this value.
+struct Background {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Background {
+    fn start(command: &str, log: &Path) -> Result<Self, String> {
+        let address = free_address().map_err(|error| error.to_string())?;
+        let said = fs::File::create(log).map_err(told(log))?;
+        let complained = said.try_clone().map_err(told(log))?;
+        let child = Command::new("bash")
+            .args(["-c", &format!("exec {command} --listen {address}")])
+            .current_dir(root())
+            .env("CARGO_TARGET_DIR", target().join("documents"))
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+            .stdin(Stdio::null())
+            .stdout(said)
+            .stderr(complained)
+            // With whatever cargo starts.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("bash: {error}"))?;
+        let mut background = Self { child, address };
+        while TcpStream::connect(address).is_err() {
+            // It may have to be built first, for as long as that takes.
+            if let Some(status) = background.child.try_wait().map_err(|error| error.to_string())? {
+                let said = fs::read_to_string(log).unwrap_or_default();
+                return Err(format!("`{command}` ended with {status}\n{said}"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(background)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let group = format!("-{}", self.child.id());
+        let _ = Command::new("kill").args(["--", &group]).status();
+        let _ = self.child.wait();
     }
 }
 

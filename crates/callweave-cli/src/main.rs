@@ -27,7 +27,9 @@ use std::process::ExitCode;
 use anstyle::AnsiColor;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
-use commands::{completions, convert, decode, demo, dialects, extract, man, prompt, protocols, repair};
+use commands::{
+    check, completions, convert, decode, demo, dialects, extract, man, prompt, protocols, repair, serve,
+};
 
 const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -41,6 +43,7 @@ const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
 #[command(after_help = "\
 Examples:
   callweave demo                            see it work on a sample
+  callweave serve                           be the gateway between agents and models
   curl -sN … | callweave decode             watch an answer as it streams
   callweave decode answer.sse | jq .        one finished message as JSON
   callweave extract reply.txt               the calls that a model wrote into its text
@@ -58,6 +61,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Serve),
+    Check(check::Check),
     Decode(decode::Decode),
     Convert(convert::Convert),
     Extract(extract::Extract),
@@ -78,6 +83,8 @@ fn main() -> ExitCode {
         ColorChoice::Never => anstream::ColorChoice::Never.write_global(),
     }
     let done = match cli.command {
+        Command::Serve(serve) => serve.run(),
+        Command::Check(check) => check.run(),
         Command::Decode(decode) => decode.run(),
         Command::Convert(convert) => convert.run(),
         Command::Extract(extract) => extract.run(),

@@ -61,7 +61,7 @@ impl Mend {
         Self { is_repairing: true, ..self }
     }
 
-    /// Fits arguments to the schemas of the [tools](Mend::tools).
+    /// Fits arguments to the schemas of the [tools](Mend::tools), and names to those they were declared by.
     pub fn coerce(self) -> Self {
         Self { is_coercing: true, ..self }
     }
@@ -105,7 +105,18 @@ impl Mend {
                 kind: BlockKind::ToolCall { name, call: CallKind::Function, .. },
                 ..
             } => {
+                let declared = self.tools.find(name).filter(|declared| self.is_coercing && declared != name);
+                let written = declared.map(|declared| std::mem::replace(name, declared.to_owned().into()));
                 self.open.push(self.call(*block, name));
+                if let Some(written) = written {
+                    let detail = format!("the tool {name} was called {written:?}");
+                    let notice = Notice::new(NoticeCode::Repaired, 0, detail);
+                    let notice =
+                        Notice { block: Some(*block), text: Some(written.into_owned().into()), ..notice };
+                    let renamed = Event::new(event.choice, Body::Notice(notice));
+                    sink.put(event);
+                    return sink.put(renamed);
+                }
             }
             Body::Correction { block, text } => {
                 if let Some(call) = self.open.iter_mut().find(|call| call.block == *block) {

@@ -121,8 +121,8 @@ impl Builder {
         Self { mend: self.mend.repair(), ..self }
     }
 
-    /// Arguments are fitted to the schemas of the [tools](Builder::tools) (`"5"` becomes 5 where a number is wanted);
-    /// each change is told in a notice. Such arguments come at the end of their call.
+    /// Arguments are fitted to the schemas of the [tools](Builder::tools) (`"5"` becomes 5 where a number is wanted),
+    /// and names to those they were declared by; each change is told in a notice. Such arguments come at the end of their call.
     pub fn coerce(self) -> Self {
         Self { mend: self.mend.coerce(), ..self }
     }

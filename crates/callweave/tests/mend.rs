@@ -184,3 +184,24 @@ fn calls_that_grow_side_by_side_are_mended_apart() {
     let calls: Vec<_> = message.message().tool_calls().map(|call| call.arguments().to_owned()).collect();
     assert_eq!(calls, [r#"{"a": 1}"#, r#"{"b": 2}"#]);
 }
+
+#[test]
+fn a_declared_tool_is_called_by_its_name() {
+    let name = |mend: &Mend, written: &'static str| {
+        let events = mended(mend, written, &[r#"{"days": "3"}"#], Completion::Whole);
+        let Body::BlockStart { kind: BlockKind::ToolCall { name, .. }, .. } = &events[0].body else {
+            panic!("{events:?}");
+        };
+        (name.to_string(), told(&events))
+    };
+    let fitted = Mend::new().tools(tools()).coerce();
+    let repaired = [NoticeCode::Repaired; 2].to_vec();
+    assert_eq!(name(&fitted, "Look"), ("look".into(), (r#"{"days":3}"#.into(), false, repaired)));
+    assert_eq!(name(&fitted, "look").1.2, [NoticeCode::Repaired]);
+    // Where nothing is to be fitted, and where nobody is meant, the name stays.
+    assert_eq!(name(&Mend::new().tools(tools()), "Look").0, "Look");
+    assert_eq!(
+        name(&fitted, "lookup"),
+        ("lookup".into(), (r#"{"days": "3"}"#.into(), false, vec![NoticeCode::UnknownTool]))
+    );
+}

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod decode;
@@ -11,3 +12,4 @@ pub(crate) mod prompt;
 pub(crate) mod protocols;
 pub(crate) mod repair;
 mod requests;
+pub(crate) mod serve;

@@ -21,7 +21,8 @@ use crate::event::{Completion, EventSink};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExtractOptions {
-    dialects: Vec<Dialect>,
+    /// Many, and the same for every answer of a model.
+    dialects: Arc<[Dialect]>,
     tools: Arc<Tools>,
     starting_in: Option<Start>,
     is_trusting: bool,
@@ -38,7 +39,13 @@ impl ExtractOptions {
     /// Reads these dialects: the text decides if there are several. They are taken as they are, empty
     /// markers ignored; [`Dialect::check`] says whether one lacks something.
     pub fn with_dialects(dialects: Vec<Dialect>) -> Self {
-        Self { dialects, tools: Arc::default(), starting_in: None, is_trusting: false, plan: Arc::default() }
+        Self {
+            dialects: dialects.into(),
+            tools: Arc::default(),
+            starting_in: None,
+            is_trusting: false,
+            plan: Arc::default(),
+        }
     }
 
     /// Declares the tools that the model was told of: their schemas give types to untyped values, and
@@ -83,7 +90,7 @@ impl ExtractOptions {
 
     /// An extractor whose events are those of a choice.
     pub(super) fn extractor(&self, choice: u32) -> Extractor {
-        let plan = self.plan.get_or_init(|| Arc::new(Plan::new(self.dialects.clone())));
+        let plan = self.plan.get_or_init(|| Arc::new(Plan::new(self.dialects.to_vec())));
         let (plan, tools) = (Arc::clone(plan), Arc::clone(&self.tools));
         let engine = Engine::new(plan, tools, self.starting_in, (choice, self.is_trusting));
         let waits_for_all = engine.whole_text_matchers().next().is_some();

@@ -1,5 +1,7 @@
 //! The tools that were declared to the model.
 
+use std::sync::Arc;
+
 use crate::json::schema::Schema;
 use crate::json::{AsValue, Value};
 
@@ -16,8 +18,12 @@ use crate::json::{AsValue, Value};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
-    tools: Vec<(String, Option<Schema>, Vec<String>)>,
+    /// Agents declare the same tools with every request: whoever keeps them shares them.
+    tools: Arc<Vec<Declared>>,
 }
+
+/// The name of a tool, the schema of its arguments, and their names.
+type Declared = (String, Option<Schema>, Vec<String>);
 
 impl Tools {
     /// Reads a list of tools, each in the shape of OpenAI (`function.parameters`), of Anthropic
@@ -44,7 +50,7 @@ impl Tools {
             .and_then(Value::as_object)
             .map(|properties| properties.keys().map(str::to_owned).collect())
             .unwrap_or_default();
-        self.tools.push((name.to_owned(), schema.as_deref().map(Schema::new), keys));
+        Arc::make_mut(&mut self.tools).push((name.to_owned(), schema.as_deref().map(Schema::new), keys));
     }
 
     /// Whether none was declared.

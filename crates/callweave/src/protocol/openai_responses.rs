@@ -75,6 +75,7 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("slow_down", ErrorClass::Overloaded),
     ("invalid_request_error", ErrorClass::InvalidRequest),
     ("invalid_prompt", ErrorClass::InvalidRequest),
+    ("previous_response_not_found", ErrorClass::InvalidRequest),
     ("context_length_exceeded", ErrorClass::ContextTooLong),
     ("model_not_found", ErrorClass::NotFound),
     ("server_error", ErrorClass::Server),

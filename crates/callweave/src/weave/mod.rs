@@ -333,6 +333,10 @@ impl Weave {
         }
         self.begin(sink);
         self.context.emit(Body::ChoiceStart, sink);
+        // Nearly always there is one, and many answers are read at the same time.
+        if self.choices.is_empty() {
+            self.choices.reserve_exact(1);
+        }
         self.choices.push((number, Choice::default()));
         self.by_number.insert(number, self.choices.len() - 1);
         self.choices.len() - 1

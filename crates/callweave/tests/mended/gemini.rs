@@ -111,6 +111,9 @@ fn walk(stream: &[u8]) -> Result<Ending, String> {
             }
             if let Some(word) = candidate.get("finishReason") {
                 finished.insert(index);
+                if !candidate["content"]["parts"].is_array() {
+                    return fail("a last chunk whose parts cannot be walked");
+                }
                 if !word.as_str().is_some_and(|word| FINISH.contains(&word)) {
                     return fail("an unknown reason to finish");
                 }

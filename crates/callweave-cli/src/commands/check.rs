@@ -1,0 +1,53 @@
+//! `callweave check`: what a configuration of the gateway means, and whether its upstreams answer.
+
+use anyhow::{Result, bail};
+use callweave_gateway::Gateway;
+use callweave_gateway::config::Environment;
+use clap::Args;
+
+use super::serve::Sources;
+
+/// Explain a configuration of the gateway, and try its upstreams
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  callweave check --config gateway.toml
+  callweave check                              what callweave serve would do without a file
+
+The exit code is 1 if the configuration is wrong or an upstream does not answer.")]
+pub(crate) struct Check {
+    #[command(flatten)]
+    sources: Sources,
+    /// Ask no upstream
+    #[arg(long)]
+    offline: bool,
+}
+
+impl Check {
+    pub(crate) fn run(&self) -> Result<()> {
+        let gateway = Gateway::new(self.sources.config()?, &Environment::process())?;
+        anstream::print!("{}", gateway.explain());
+        if self.offline {
+            return Ok(());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let probes = runtime.block_on(gateway.probe());
+        anstream::println!();
+        let mut silent = Vec::new();
+        for probe in probes {
+            match probe.found {
+                Ok((count, took)) => {
+                    anstream::println!("{}: {count} models, after {} ms", probe.upstream, took.as_millis());
+                }
+                Err(what) => {
+                    anstream::println!("{}: {what}", probe.upstream);
+                    silent.push(probe.upstream);
+                }
+            }
+        }
+        match silent.is_empty() {
+            true => Ok(()),
+            false => bail!("no answer from {}", silent.join(", ")),
+        }
+    }
+}

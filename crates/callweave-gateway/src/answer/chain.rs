@@ -1,0 +1,155 @@
+//! The stages between the bytes of an upstream and what is written for the client.
+
+use callweave::Decoder;
+use callweave::dialect::{ExtractOptions, Tools};
+use callweave::event::{Event, EventSink};
+use callweave::framing::Limits;
+use callweave::protocol::Protocol;
+use callweave::request::{Undo, Written};
+use callweave::upstream::{ErrorClass, UpstreamError};
+
+use super::ending::Ending;
+use super::stopper::Stopper;
+use crate::config::{Check, Stop};
+
+/// Bytes → events as the client is to get them.
+pub(crate) struct Chain {
+    decoder: Decoder,
+    undo: Undo,
+    stopper: Stopper,
+    ending: Ending,
+}
+
+/// How an answer is read.
+pub(crate) struct Reading<'r> {
+    /// The protocol of the upstream.
+    pub(crate) protocol: &'static Protocol,
+    /// How its text is.
+    pub(crate) dialect: Option<ExtractOptions>,
+    /// The tools, by the names that the upstream knows.
+    pub(crate) tools: Tools,
+    /// Whether arguments are repaired.
+    pub(crate) repair: bool,
+    /// What is done with schemas.
+    pub(crate) schema: Check,
+    /// When it is stopped.
+    pub(crate) stop: &'r Stop,
+    /// What was changed in the request.
+    pub(crate) written: Option<&'r Written>,
+    /// What made ids begin with.
+    pub(crate) id_prefix: String,
+    /// How many bytes are read at most.
+    pub(crate) limit: u64,
+    /// How many bytes the arguments of a call may have.
+    pub(crate) arguments: usize,
+}
+
+impl Chain {
+    pub(crate) fn new(reading: Reading<'_>) -> Self {
+        let limits = Limits { total: reading.limit, ..Limits::default() };
+        let mut builder = Decoder::builder()
+            .protocol(reading.protocol)
+            .limits(limits)
+            .tools(reading.tools)
+            .id_prefix(reading.id_prefix);
+        if let Some(dialect) = reading.dialect {
+            builder = builder.dialect(dialect);
+        }
+        if reading.repair {
+            builder = builder.repair();
+        }
+        builder = match reading.schema {
+            Check::Off => builder,
+            Check::Validate => builder.validate(),
+            Check::Coerce => builder.coerce().validate(),
+        };
+        Self {
+            decoder: builder.build(),
+            undo: reading.written.map(Undo::new).unwrap_or_default(),
+            stopper: Stopper::new(reading.stop),
+            ending: Ending::new(reading.arguments),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) {
+        let pushed = self.decode(sink, |decoder, sink| decoder.push(bytes, sink));
+        if let Err(error) = pushed {
+            self.fail(as_failure(&error), sink);
+        }
+    }
+
+    /// Says that no more bytes will come.
+    pub(crate) fn finish(&mut self, sink: &mut EventSink<'_>) {
+        if self.is_over() {
+            return;
+        }
+        if let Err(error) = self.decode(sink, |decoder, sink| decoder.finish(sink)) {
+            self.ending.fail(as_failure(&error));
+        }
+        self.ending.finish(sink);
+    }
+
+    /// Says that the answer failed, and why.
+    pub(crate) fn fail(&mut self, error: UpstreamError<'static>, sink: &mut EventSink<'_>) {
+        if self.is_over() {
+            return;
+        }
+        self.ending.fail(error);
+        self.finish(sink);
+    }
+
+    /// Ends the answer after the calls that are there.
+    pub(crate) fn cut(&mut self, sink: &mut EventSink<'_>) {
+        let Self { stopper, ending, .. } = self;
+        stopper.cut(&mut |event: Event<'_>| ending.push(event, sink));
+    }
+
+    /// Whether the answer is over, for the client.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ending.is_over()
+    }
+
+    /// Whether the upstream is to be stopped.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.stopper.is_cut()
+    }
+
+    /// Whether every call is over, and only a next one is waited for.
+    pub(crate) fn awaits_call(&self) -> bool {
+        self.stopper.awaits_call()
+    }
+
+    /// The dialect in which something was found.
+    pub(crate) fn dialect(&self) -> Option<&str> {
+        self.decoder.dialect()
+    }
+
+    fn decode<T>(
+        &mut self,
+        sink: &mut EventSink<'_>,
+        decode: impl FnOnce(&mut Decoder, &mut EventSink<'_>) -> T,
+    ) -> T {
+        let Self { decoder, undo, stopper, ending } = self;
+        let is_idle = stopper.is_idle();
+        let mut end = |event: Event<'_>| ending.push(event, sink);
+        let mut stop = |event: Event<'_>| match is_idle {
+            true => end(event),
+            false => stopper.push(event, &mut end),
+        };
+        decode(decoder, &mut |event: Event<'_>| undo.push(event, &mut stop))
+    }
+}
+
+/// What is wrong with the bytes of an answer.
+fn as_failure(error: &callweave::Error) -> UpstreamError<'static> {
+    match error.upstream() {
+        Some(error) => error.clone(),
+        None => {
+            let what = format!("the answer of the upstream cannot be read: {error}");
+            let mut error = UpstreamError::new(ErrorClass::Transport, what);
+            error.status = Some(502);
+            error
+        }
+    }
+}

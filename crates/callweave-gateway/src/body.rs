@@ -1,0 +1,107 @@
+//! The bodies that clients get. One that is streamed is made while it is read: nothing runs on its own, so a slow client
+//! slows its upstream down, and one that leaves takes everything with it.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+/// The body of an answer to a client.
+pub struct Body(Kind);
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Made { maker: Option<Maker>, slot: Slot },
+}
+
+type Maker = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
+impl Body {
+    /// All of it at once.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty())))
+    }
+
+    /// A body that `make` puts into a slot, piece by piece. It runs while somebody reads, and no longer. If it fails, the
+    /// body breaks off without an end.
+    pub(crate) fn made<M: Future<Output = io::Result<()>> + Send + 'static>(
+        make: impl FnOnce(Slot) -> M,
+    ) -> Self {
+        let slot = Slot::default();
+        let maker: Maker = Box::pin(make(slot.clone()));
+        Self(Kind::Made { maker: Some(maker), slot })
+    }
+}
+
+/// Where the next piece of a body is put.
+#[derive(Clone, Default)]
+pub(crate) struct Slot(Arc<Mutex<Option<Bytes>>>);
+
+impl Slot {
+    /// Puts a piece there, and waits until it was taken.
+    pub(crate) async fn put(&self, bytes: Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        *self.lock() = Some(bytes);
+        // Whoever takes the piece polls again for the next one: nobody needs to be woken.
+        poll_fn(|_| if self.lock().is_some() { Poll::Pending } else { Poll::Ready(()) }).await;
+    }
+
+    fn take(&self) -> Option<Bytes> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Bytes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match &mut self.get_mut().0 {
+            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Made { maker, slot } => {
+                let Some(running) = maker else { return Poll::Ready(None) };
+                let made = running.as_mut().poll(context);
+                if let Some(bytes) = slot.take() {
+                    if made.is_ready() {
+                        *maker = None;
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                match made {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(done) => {
+                        *maker = None;
+                        Poll::Ready(done.err().map(Err))
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Whole(bytes) => bytes.is_none(),
+            Kind::Made { maker, .. } => maker.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Made { .. } => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Explains a configuration, and tries whether upstreams can be reached.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use crate::config::{Check, OnInvalid, Stop, StopMode, Teaching};
+use crate::gateway::Gateway;
+use crate::upstream::Upstream;
+use crate::{demo, models};
+
+/// So long an upstream gets to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What was found out about an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The upstream.
+    pub upstream: String,
+    /// How many models it has and how long it took to say so; else what is wrong.
+    pub found: Result<(usize, Duration), String>,
+}
+
+impl Gateway {
+    /// Says in words what is served, and what is done to answers.
+    pub fn explain(&self) -> String {
+        let config = &self.config;
+        let mut text = String::new();
+        let who = match config.client_keys.len() {
+            0 => "anybody".to_owned(),
+            keys => format!("who shows one of {keys} keys"),
+        };
+        let _ = writeln!(text, "listens on {}, for {who}", config.listen);
+        for upstream in self.routes.upstreams() {
+            let _ = writeln!(text, "\nupstream {}", upstream.name);
+            describe(upstream, &mut text);
+        }
+        let _ = writeln!(text, "\nmodels");
+        for model in &config.models {
+            let names = std::iter::once(&model.name).chain(&model.aliases).map(String::as_str);
+            let names = names.collect::<Vec<_>>().join(", ");
+            let own = model.model.as_deref().unwrap_or("the same name");
+            let _ = write!(text, "  {names}: {} as {own}", model.upstream);
+            if !model.fallbacks.is_empty() {
+                let _ = write!(text, ", else {}", model.fallbacks.join(", else "));
+            }
+            text.push('\n');
+        }
+        let _ = writeln!(text, "  UPSTREAM/MODEL: that upstream");
+        if let Some(name) = &config.default_upstream {
+            let _ = writeln!(text, "  any other: {name}");
+        }
+        let timeouts = &config.timeouts;
+        let _ = writeln!(
+            text,
+            "\nwaits {:?} for a connection, {:?} for the first byte, {:?} for the next, and pings after {:?}",
+            timeouts.connect, timeouts.first_byte, timeouts.idle, timeouts.keep_alive
+        );
+        let limits = &config.limits;
+        let _ = writeln!(
+            text,
+            "takes {} bytes of a request ({} unpacked), {} of arguments, {} answers at once",
+            limits.body, limits.decompressed, limits.arguments, limits.concurrent
+        );
+        if let Some(folder) = &config.record {
+            let _ = writeln!(text, "records every conversation in {}", folder.display());
+        }
+        text
+    }
+
+    /// Asks every upstream for its models.
+    pub async fn probe(&self) -> Vec<Probe> {
+        let mut probes = Vec::new();
+        for upstream in self.routes.upstreams() {
+            let began = Instant::now();
+            let found = match upstream.config.is_demo() {
+                true => Ok((demo::models().count(), Duration::ZERO)),
+                false => match tokio::time::timeout(PATIENCE, models::ask(self, upstream)).await {
+                    Ok(listed) => listed.map(|models| (models.len(), began.elapsed())),
+                    Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+                },
+            };
+            probes.push(Probe { upstream: upstream.name.clone(), found });
+        }
+        probes
+    }
+}
+
+fn describe(upstream: &Upstream, text: &mut String) {
+    let config = &upstream.config;
+    match config.is_demo() {
+        true => text.push_str("  scripted models; needs no network and no key\n"),
+        false => {
+            let _ = writeln!(text, "  {} at {}", config.protocol, config.url);
+            let key = match (&config.key_env, upstream.has_key()) {
+                (Some(variable), true) => format!("the one in {variable}"),
+                (Some(variable), false) => format!("none: {variable} is not set"),
+                (None, _) => "the client's own".to_owned(),
+            };
+            let _ = writeln!(text, "  key: {key}");
+        }
+    }
+    let dialect = match config.dialect.as_str() {
+        "none" => "is not searched for calls".to_owned(),
+        "auto" => "is searched for calls in every dialect".to_owned(),
+        "model" => "is searched for calls in the dialect of the model, if its name tells".to_owned(),
+        name => format!("is searched for calls in {name}"),
+    };
+    let thoughts = if config.splits_reasoning() { "taken out of it" } else { "left in it" };
+    let _ = writeln!(text, "  text: {dialect}; thoughts are {thoughts}");
+    let tools = match config.tools {
+        Teaching::Native => "declared as its protocol has it",
+        Teaching::Prompt => "taught in the prompt",
+    };
+    let _ = writeln!(text, "  tools: {tools}");
+    let repair = if config.repair { "repaired" } else { "left as they are" };
+    let schema = match config.schema {
+        Check::Off => "not checked",
+        Check::Validate => "checked against their schemas",
+        Check::Coerce => "fitted to their schemas and checked",
+    };
+    let invalid = match config.invalid {
+        OnInvalid::Pass => "is passed on".to_owned(),
+        OnInvalid::Error => "is an error".to_owned(),
+        OnInvalid::AskAgain => format!("is sent back to the model, {} times at most", config.ask_again),
+    };
+    let _ = writeln!(text, "  arguments: {repair}, {schema}; a call that cannot be run {invalid}");
+    let Stop { is_on, mode, suppress_tail, parallel, .. } = upstream.stop;
+    let stop = match (is_on.unwrap_or(false), mode.unwrap_or_default()) {
+        (false, _) => "never".to_owned(),
+        (true, StopMode::First) => "at the end of the first call".to_owned(),
+        (true, StopMode::All) => format!("{:?} after the last call", upstream.stop.grace()),
+    };
+    let _ = writeln!(text, "  stopped: {stop}");
+    if suppress_tail == Some(true) {
+        text.push_str("  what is said after calls is left out\n");
+    }
+    if let Some(parallel) = parallel {
+        let _ = writeln!(text, "  parallel calls: {}", if parallel { "asked for" } else { "asked not to" });
+    }
+    if upstream.is_plain() {
+        text.push_str("  clients of the same protocol get its bytes as they are\n");
+    }
+}

@@ -1,0 +1,294 @@
+//! What is served, and how: read from a file, from the environment, or from both.
+//!
+//! A file says only what differs from the defaults; a word that is not known is an error that names its line. Secrets
+//! stand in the environment: the file names the variable.
+//!
+//! ```
+//! use callweave_gateway::config::Config;
+//!
+//! let config = Config::read(r#"
+//!     [upstreams.local]
+//!     url = "http://127.0.0.1:8000/v1"
+//!     dialect = "hermes"
+//!
+//!     [[models]]
+//!     name = "claude-*"
+//!     upstream = "local"
+//!     model = "qwen3"
+//! "#)?;
+//! assert_eq!(config.upstreams["local"].dialect, "hermes");
+//! assert!(Config::read("lissten = 1").is_err());
+//! # Ok::<(), callweave_gateway::config::Problem>(())
+//! ```
+
+mod environment;
+mod problem;
+mod seconds;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+pub use environment::Environment;
+pub use problem::Problem;
+pub use upstream::{Check, OnInvalid, Stop, StopMode, Teaching, Upstream};
+
+/// The port that is listened on if nobody says: `call` on a telephone's keys.
+pub const PORT: u16 = 2255;
+
+/// The name of the upstream that plays scripts and needs no network.
+pub const DEMO: &str = "demo";
+
+/// All that can be chosen.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Whether other machines may connect although no keys are asked of clients.
+    pub allow_open: bool,
+    /// The SHA-256 digests of the keys that clients must show, as `sha256:…`. Without any, everybody is served.
+    pub client_keys: Vec<String>,
+    /// Those who answer, by name.
+    pub upstreams: BTreeMap<String, Upstream>,
+    /// The names that clients use, in order; the first that fits counts.
+    pub models: Vec<Model>,
+    /// Who answers for names that nothing else fits.
+    pub default_upstream: Option<String>,
+    /// How much is taken.
+    pub limits: Limits,
+    /// How long is waited.
+    pub timeouts: Timeouts,
+    /// What is kept of answers that clients may refer to.
+    pub store: Store,
+    /// Where the raw traffic is written, if it is.
+    pub record: Option<PathBuf>,
+}
+
+/// A name that clients use, and who answers to it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Model {
+    /// The name; with a `*` at its end, how names begin.
+    pub name: String,
+    /// Other names for the same.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// Who answers.
+    pub upstream: String,
+    /// What the upstream calls the model; else as the client does.
+    pub model: Option<String>,
+    /// Names to try, in order, if this one cannot answer.
+    #[serde(default)]
+    pub fallbacks: Vec<String>,
+}
+
+/// How much is taken.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of a request as it comes.
+    pub body: usize,
+    /// Bytes of a request after it was decompressed.
+    pub decompressed: usize,
+    /// Bytes of an answer that is read as a whole.
+    pub answer: u64,
+    /// Requests that are answered at the same time.
+    pub concurrent: usize,
+    /// Bytes of the arguments of one call.
+    pub arguments: usize,
+    /// Headers of a request.
+    pub headers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 32 << 20,
+            decompressed: 64 << 20,
+            answer: 64 << 20,
+            concurrent: 4096,
+            arguments: 8 << 20,
+            headers: 100,
+        }
+    }
+}
+
+/// How long is waited; in seconds in the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// For the connection to an upstream.
+    #[serde(with = "seconds")]
+    pub connect: Duration,
+    /// For the first byte of its answer.
+    #[serde(with = "seconds")]
+    pub first_byte: Duration,
+    /// For the next bytes of a stream, and for a client to take them.
+    #[serde(with = "seconds")]
+    pub idle: Duration,
+    /// For a whole request of a client, headers and body.
+    #[serde(with = "seconds")]
+    pub request: Duration,
+    /// After so much silence the client is told that the answer still comes.
+    #[serde(with = "seconds")]
+    pub keep_alive: Duration,
+    /// For answers under way when the gateway shuts down.
+    #[serde(with = "seconds")]
+    pub shutdown: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(300),
+            idle: Duration::from_secs(120),
+            request: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(15),
+            shutdown: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What is kept of answers that clients may refer to.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Store {
+    /// How many answers.
+    pub answers: usize,
+    /// How many bytes of them.
+    pub bytes: usize,
+    /// For how long; in seconds in the file.
+    #[serde(with = "seconds")]
+    pub expiry: Duration,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { answers: 10_000, bytes: 256 << 20, expiry: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], PORT)),
+            allow_open: false,
+            client_keys: Vec::new(),
+            upstreams: BTreeMap::new(),
+            models: Vec::new(),
+            default_upstream: None,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            store: Store::default(),
+            record: None,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the text of a file, and fills in what the file leaves to the program. The environment is not asked.
+    pub fn read(text: &str) -> Result<Self, Problem> {
+        let mut config: Self = toml::from_str(text).map_err(|error| Problem::of_text(text, &error))?;
+        config.add_demo();
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self, Problem> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Problem::new(format!("{}: {error}", path.display())))?;
+        Self::read(&text).map_err(|problem| problem.in_file(path))
+    }
+
+    /// One upstream that answers to every name, as the command line names it.
+    pub fn with_upstream(upstream: Upstream) -> Self {
+        let mut config = Self::default();
+        config.upstreams.insert("upstream".to_owned(), upstream);
+        config.default_upstream = Some("upstream".to_owned());
+        config.add_demo();
+        config
+    }
+
+    /// The scripted models are always there, unless the file describes an upstream of that name.
+    fn add_demo(&mut self) {
+        self.upstreams.entry(DEMO.to_owned()).or_insert_with(Upstream::demo);
+    }
+
+    /// Whether all that is named exists.
+    pub fn check(&self) -> Result<(), Problem> {
+        for (name, upstream) in &self.upstreams {
+            upstream.check().map_err(|what| Problem::new(format!("upstreams.{name}: {what}")))?;
+        }
+        let known = |name: &str| self.upstreams.contains_key(name);
+        for model in &self.models {
+            if !known(&model.upstream) {
+                let what = format!("model {:?}: there is no upstream {:?}", model.name, model.upstream);
+                return Err(Problem::new(what));
+            }
+        }
+        if let Some(name) = self.default_upstream.as_deref().filter(|name| !known(name)) {
+            return Err(Problem::new(format!("default_upstream: there is no upstream {name:?}")));
+        }
+        for key in &self.client_keys {
+            crate::keys::digest_of(key)
+                .ok_or_else(|| Problem::new("client_keys: a key is not sha256: and 64 hexadecimal digits"))?;
+        }
+        if !self.listen.ip().is_loopback() && self.client_keys.is_empty() && !self.allow_open {
+            let what = format!(
+                "listening on {} lets other machines in without a key: \
+                 set client_keys, or allow_open = true if that is meant",
+                self.listen.ip()
+            );
+            return Err(Problem::new(what));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_word_is_named_with_its_line() {
+        let problem = Config::read("listen = \"127.0.0.1:1\"\n[limits]\nbodi = 3\n").expect_err("a typo");
+        assert!(problem.to_string().starts_with("line 3: unknown field `bodi`"), "{problem}");
+    }
+
+    #[test]
+    fn other_machines_are_let_in_only_with_keys_or_on_purpose() {
+        let open = "listen = \"0.0.0.0:1\"\n";
+        assert!(Config::read(open).is_err());
+        assert!(Config::read(&format!("{open}allow_open = true")).is_ok());
+        let key = "ab".repeat(32);
+        assert!(Config::read(&format!("{open}client_keys = [\"sha256:{key}\"]")).is_ok());
+        assert!(Config::read("client_keys = [\"secret\"]").is_err());
+    }
+
+    #[test]
+    fn what_is_named_must_exist() {
+        assert!(Config::read("[[models]]\nname = \"a\"\nupstream = \"none\"").is_err());
+        assert!(Config::read("default_upstream = \"none\"").is_err());
+        assert!(Config::read("[upstreams.a]\nurl = \"http://h\"\ndialect = \"klingon\"").is_err());
+        assert!(Config::read("[upstreams.a]\nurl = \"http://h\"\nprotocol = \"smtp\"").is_err());
+        assert!(Config::read("[upstreams.a]\nurl = \"ftp://h\"").is_err());
+    }
+
+    #[test]
+    fn durations_are_seconds() {
+        let config = Config::read("[timeouts]\nidle = 0.5").expect("valid");
+        assert_eq!(config.timeouts.idle, Duration::from_millis(500));
+    }
+}

@@ -1,0 +1,273 @@
+//! Chat completions, whole and in pieces, with a model's habits.
+
+use callweave::Value;
+use callweave::event::CallKind;
+use callweave::json::Object;
+
+use super::Step;
+use super::faults;
+use super::plan::{Call, Plan};
+use super::table::{End, Habits, Numbering, Row, Thought};
+use super::text;
+
+/// When all answers were made: there is no clock here.
+pub(super) const CREATED: u64 = 1_767_225_600;
+
+/// About as many characters as a token has.
+const PIECE: usize = 4;
+
+/// What the model says, after its habits.
+struct Speech {
+    thought: Option<String>,
+    text: String,
+    calls: Vec<Spoken>,
+    finish: &'static str,
+}
+
+/// A call as it is written.
+struct Spoken {
+    id: Option<String>,
+    name: String,
+    kind: CallKind,
+    /// None: the arguments stand as the object they are.
+    arguments: Option<String>,
+    object: Value,
+}
+
+impl Speech {
+    fn of(row: &Row, plan: &Plan) -> Self {
+        let habits = &row.habits;
+        let mut text = String::new();
+        if habits.thought == Thought::Tags {
+            text = format!("<think>\n{}\n</think>\n\n", plan.thought);
+        }
+        let mut calls = Vec::new();
+        match row.dialect {
+            Some(dialect) if !plan.calls.is_empty() => {
+                let refused = || format!("{} cannot say this call.", dialect.name);
+                text += &text::render(dialect, plan).unwrap_or_else(refused);
+            }
+            _ => {
+                text += &plan.text.repeat(habits.repeats);
+                calls = plan.calls.iter().map(|call| Spoken::of(call, plan, habits)).collect();
+            }
+        }
+        let finish = match calls.is_empty() {
+            true => "stop",
+            false => habits.finish.unwrap_or("tool_calls"),
+        };
+        let thought = (habits.thought == Thought::Member).then(|| plan.thought.clone());
+        Self { thought, text, calls, finish }
+    }
+}
+
+impl Spoken {
+    fn of(call: &Call, plan: &Plan, habits: &Habits) -> Self {
+        Self {
+            id: habits.has_ids.then(|| call.id.clone()),
+            name: faults::name(&call.name, habits.name),
+            kind: call.kind,
+            arguments: faults::arguments(call, plan, habits.arguments),
+            object: call.arguments.clone(),
+        }
+    }
+
+    /// A call, or the first words of one.
+    fn head(&self, index: Option<usize>, arguments: Value) -> Value {
+        let (word, key) = match self.kind {
+            CallKind::Custom => ("custom", "input"),
+            _ => ("function", "arguments"),
+        };
+        let function = Value::object([("name", self.name.as_str().into()), (key, arguments)]);
+        let mut call = Object::new();
+        index.map(|index| call.insert("index", index));
+        self.id.as_deref().map(|id| call.insert("id", id));
+        call.insert("type", word);
+        call.insert(word, function);
+        Value::Object(call)
+    }
+
+    /// More of its arguments.
+    fn more(&self, index: Option<usize>, arguments: &str) -> Value {
+        let (word, key) = match self.kind {
+            CallKind::Custom => ("custom", "input"),
+            _ => ("function", "arguments"),
+        };
+        let mut call = Object::new();
+        index.map(|index| call.insert("index", index));
+        call.insert(word, Value::object([(key, arguments.into())]));
+        Value::Object(call)
+    }
+}
+
+/// The answer as one body.
+pub(super) fn whole(row: &Row, plan: &Plan) -> Vec<Step> {
+    let speech = Speech::of(row, plan);
+    let mut message = Object::new();
+    message.insert("role", "assistant");
+    message.insert("content", Some(speech.text.as_str()).filter(|text| !text.is_empty()));
+    if let Some(thought) = &speech.thought {
+        message.insert("reasoning_content", thought.as_str());
+    }
+    if !speech.calls.is_empty() {
+        let call = |call: &Spoken| {
+            let arguments = call.arguments.as_deref().map_or_else(|| call.object.clone(), Value::from);
+            call.head(None, arguments)
+        };
+        message.insert("tool_calls", speech.calls.iter().map(call).collect::<Value>());
+    }
+    let choice = Value::object([
+        ("index", 0.into()),
+        ("message", Value::Object(message)),
+        ("finish_reason", speech.finish.into()),
+    ]);
+    let body = frame(row, "chat.completion", [choice].into_iter().collect(), Some(usage(plan, &speech)));
+    let body = body.to_string().into_bytes();
+    let mut steps = Vec::new();
+    match row.habits.end {
+        End::Whole => {
+            steps.extend(wait(row.habits.pause));
+            // As long as its pieces would take.
+            steps.extend(pieces(&speech.text).filter_map(|_| wait(row.habits.pace)));
+            steps.push(Step::Send(body));
+        }
+        End::Error => {
+            let error = Value::object([("error", failure())]);
+            steps.push(Step::Send(error.to_string().into_bytes()));
+        }
+        End::Break => {
+            steps.push(Step::Send(body[..body.len() / 2].to_vec()));
+            steps.push(Step::Break);
+        }
+        End::Garbage => steps.push(Step::Send(GARBAGE.to_vec())),
+    }
+    steps
+}
+
+const GARBAGE: &[u8] = b"\x00\xff\xfe<html><body>502 Bad Gateway</body></html>\n";
+
+/// The answer in pieces.
+pub(super) fn stream(row: &Row, plan: &Plan) -> Vec<Step> {
+    let habits = &row.habits;
+    let speech = Speech::of(row, plan);
+    let mut deltas = vec![Value::object([("role", "assistant".into()), ("content", "".into())])];
+    let told = speech.thought.iter().map(|thought| ("reasoning_content", thought));
+    for (member, text) in told.chain([("content", &speech.text)]) {
+        deltas.extend(pieces(text).map(|piece| Value::object([(member, piece.into())])));
+    }
+    let calls = fragments(&speech.calls, habits);
+    deltas
+        .extend(calls.into_iter().map(|call| Value::object([("tool_calls", [call].into_iter().collect())])));
+    let chunk = |delta: Value, finish: Option<&str>| {
+        let choice = Value::object([("index", 0.into()), ("delta", delta), ("finish_reason", finish.into())]);
+        let frame = frame(row, "chat.completion.chunk", [choice].into_iter().collect(), None);
+        event(&frame.to_string())
+    };
+    let shown = match habits.end {
+        End::Whole => deltas.len(),
+        End::Error | End::Break | End::Garbage => deltas.len().div_ceil(2).max(2),
+    };
+    let mut steps = Vec::new();
+    for (at, delta) in deltas.into_iter().take(shown).enumerate() {
+        // The first words come before a silence.
+        steps.extend(wait(if at == 2 { habits.pause } else { habits.pace }));
+        steps.push(Step::Send(chunk(delta, None)));
+    }
+    match habits.end {
+        End::Whole => {
+            steps.push(Step::Send(chunk(Value::object([]), Some(speech.finish))));
+            if plan.tells_usage {
+                let frame = frame(
+                    row,
+                    "chat.completion.chunk",
+                    Value::Array(Default::default()),
+                    Some(usage(plan, &speech)),
+                );
+                steps.push(Step::Send(event(&frame.to_string())));
+            }
+            steps.push(Step::Send(event("[DONE]")));
+        }
+        End::Error => {
+            steps.push(Step::Send(event(&Value::object([("error", failure())]).to_string())));
+        }
+        End::Break => steps.push(Step::Break),
+        End::Garbage => steps.push(Step::Send(GARBAGE.to_vec())),
+    }
+    steps
+}
+
+/// What stands in the list of calls, chunk by chunk.
+fn fragments(calls: &[Spoken], habits: &Habits) -> Vec<Value> {
+    let written = |(at, call): (usize, &Spoken)| -> Vec<Value> {
+        let index = match habits.numbering {
+            Numbering::Counted => Some(at),
+            Numbering::Zero => Some(0),
+            Numbering::Absent => None,
+        };
+        let Some(arguments) = &call.arguments else { return vec![call.head(index, call.object.clone())] };
+        let head = call.head(index, "".into());
+        let more = pieces(arguments).map(|piece| call.more(index, piece));
+        [head].into_iter().chain(more).collect()
+    };
+    let mut told: Vec<_> = calls.iter().enumerate().map(|it| written(it).into_iter()).collect();
+    if !habits.is_interleaved {
+        return told.into_iter().flatten().collect();
+    }
+    let mut fragments = Vec::new();
+    loop {
+        let before = fragments.len();
+        fragments.extend(told.iter_mut().filter_map(Iterator::next));
+        if fragments.len() == before {
+            return fragments;
+        }
+    }
+}
+
+/// A text in pieces of a few characters.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = rest.char_indices().nth(PIECE).map_or(rest.len(), |(at, _)| at);
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+fn frame(row: &Row, object: &str, choices: Value, usage: Option<Value>) -> Value {
+    let mut frame = Object::new();
+    frame.insert("id", format!("chatcmpl-demo-{}", row.name));
+    frame.insert("object", object);
+    frame.insert("created", CREATED);
+    frame.insert("model", row.name.as_str());
+    frame.insert("choices", choices);
+    usage.map(|usage| frame.insert("usage", usage));
+    Value::Object(frame)
+}
+
+fn usage(plan: &Plan, speech: &Speech) -> Value {
+    let arguments = speech.calls.iter().filter_map(|call| call.arguments.as_deref());
+    let texts = arguments.chain([speech.text.as_str(), speech.thought.as_deref().unwrap_or_default()]);
+    let completion = 1 + texts.map(|text| text.len().div_ceil(PIECE)).sum::<usize>();
+    Value::object([
+        ("prompt_tokens", plan.prompt_tokens.into()),
+        ("completion_tokens", completion.into()),
+        ("total_tokens", (plan.prompt_tokens + completion).into()),
+    ])
+}
+
+fn failure() -> Value {
+    Value::object([
+        ("message", "the scripted model failed in mid-answer".into()),
+        ("type", "server_error".into()),
+        ("code", 500.into()),
+    ])
+}
+
+fn event(data: &str) -> Vec<u8> {
+    format!("data: {data}\n\n").into_bytes()
+}
+
+fn wait(pause: std::time::Duration) -> Option<Step> {
+    (!pause.is_zero()).then_some(Step::Wait(pause))
+}

@@ -1,0 +1,270 @@
+//! What the model is about to say.
+
+use callweave::Value;
+use callweave::event::CallKind;
+use callweave::json::schema::match_name;
+use callweave::request::{Body, Content, Format, Message, Request, Role, Tool, ToolChoice, ToolKind};
+
+use super::fill::{Extent, Filling};
+use super::table::{Arguments, Habits};
+
+/// What the model is about to say, before it misbehaves.
+pub(super) struct Plan {
+    pub(super) thought: String,
+    pub(super) text: String,
+    pub(super) calls: Vec<Call>,
+    /// The declared tools, as `Tools::from_json` reads them.
+    pub(super) tools: Value,
+    /// Whether what the model lacks was asked for again.
+    pub(super) is_asked_again: bool,
+    /// Whether token counts are told at the end of a stream.
+    pub(super) tells_usage: bool,
+    /// About how many tokens it was given.
+    pub(super) prompt_tokens: usize,
+}
+
+/// A call as the model means it.
+#[derive(Clone)]
+pub(super) struct Call {
+    /// No other call of the conversation has it.
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) kind: CallKind,
+    /// An object; of a custom tool a text.
+    pub(super) arguments: Value,
+    /// The names of what must be there.
+    pub(super) required: Vec<String>,
+}
+
+impl Plan {
+    pub(super) fn of(request: &Request, habits: &Habits) -> Self {
+        let tools = usable(request);
+        let told = request.messages.iter().flat_map(|message| calls_of(&message.content)).count();
+        let user = last_text(&request.messages);
+        let is_open = !habits.is_silent_on_tools && request.tool_choice != Some(ToolChoice::None);
+        let results = results(&request.messages);
+        let (directed, done) = directions(&request.messages, &tools);
+        let is_asked_again = habits.arguments == Arguments::LackingOnce && lacked(&request.messages, &tools);
+        let extent = if habits.arguments == Arguments::Texts { Extent::Everything } else { Extent::Required };
+        let mut calls: Vec<(&Tool, Value)> = match is_open {
+            false => Vec::new(),
+            true if !directed.is_empty() => directed.into_iter().skip(done).take(habits.calls).collect(),
+            true if !results.is_empty() && !is_asked_again => Vec::new(),
+            true => choose(request, &tools, &user)
+                .map(|tool| (tool, arguments(tool, &user, extent)))
+                .into_iter()
+                .collect(),
+        };
+        if let ([(tool, first)], 0, 2..) = (&calls[..], done, habits.calls) {
+            // The second of two is another call of the same tool, told apart by its texts.
+            let second = another(first);
+            let tool = *tool;
+            calls.push((tool, second));
+        }
+        let calls: Vec<Call> = calls
+            .into_iter()
+            .enumerate()
+            .map(|(at, (tool, arguments))| Call {
+                id: format!("call_demo_{}", told + at),
+                name: tool.name.clone(),
+                kind: kind(tool),
+                required: required(tool),
+                arguments,
+            })
+            .collect();
+        let text = match (&calls[..], &results[..]) {
+            ([_, ..], _) => String::new(),
+            ([], [_, ..]) => results.join("\n"),
+            ([], []) => spoken(request, &user),
+        };
+        Self {
+            thought: match &calls[..] {
+                [] => "I need no tool for that.".to_owned(),
+                [call, ..] => format!("I should call {}.", call.name),
+            },
+            text,
+            calls,
+            tools: declared(&tools),
+            is_asked_again,
+            tells_usage: request.stream_usage == Some(true),
+            prompt_tokens: 1 + texts(&request.messages).map(str::len).sum::<usize>() / 4,
+        }
+    }
+}
+
+/// The tools that the model may call: those of groups, and only the allowed ones.
+fn usable(request: &Request) -> Vec<&Tool> {
+    let mut tools = Vec::new();
+    let mut open: Vec<&Tool> = request.tools.iter().rev().collect();
+    while let Some(tool) = open.pop() {
+        match &tool.kind {
+            ToolKind::Group(inner) => open.extend(inner.iter().rev()),
+            ToolKind::Function { .. } | ToolKind::Custom { .. } => tools.push(tool),
+            _ => {}
+        }
+    }
+    match &request.tool_choice {
+        Some(ToolChoice::Tool { name, .. }) => tools.retain(|tool| &tool.name == name),
+        Some(ToolChoice::Allowed { names, .. }) => tools.retain(|tool| names.contains(&tool.name)),
+        _ => {}
+    }
+    tools
+}
+
+/// The tool whose name has the most words in the text, of several the first.
+fn choose<'t>(request: &Request, tools: &[&'t Tool], text: &str) -> Option<&'t Tool> {
+    // An answer was given already, and the user asks nothing new of the tools.
+    if request.messages.last().is_some_and(|message| message.role == Role::Assistant) {
+        return None;
+    }
+    let text = text.to_lowercase();
+    let score = |tool: &Tool| {
+        let words = tool.name.split(|char: char| !char.is_alphanumeric()).filter(|word| word.len() > 2);
+        words.filter(|word| text.contains(&word.to_lowercase())).count()
+    };
+    let best = tools.iter().map(|tool| score(tool)).max()?;
+    tools.iter().copied().find(|tool| score(tool) == best)
+}
+
+fn arguments(tool: &Tool, text: &str, extent: Extent) -> Value {
+    match &tool.kind {
+        ToolKind::Function { schema: Some(schema) } => Filling::new(schema, text, extent).object(),
+        ToolKind::Custom { .. } => text.into(),
+        _ => Value::object([]),
+    }
+}
+
+/// The same arguments with other texts, or other numbers.
+fn another(arguments: &Value) -> Value {
+    match arguments {
+        Value::String(text) => Value::from(format!("{text} 2")),
+        Value::Object(members) => {
+            let mut members = members.clone();
+            if let Some(text) = members.values_mut().find(|value| value.is_string()) {
+                *text = another(text);
+            }
+            Value::Object(members)
+        }
+        other => other.clone(),
+    }
+}
+
+/// What the user's last text with such lines tells the model to call, and how many of these calls were made.
+fn directions<'t>(messages: &[Message], tools: &[&'t Tool]) -> (Vec<(&'t Tool, Value)>, usize) {
+    let lines = |message: &Message| -> Vec<(&'t Tool, Value)> {
+        let texts = message.content.parts.iter().filter_map(|part| part.as_text());
+        texts.flat_map(str::lines).filter_map(|line| direction(line, tools)).collect()
+    };
+    let from_user = messages.iter().enumerate().rev().filter(|(_, message)| message.role == Role::User);
+    for (at, message) in from_user {
+        let directed = lines(message);
+        if !directed.is_empty() {
+            let done = messages[at..].iter().flat_map(|message| calls_of(&message.content)).count();
+            return (directed, done);
+        }
+    }
+    (Vec::new(), 0)
+}
+
+fn direction<'t>(line: &str, tools: &[&'t Tool]) -> Option<(&'t Tool, Value)> {
+    let (name, arguments) = line.trim().strip_prefix("call ")?.trim_start().split_once(' ')?;
+    let tool = tools.iter().find(|tool| tool.name == name)?;
+    let arguments: Value = arguments.trim().parse().ok()?;
+    let fits = match &tool.kind {
+        ToolKind::Custom { .. } => arguments.is_string(),
+        _ => arguments.is_object(),
+    };
+    fits.then_some((*tool, arguments))
+}
+
+/// Whether the last call that was made lacks something that its tool requires.
+fn lacked(messages: &[Message], tools: &[&Tool]) -> bool {
+    let Some(call) = messages.iter().rev().find_map(|message| calls_of(&message.content).last()) else {
+        return false;
+    };
+    let tool = match_name(&call.name, tools.iter().map(|tool| tool.name.as_str()));
+    let tool = tools.iter().find(|declared| Some(declared.name.as_str()) == tool);
+    let arguments = call.arguments.clone().into_object().unwrap_or_default();
+    tool.is_some_and(|tool| required(tool).iter().any(|key| !arguments.contains_key(key)))
+}
+
+fn required(tool: &Tool) -> Vec<String> {
+    let ToolKind::Function { schema: Some(schema) } = &tool.kind else { return Vec::new() };
+    let keys = schema.get("required").and_then(Value::as_array);
+    keys.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn kind(tool: &Tool) -> CallKind {
+    if matches!(tool.kind, ToolKind::Custom { .. }) { CallKind::Custom } else { CallKind::Function }
+}
+
+fn declared(tools: &[&Tool]) -> Value {
+    let declare = |tool: &&Tool| {
+        let schema = match &tool.kind {
+            ToolKind::Function { schema: Some(schema) } => schema.clone(),
+            _ => Value::object([]),
+        };
+        Value::object([("name", tool.name.as_str().into()), ("parameters", schema)])
+    };
+    tools.iter().map(declare).collect()
+}
+
+/// What the tools answered last, one text for each; nothing if somebody spoke since.
+fn results(messages: &[Message]) -> Vec<String> {
+    let mut results = Vec::new();
+    for message in messages.iter().rev() {
+        let before = results.len();
+        for part in message.content.parts.iter().rev() {
+            if let Body::Result(result) = &part.body {
+                let name = result.name.clone().or_else(|| called(messages, result.id.as_deref()?));
+                let text = match &result.value {
+                    Some(value) if result.content.is_empty() => value.to_string(),
+                    _ => result.content.joined("\n"),
+                };
+                results.push(format!("{} answered: {text}", name.as_deref().unwrap_or("The tool")));
+            }
+        }
+        if results.len() == before {
+            break;
+        }
+    }
+    results.reverse();
+    results
+}
+
+/// The name of the call with that id.
+fn called(messages: &[Message], id: &str) -> Option<String> {
+    let mut calls = messages.iter().rev().flat_map(|message| calls_of(&message.content));
+    calls.find(|call| call.id.as_deref() == Some(id)).map(|call| call.name.clone())
+}
+
+/// What is said where there is nothing to call and nothing was answered.
+fn spoken(request: &Request, user: &str) -> String {
+    match &request.format {
+        Some(Format::Schema { schema, .. }) => {
+            Filling::new(schema, user, Extent::Required).object().to_string()
+        }
+        Some(Format::Json) => Value::object([("text", user.into())]).to_string(),
+        _ if user.is_empty() => "Hello. Give me tools, and I call them.".to_owned(),
+        _ => format!("You said: {user}"),
+    }
+}
+
+fn calls_of(content: &Content) -> impl Iterator<Item = &callweave::request::Call> {
+    content.parts.iter().filter_map(|part| match &part.body {
+        Body::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
+/// The user's last words.
+fn last_text(messages: &[Message]) -> String {
+    let from_user = messages.iter().rev().filter(|message| message.role == Role::User);
+    let texts =
+        from_user.filter_map(|message| message.content.parts.iter().rev().find_map(|part| part.as_text()));
+    texts.map(str::trim).find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+}
+
+fn texts(messages: &[Message]) -> impl Iterator<Item = &str> {
+    messages.iter().flat_map(|message| &message.content.parts).filter_map(|part| part.as_text())
+}

@@ -1,0 +1,262 @@
+//! The models: one row each.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use callweave::dialect::{Dialect, Registry};
+use callweave::protocol::{
+    ANTHROPIC_MESSAGES, COHERE_V2, GEMINI_GENERATE_CONTENT, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES, Protocol,
+};
+
+use super::text;
+
+/// A model: what it speaks, and how it misbehaves.
+pub(super) struct Row {
+    pub(super) name: String,
+    /// What it does, for people.
+    pub(super) about: &'static str,
+    pub(super) protocol: &'static Protocol,
+    /// Writes its calls into its text.
+    pub(super) dialect: Option<&'static Dialect>,
+    /// Answers nothing but an error: status, word, and the seconds to wait.
+    pub(super) refusal: Option<(u16, &'static str, Option<u32>)>,
+    pub(super) habits: Habits,
+}
+
+/// How a model writes. The default is as it should be.
+#[derive(Clone, Copy)]
+pub(super) struct Habits {
+    /// How many calls it makes in a turn, where it may.
+    pub(super) calls: usize,
+    pub(super) arguments: Arguments,
+    pub(super) numbering: Numbering,
+    /// Writes the fragments of its calls by turns.
+    pub(super) is_interleaved: bool,
+    pub(super) has_ids: bool,
+    pub(super) name: Name,
+    pub(super) thought: Thought,
+    /// Calls nothing, even if it could.
+    pub(super) is_silent_on_tools: bool,
+    /// Gives the reason it ended for as this.
+    pub(super) finish: Option<&'static str>,
+    pub(super) end: End,
+    /// Is silent that long after its first words.
+    pub(super) pause: Duration,
+    /// Waits that long before every piece.
+    pub(super) pace: Duration,
+    /// Says the same text so often.
+    pub(super) repeats: usize,
+}
+
+/// How arguments are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arguments {
+    Sound,
+    /// Bare keys, single quotes, a comma too many.
+    Broken,
+    /// Cut off inside.
+    Cut,
+    /// Numbers, booleans, lists and objects as texts.
+    Texts,
+    /// As an object where a text belongs.
+    Object,
+    /// As nothing at all.
+    Empty,
+    /// Without what is required; right when asked again.
+    LackingOnce,
+    /// Without what is required.
+    Lacking,
+}
+
+/// How parallel calls are numbered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbering {
+    Counted,
+    /// All are number 0.
+    Zero,
+    Absent,
+}
+
+/// How a tool is named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Name {
+    Declared,
+    /// In another case.
+    Case,
+    /// With a name that nobody declared.
+    Unknown,
+}
+
+/// Where thoughts stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thought {
+    None,
+    /// In the text, between tags.
+    Tags,
+    /// In a member of their own.
+    Member,
+}
+
+/// How an answer ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Whole,
+    /// With an error after some words.
+    Error,
+    /// With a broken connection after some words.
+    Break,
+    /// With bytes that are nothing.
+    Garbage,
+}
+
+const SOUND: Habits = Habits {
+    calls: 1,
+    arguments: Arguments::Sound,
+    numbering: Numbering::Counted,
+    is_interleaved: false,
+    has_ids: true,
+    name: Name::Declared,
+    thought: Thought::None,
+    is_silent_on_tools: false,
+    finish: None,
+    end: End::Whole,
+    pause: Duration::ZERO,
+    pace: Duration::ZERO,
+    repeats: 1,
+};
+
+const NATIVE: &[(&str, &Protocol)] = &[
+    ("openai-chat", &OPENAI_CHAT),
+    ("openai-responses", &OPENAI_RESPONSES),
+    ("anthropic", &ANTHROPIC_MESSAGES),
+    ("gemini", &GEMINI_GENERATE_CONTENT),
+    ("ollama", &OLLAMA),
+    ("cohere", &COHERE_V2),
+];
+
+const REFUSALS: &[(&str, u16, &str, Option<u32>)] = &[
+    ("status-400", 400, "invalid_request_error", None),
+    ("status-401", 401, "authentication_error", None),
+    ("status-429", 429, "rate_limit_error", Some(7)),
+    ("status-500", 500, "server_error", None),
+    ("status-503", 503, "service_unavailable_error", Some(2)),
+];
+
+/// What goes wrong, over chat completions.
+const FAULTS: &[(&str, &str, Habits)] = &[
+    ("broken-json", "arguments that are not quite JSON", Habits { arguments: Arguments::Broken, ..SOUND }),
+    (
+        "truncated",
+        "a call cut off by the limit of tokens",
+        Habits { arguments: Arguments::Cut, finish: Some("length"), ..SOUND },
+    ),
+    ("wrong-types", "numbers and lists as texts", Habits { arguments: Arguments::Texts, ..SOUND }),
+    (
+        "same-index",
+        "parallel calls with one number",
+        Habits { calls: 2, numbering: Numbering::Zero, ..SOUND },
+    ),
+    (
+        "no-index",
+        "parallel calls without numbers",
+        Habits { calls: 2, numbering: Numbering::Absent, ..SOUND },
+    ),
+    ("parallel", "two calls in a turn", Habits { calls: 2, ..SOUND }),
+    ("interleaved", "two calls by turns", Habits { calls: 2, is_interleaved: true, ..SOUND }),
+    ("finish-stop", "calls that end with stop", Habits { finish: Some("stop"), ..SOUND }),
+    ("object-arguments", "arguments as an object", Habits { arguments: Arguments::Object, ..SOUND }),
+    ("empty-arguments", "arguments as nothing", Habits { arguments: Arguments::Empty, ..SOUND }),
+    (
+        "lacking-arguments",
+        "arguments without what is required",
+        Habits { arguments: Arguments::Lacking, ..SOUND },
+    ),
+    (
+        "lacking-once",
+        "arguments without what is required, right when asked again",
+        Habits { arguments: Arguments::LackingOnce, ..SOUND },
+    ),
+    ("name-case", "a tool's name in another case", Habits { name: Name::Case, ..SOUND }),
+    ("unknown-tool", "a tool that nobody declared", Habits { name: Name::Unknown, ..SOUND }),
+    ("no-ids", "calls without ids", Habits { has_ids: false, ..SOUND }),
+    (
+        "think-tags",
+        "thoughts in the text, no calls",
+        Habits { thought: Thought::Tags, is_silent_on_tools: true, ..SOUND },
+    ),
+    (
+        "reasoning",
+        "thoughts in a member of their own, no calls",
+        Habits { thought: Thought::Member, is_silent_on_tools: true, ..SOUND },
+    ),
+    ("call-beside-thinking", "thoughts in the text, then a call", Habits { thought: Thought::Tags, ..SOUND }),
+    (
+        "error-mid-stream",
+        "an error after some words",
+        Habits { end: End::Error, is_silent_on_tools: true, ..SOUND },
+    ),
+    (
+        "abrupt-end",
+        "a connection that breaks after some words",
+        Habits { end: End::Break, is_silent_on_tools: true, ..SOUND },
+    ),
+    ("cut-call", "a connection that breaks inside a call", Habits { end: End::Break, ..SOUND }),
+    (
+        "garbage",
+        "bytes that are nothing after some words",
+        Habits { end: End::Garbage, is_silent_on_tools: true, ..SOUND },
+    ),
+    (
+        "silence",
+        "22 seconds of silence in mid-answer",
+        Habits { pause: Duration::from_secs(22), is_silent_on_tools: true, ..SOUND },
+    ),
+    (
+        "slow",
+        "a long text, a piece every tenth of a second",
+        Habits { pace: Duration::from_millis(100), repeats: 20, is_silent_on_tools: true, ..SOUND },
+    ),
+];
+
+/// All rows, those of dialects last.
+pub(super) fn rows() -> &'static [Row] {
+    static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+        let row = |name: &str, about, protocol, habits| Row {
+            name: name.to_owned(),
+            about,
+            protocol,
+            dialect: None,
+            refusal: None,
+            habits,
+        };
+        let native = NATIVE.iter().map(|&(name, protocol)| row(name, protocol.title, protocol, SOUND));
+        let refusals = REFUSALS.iter().map(|&(name, status, class, seconds)| Row {
+            refusal: Some((status, class, seconds)),
+            ..row(name, "an error", &OPENAI_CHAT, SOUND)
+        });
+        let faults = FAULTS.iter().map(|&(name, about, habits)| row(name, about, &OPENAI_CHAT, habits));
+        let mut rows: Vec<Row> = native.chain(faults).chain(refusals).collect();
+        for dialect in Registry::builtin().dialects().iter().filter(|it| text::is_writable(it)) {
+            let mut name = spelled(&dialect.name);
+            if rows.iter().any(|row| row.name == name) {
+                name.push_str("-text");
+            }
+            let about = "calls written into the text";
+            rows.push(Row { dialect: Some(dialect), ..row(&name, about, &OPENAI_CHAT, SOUND) });
+        }
+        rows
+    });
+    &ROWS
+}
+
+impl Row {
+    /// The model of that name, with hyphens or underscores.
+    pub(super) fn find(name: &str) -> Option<&'static Self> {
+        let name = spelled(name);
+        rows().iter().find(|row| row.name == name)
+    }
+}
+
+fn spelled(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}

@@ -1,0 +1,186 @@
+//! One request from its body to its answer: who is asked, how often, and how the answer begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use callweave::framing::Framing;
+use callweave::upstream::ErrorClass;
+use http::{HeaderValue, Response, header};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::account::Account;
+use crate::answer::Wanted;
+use crate::asked::Asked;
+use crate::body::{Body, Slot};
+use crate::failure::{Failure, JSON};
+use crate::gateway::Gateway;
+use crate::live::{Live, Progress, Turn};
+use crate::routes::Target;
+
+/// Answers a client.
+pub(crate) async fn answer(
+    gateway: Arc<Gateway>,
+    asked: Asked,
+    room: OwnedSemaphorePermit,
+) -> Response<Body> {
+    let mut asked = Arc::new(asked);
+    let mut account = Account::open(&gateway, &asked, room);
+    let opened = open(&gateway, &asked, &mut account).await;
+    if let Ok(live) = &opened
+        && !live.needs_request()
+    {
+        // A long stream must not hold a long conversation.
+        asked = Arc::new(asked.without_content());
+        account.asked = Arc::clone(&asked);
+    }
+    let opened = opened.map(|live| live.of(&asked));
+    match opened {
+        Ok(live) if asked.is_streamed => streamed(live, &asked, account),
+        Ok(live) => whole(live, account),
+        Err(failure) => {
+            account.fail(&failure);
+            failure.response(asked.wire.protocol)
+        }
+    }
+}
+
+/// Asks those who can answer, in order, until one does. Nothing was sent to the client yet, so whatever fails can be
+/// tried again.
+async fn open(gateway: &Arc<Gateway>, asked: &Arc<Asked>, account: &mut Account) -> Result<Live, Failure> {
+    let targets = gateway.routes.find(&asked.model)?;
+    let mut last = None;
+    for target in &targets {
+        for attempt in 0..=target.upstream.config.retries {
+            if attempt > 0 && !back_off(attempt, last.as_ref()).await {
+                break;
+            }
+            account.ask(target);
+            match attempt_at(gateway, asked, target).await {
+                Ok(live) => return Ok(live),
+                Err(failure) => {
+                    let is_retryable = failure.error.is_retryable();
+                    last = Some(failure);
+                    if !is_retryable {
+                        break;
+                    }
+                }
+            }
+        }
+        // What is wrong with the request is wrong with it everywhere.
+        if last.as_ref().is_some_and(|failure: &Failure| failure.error.class == ErrorClass::InvalidRequest) {
+            break;
+        }
+    }
+    Err(last.unwrap_or_else(|| Failure::new(ErrorClass::Server, "nobody was asked")))
+}
+
+/// The longest wait that is not left to the client.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// Waits before another try; false if that would take too long.
+async fn back_off(attempt: u32, last: Option<&Failure>) -> bool {
+    let asked_for = last.and_then(|failure| failure.error.retry_after);
+    let wait = asked_for.unwrap_or(Duration::from_millis(200) * 2_u32.saturating_pow(attempt.min(8) - 1));
+    if wait > LONGEST_WAIT {
+        return false;
+    }
+    tokio::time::sleep(wait).await;
+    true
+}
+
+/// Asks one target, and waits until its answer shows something; or, if it is wanted as a whole, until it is over.
+async fn attempt_at(gateway: &Arc<Gateway>, asked: &Arc<Asked>, target: &Target) -> Result<Live, Failure> {
+    let wire = target.upstream.wire(&target.model)?;
+    let is_same = wire.protocol == asked.wire.protocol;
+    let turn = Turn::open(gateway, asked, target).await?;
+    let wanted = Wanted {
+        protocol: asked.wire.protocol,
+        options: asked.options.clone(),
+        is_streamed: asked.is_streamed,
+        is_kept: gateway.keeps(asked, target),
+        hold: Live::hold(target, asked.has_tools()),
+        keeps_id: is_same,
+        is_raw: is_same && target.upstream.is_plain(),
+        tells_usage: asked.wants_usage(),
+        has_comments: asked.is_streamed && !asked.pings()[0].is_empty(),
+    };
+    let mut live = Live::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), turn, wanted);
+    loop {
+        let progress = live.advance().await;
+        // Of a stream that broke after some words clients get the words, and then the error.
+        let is_begun = asked.is_streamed && live.output.watch.has_content;
+        if let Some(failure) = live.failure().filter(|_| !is_begun) {
+            return Err(failure);
+        }
+        let is_ready = match progress {
+            Progress::Over => true,
+            Progress::Ping => asked.is_streamed,
+            Progress::Heard => asked.is_streamed && live.output.has_bytes(),
+        };
+        if is_ready {
+            if !asked.is_streamed {
+                live.drain().await;
+            }
+            return Ok(live);
+        }
+    }
+}
+
+fn streamed(live: Live, asked: &Asked, account: Account) -> Response<Body> {
+    let (wire, is_array) = (asked.wire, asked.options.framing == Some(Framing::JsonValues));
+    let pings = asked.pings();
+    let headers = live.headers.clone();
+    let body = Body::made(move |slot| stream(live, account, pings, slot));
+    let mut response = Response::new(body);
+    *response.headers_mut() = headers;
+    let headers = response.headers_mut();
+    let kind = if is_array { JSON } else { HeaderValue::from_static(wire.stream_type) };
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// Makes the body of a stream.
+async fn stream(
+    mut live: Live,
+    mut account: Account,
+    pings: [&'static str; 2],
+    slot: Slot,
+) -> std::io::Result<()> {
+    let mut has_begun = false;
+    // Whoever had nothing to show so far was silent for long.
+    let mut progress = if live.output.has_bytes() { Progress::Heard } else { Progress::Ping };
+    loop {
+        let bytes = live.output.take();
+        if !bytes.is_empty() {
+            account.first_byte();
+            has_begun = true;
+            slot.put(bytes).await;
+        } else if progress == Progress::Ping && live.output.may_ping() {
+            slot.put(Bytes::from_static(pings[usize::from(has_begun)].as_bytes())).await;
+        }
+        if progress == Progress::Over {
+            let message = live.message();
+            account.close(&mut live, &message);
+            live.drain().await;
+            return Ok(());
+        }
+        progress = live.advance().await;
+    }
+}
+
+fn whole(mut live: Live, mut account: Account) -> Response<Body> {
+    account.first_byte();
+    let message = live.message();
+    account.close(&mut live, &message);
+    let body = live.output.body(&message);
+    let mut response = Response::new(Body::whole(body));
+    *response.headers_mut() = live.headers.clone();
+    if let count @ 1.. = live.output.watch.complaints.len() {
+        response.headers_mut().insert("x-callweave-invalid-calls", count.into());
+    }
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}

@@ -1,0 +1,69 @@
+//! What clients are told when there is no answer: a neutral error, in the shape of their protocol.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use callweave::protocol::{OPENAI_CHAT, Protocol};
+use callweave::upstream::{ErrorClass, UpstreamError};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+
+use crate::body::Body;
+
+/// Why there is no answer, and what the client should know besides.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// The error.
+    pub(crate) error: Box<UpstreamError<'static>>,
+    /// Headers of the upstream's that concern the client.
+    pub(crate) headers: HeaderMap,
+}
+
+impl Failure {
+    /// A failure of that class.
+    pub(crate) fn new(class: ErrorClass, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { error: Box::new(UpstreamError::new(class, message)), headers: HeaderMap::new() }
+    }
+
+    /// What a client did wrong.
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorClass::InvalidRequest, message)
+    }
+
+    /// The same with a status of its own.
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.error.status = Some(status.as_u16());
+        self
+    }
+
+    /// The same with the provider's own word for it.
+    pub(crate) fn with_code(mut self, code: &'static str) -> Self {
+        self.error.code = Some(code.into());
+        self
+    }
+
+    /// The status that says the same.
+    pub(crate) fn status(&self) -> StatusCode {
+        let written = OPENAI_CHAT.write_error(&self.error).map_or(500, |written| written.status);
+        StatusCode::from_u16(written).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The answer to a client of that protocol.
+    pub(crate) fn response(&self, protocol: &Protocol) -> Response<Body> {
+        let written = protocol.write_error(&self.error).or_else(|| OPENAI_CHAT.write_error(&self.error));
+        let mut response = Response::new(Body::whole(Bytes::new()));
+        let Some(written) = written else { return response };
+        *response.body_mut() = Body::whole(written.body);
+        *response.status_mut() = StatusCode::from_u16(written.status).unwrap_or(StatusCode::BAD_GATEWAY);
+        let headers = response.headers_mut();
+        headers.extend(self.headers.clone());
+        for (name, value) in written.headers {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+        response
+    }
+}
+
+/// The type of most bodies.
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");

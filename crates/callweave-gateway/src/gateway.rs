@@ -1,0 +1,128 @@
+//! The gateway: everything that requests share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use callweave::message::Message;
+use callweave::protocol::OPENAI_RESPONSES;
+use callweave::upstream::ErrorClass;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::again;
+use crate::asked::Asked;
+use crate::config::{Config, Environment, Problem};
+use crate::failure::Failure;
+use crate::keys::Keys;
+use crate::metrics::Metrics;
+use crate::models::Listed;
+use crate::record::Recorder;
+use crate::routes::{Routes, Target};
+use crate::store::{Kept, Memory, Store};
+use crate::toolbox::Toolbox;
+use crate::upstream::Client;
+
+/// A gateway that can answer.
+pub struct Gateway {
+    pub(crate) config: Config,
+    pub(crate) routes: Routes,
+    pub(crate) client: Client,
+    pub(crate) keys: Keys,
+    pub(crate) metrics: Metrics,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) recorder: Recorder,
+    pub(crate) listed: Listed,
+    pub(crate) toolbox: Toolbox,
+    room: Arc<Semaphore>,
+    stage: watch::Sender<Stage>,
+}
+
+/// How far a gateway has come with shutting down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// It serves.
+    Serving,
+    /// It takes nothing new.
+    Draining,
+    /// What is still under way ends now.
+    Closing,
+}
+
+impl Gateway {
+    /// A gateway of that configuration, with keys from the environment.
+    pub fn new(config: Config, environment: &Environment<'_>) -> Result<Arc<Self>, Problem> {
+        let store = Box::new(Memory::new(config.store.clone()));
+        Self::with_store(config, environment, store)
+    }
+
+    /// The same with a store of another kind.
+    pub fn with_store(
+        config: Config,
+        environment: &Environment<'_>,
+        store: Box<dyn Store>,
+    ) -> Result<Arc<Self>, Problem> {
+        config.check()?;
+        Ok(Arc::new(Self {
+            routes: Routes::new(&config, environment),
+            client: Client::new(&config.timeouts),
+            keys: Keys::new(&config.client_keys),
+            metrics: Metrics::default(),
+            store,
+            recorder: Recorder::new(config.record.clone()),
+            listed: Listed::default(),
+            toolbox: Toolbox::default(),
+            room: Arc::new(Semaphore::new(config.limits.concurrent)),
+            stage: watch::Sender::new(Stage::Serving),
+            config,
+        }))
+    }
+
+    /// How it is configured.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Room for one more answer.
+    pub(crate) fn room(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
+            let mut failure = Failure::new(ErrorClass::Overloaded, "too many answers are under way");
+            failure.error.retry_after = Some(Duration::from_secs(1));
+            failure
+        })
+    }
+
+    /// How far it has come with shutting down.
+    pub(crate) fn stage(&self) -> watch::Receiver<Stage> {
+        self.stage.subscribe()
+    }
+
+    pub(crate) fn enter(&self, stage: Stage) {
+        self.stage.send_replace(stage);
+    }
+
+    /// Whether it takes new requests.
+    pub(crate) fn is_ready(&self) -> bool {
+        *self.stage.borrow() == Stage::Serving
+    }
+
+    /// Whether an answer is kept: if the client speaks a protocol in which it may refer to it, does not say no, and the
+    /// upstream does not keep it itself.
+    pub(crate) fn keeps(&self, asked: &Asked, target: &Target) -> bool {
+        *asked.wire.protocol == OPENAI_RESPONSES
+            && asked.request.store != Some(false)
+            && target.upstream.wire(&target.model).is_ok_and(|wire| *wire.protocol != OPENAI_RESPONSES)
+    }
+
+    /// Keeps an answer.
+    pub(crate) fn keep(&self, asked: &Asked, message: &Message) {
+        let Some(id) = asked.options.id.as_deref() else { return };
+        let mut body = Vec::new();
+        OPENAI_RESPONSES.encode_whole(message, &asked.options, &mut body);
+        let mut turns = asked.turns.clone();
+        let mut turn = asked.request.messages[asked.earlier..].to_vec();
+        turn.extend(again::said(message));
+        turns.push(Arc::new(turn));
+        let size = body.len() + asked.size;
+        self.store.put(&asked.scope, id, Kept { turns, body: Bytes::from(body), size });
+    }
+}

@@ -1,0 +1,228 @@
+//! Answers requests.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use callweave::protocol::OPENAI_RESPONSES;
+use callweave::upstream::ErrorClass;
+use callweave::{Value, protocol};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request};
+
+use crate::asked::{Asked, Beginning};
+use crate::body::Body;
+use crate::failure::{Failure, JSON};
+use crate::gateway::Gateway;
+use crate::keys::{self, Digest};
+use crate::models::Shape;
+use crate::router::{Answer, Route};
+use crate::trace::{Trace, made};
+use crate::{exchange, intake, models, parse, relay, tokens};
+
+/// What is needed of a body that is read.
+type Unfit = Box<dyn std::error::Error + Send + Sync>;
+
+impl Gateway {
+    /// Answers one request.
+    pub async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Unfit>,
+    {
+        let (parts, body) = request.into_parts();
+        let id = request_id(&parts.headers);
+        let route = Route::find(&parts.method, parts.uri.path(), &parts.headers);
+        let mut response = match route {
+            Some(route) => {
+                let protocol = route.protocol();
+                let answered = self.dispatch(route, &parts, body, &id).await;
+                answered.unwrap_or_else(|failure| failure.response(protocol))
+            }
+            None => {
+                let what = format!("nothing answers to {} {}", parts.method, parts.uri.path());
+                let path = parts.uri.path();
+                let of = |part: &str| path.contains(part);
+                let protocol = match () {
+                    () if of("/messages") => &protocol::ANTHROPIC_MESSAGES,
+                    () if of("/api/") => &protocol::OLLAMA,
+                    () if of("/v1beta/") => &protocol::GEMINI_GENERATE_CONTENT,
+                    () => &protocol::OPENAI_CHAT,
+                };
+                Failure::new(ErrorClass::NotFound, what).response(protocol)
+            }
+        };
+        if let Ok(id) = HeaderValue::try_from(id)
+            && !response.headers().contains_key("x-request-id")
+        {
+            response.headers_mut().insert("x-request-id", id);
+        }
+        response
+    }
+
+    async fn dispatch<B>(
+        self: &Arc<Self>,
+        route: Route,
+        parts: &request::Parts,
+        body: B,
+        id: &str,
+    ) -> Result<Response<Body>, Failure>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Unfit>,
+    {
+        let key = keys::shown(&parts.headers, parts.uri.query());
+        if !route.is_open() && !self.keys.admits(key) {
+            let what = if key.is_some() { "the key is not known here" } else { "a key is needed" };
+            return Err(Failure::new(ErrorClass::Authentication, what));
+        }
+        let scope = Digest::of(key.unwrap_or_default());
+        match route {
+            Route::Healthy => return Ok(text("ok\n")),
+            Route::Ready if self.is_ready() => return Ok(text("ready\n")),
+            Route::Ready => {
+                let mut response = text("shutting down\n");
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                return Ok(response);
+            }
+            Route::Greeting => return Ok(text("callweave\n")),
+            Route::Metrics => return Ok(text(self.metrics.text())),
+            Route::Version => {
+                return Ok(json(&Value::object([("version", env!("CARGO_PKG_VERSION").into())])));
+            }
+            Route::Models(shape) => return Ok(json(&models::list(shape, &models::names(self).await))),
+            Route::Model(shape, name) => return self.model(shape, &name),
+            Route::Kept(kept) => return self.kept(&parts.method, &scope, &kept),
+            _ => {}
+        }
+        let room = self.room()?;
+        let bytes = intake::read(&parts.headers, body, &self.config.limits, &self.config.timeouts).await?;
+        let began = Instant::now();
+        let headers = &parts.headers;
+        // A key that lets a client in here is nobody else's business.
+        let key = key.filter(|_| self.keys.is_open()).map(str::to_owned);
+        match route {
+            Route::Answer(answer) => {
+                let beginning = Beginning { headers, key, scope, id, trace: Trace::of(headers), began };
+                let asked = self.asked(&answer, parts.uri.query(), bytes, beginning)?;
+                Ok(exchange::answer(Arc::clone(self), asked, room).await)
+            }
+            Route::CountTokens(protocol, model) => {
+                self.count_tokens(protocol, model, &bytes, headers, key).await
+            }
+            Route::Relay(path) => relay::relay(self, path, bytes, headers, key, room).await,
+            Route::Show => Ok(json(&models::show())),
+            Route::Parse => Ok(json_text(parse::parse(&bytes)?)),
+            _ => Err(Failure::new(ErrorClass::NotFound, "nothing answers here")),
+        }
+    }
+
+    /// Reads what a client asks.
+    fn asked(
+        &self,
+        answer: &Answer,
+        query: Option<&str>,
+        bytes: Bytes,
+        beginning: Beginning<'_>,
+    ) -> Result<Asked, Failure> {
+        let unserved = || Failure::new(ErrorClass::NotFound, "nobody answers in this protocol");
+        let wire = answer.wire().ok_or_else(unserved)?;
+        let mut asked = Asked::read(wire, answer, query, bytes, beginning, &self.toolbox)?;
+        if *wire.protocol == OPENAI_RESPONSES
+            && let Some(previous) = asked.request.previous.clone()
+        {
+            let kept = self.store.get(&asked.scope, &previous);
+            let is_elsewhere = || {
+                let targets = self.routes.find(&asked.model).unwrap_or_default();
+                let keeps = |target: &crate::routes::Target| !self.keeps(&asked, target);
+                targets.first().is_some_and(keeps)
+            };
+            match kept {
+                Some(kept) => asked.follow(&kept),
+                // Who speaks the protocol itself may know it.
+                None if is_elsewhere() => {}
+                None => {
+                    let what = format!("Previous response with id '{previous}' not found.");
+                    return Err(Failure::invalid(what).with_code("previous_response_not_found"));
+                }
+            }
+        }
+        Ok(asked)
+    }
+
+    fn model(&self, shape: Shape, name: &str) -> Result<Response<Body>, Failure> {
+        self.routes.find(name)?;
+        Ok(json(&models::model(shape, name)))
+    }
+
+    fn kept(&self, method: &Method, scope: &Digest, id: &str) -> Result<Response<Body>, Failure> {
+        let unknown = || {
+            let what = format!("Response with id '{id}' not found.");
+            Failure::new(ErrorClass::NotFound, what)
+        };
+        if *method == Method::DELETE {
+            return match self.store.remove(scope, id) {
+                true => Ok(json(&Value::object([
+                    ("id", id.into()),
+                    ("object", "response".into()),
+                    ("deleted", true.into()),
+                ]))),
+                false => Err(unknown()),
+            };
+        }
+        let kept = self.store.get(scope, id).ok_or_else(unknown)?;
+        Ok(json_text(kept.body.clone()))
+    }
+
+    async fn count_tokens(
+        &self,
+        protocol: &'static protocol::Protocol,
+        model: Option<String>,
+        bytes: &Bytes,
+        headers: &HeaderMap,
+        key: Option<String>,
+    ) -> Result<Response<Body>, Failure> {
+        let body = read_json(bytes)?;
+        let named = || body.get("model").and_then(Value::as_str).map(str::to_owned);
+        let model = model.or_else(named).ok_or_else(|| Failure::invalid("model is missing"))?;
+        let is_anthropic = *protocol == protocol::ANTHROPIC_MESSAGES;
+        for target in self.routes.find(&model)?.iter().take(1).filter(|_| is_anthropic) {
+            let wire = target.upstream.wire(&target.model)?;
+            if *wire.protocol == protocol::ANTHROPIC_MESSAGES && !target.upstream.config.is_demo() {
+                return relay::count_tokens(self, target, body, wire, headers, key).await;
+            }
+        }
+        let count = tokens::estimate(&body);
+        let word = if is_anthropic { "input_tokens" } else { "totalTokens" };
+        Ok(json(&Value::object([(word, count.into())])))
+    }
+}
+
+/// The JSON of a body.
+pub(crate) fn read_json(bytes: &[u8]) -> Result<Value, Failure> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Failure::invalid("the request is not UTF-8"))?;
+    text.parse().map_err(|error| Failure::invalid(format!("the request is not JSON: {error}")))
+}
+
+/// The id that the client gave the request, or a made one.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    let given = given.filter(|id| (1..=128).contains(&id.len()));
+    given.map_or_else(|| format!("req_{}", made::<12>()), str::to_owned)
+}
+
+fn text(text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(text));
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+fn json(value: &Value) -> Response<Body> {
+    json_text(value.to_string())
+}
+
+fn json_text(text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::whole(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}

@@ -1,0 +1,47 @@
+//! A gateway between agents and models: a client speaks its own protocol, the model behind may speak
+//! another or only text, and the client gets clean, valid, correctly finished tool calls.
+//!
+//! ```text
+//! client ─▶ router ─▶ Asked ─▶ routes ─▶ upstream ─▶ answer (stages) ─▶ Output ─▶ client
+//! ```
+//!
+//! One flow serves every protocol, streamed or whole: [`config`] says who is asked for which model, a row of `wire` says
+//! how, and the stages of `answer` make calls of what comes back. An answer is made while the client reads it: nothing
+//! runs on its own, so a slow client slows its upstream down and one that leaves ends its request there.
+
+mod account;
+mod again;
+mod answer;
+mod asked;
+mod body;
+mod check;
+pub mod config;
+pub mod demo;
+mod exchange;
+mod failure;
+mod gateway;
+mod handle;
+mod intake;
+pub mod keys;
+mod live;
+mod metrics;
+mod models;
+mod parse;
+mod patient;
+mod quiet;
+mod record;
+mod relay;
+mod router;
+mod routes;
+mod server;
+pub mod store;
+mod tokens;
+mod toolbox;
+mod trace;
+mod upstream;
+mod wire;
+
+pub use body::Body;
+pub use check::Probe;
+pub use gateway::Gateway;
+pub use server::Server;

@@ -1,0 +1,192 @@
+//! What is counted, as Prometheus reads it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::answer::Outcome;
+
+/// Everything that is counted.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    calls: Counts<4>,
+    requests: Counts<3>,
+    tokens: Counts<3>,
+    retries: AtomicU64,
+    active: AtomicI64,
+    /// How long the gateway itself worked on a request, apart from waiting.
+    request: Histogram,
+    /// And on a chunk.
+    chunk: Histogram,
+    first: Histogram,
+}
+
+/// A count for each set of labels.
+#[derive(Default)]
+struct Counts<const N: usize>(Mutex<BTreeMap<[String; N], u64>>);
+
+/// So many sets of labels there are at most: clients may name models that nobody knows.
+const MOST: usize = 2000;
+
+impl<const N: usize> Counts<N> {
+    fn add(&self, labels: [&str; N], count: u64) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut labels = labels.map(str::to_owned);
+        if counts.len() >= MOST && !counts.contains_key(&labels) {
+            labels = std::array::from_fn(|_| "other".to_owned());
+        }
+        *counts.entry(labels).or_default() += count;
+    }
+
+    fn write(&self, name: &str, help: &str, keys: [&str; N], text: &mut String) {
+        head(name, help, "counter", text);
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (labels, count) in counts.iter() {
+            let _ = write!(text, "{name}{{");
+            for (place, (key, label)) in keys.iter().zip(labels).enumerate() {
+                let comma = if place > 0 { "," } else { "" };
+                let label = label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+                let _ = write!(text, "{comma}{key}=\"{label}\"");
+            }
+            let _ = writeln!(text, "}} {count}");
+        }
+    }
+}
+
+/// Upper bounds in microseconds.
+const BOUNDS: [u64; 14] =
+    [10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 50_000, 250_000, 1_000_000, 5_000_000, 30_000_000];
+
+#[derive(Default)]
+struct Histogram {
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    micros: AtomicU64,
+}
+
+impl Histogram {
+    fn add(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let at = BOUNDS.iter().position(|bound| micros <= *bound).unwrap_or(BOUNDS.len());
+        self.buckets[at].fetch_add(1, Relaxed);
+        self.micros.fetch_add(micros, Relaxed);
+    }
+
+    fn write(&self, name: &str, help: &str, text: &mut String) {
+        head(name, help, "histogram", text);
+        let mut total = 0;
+        for (bucket, bound) in self.buckets.iter().zip(BOUNDS) {
+            total += bucket.load(Relaxed);
+            let _ = writeln!(text, "{name}_bucket{{le=\"{}\"}} {total}", bound as f64 / 1e6);
+        }
+        total += self.buckets[BOUNDS.len()].load(Relaxed);
+        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {total}");
+        let _ = writeln!(text, "{name}_sum {}", self.micros.load(Relaxed) as f64 / 1e6);
+        let _ = writeln!(text, "{name}_count {total}");
+    }
+}
+
+fn head(name: &str, help: &str, kind: &str, text: &mut String) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+impl Metrics {
+    /// A call is over.
+    pub(crate) fn call(&self, outcome: Outcome, dialect: &str, upstream: &str, model: &str) {
+        self.calls.add([outcome.name(), dialect, upstream, model], 1);
+    }
+
+    /// A request is over.
+    pub(crate) fn request(&self, protocol: &str, upstream: &str, status: &str) {
+        self.requests.add([protocol, upstream, status], 1);
+    }
+
+    /// Tokens were counted.
+    pub(crate) fn tokens(&self, kind: &str, upstream: &str, model: &str, count: u64) {
+        self.tokens.add([kind, upstream, model], count);
+    }
+
+    /// A request is sent again.
+    pub(crate) fn retry(&self) {
+        self.retries.fetch_add(1, Relaxed);
+    }
+
+    /// An answer began, or ended.
+    pub(crate) fn active(&self, change: i64) {
+        self.active.fetch_add(change, Relaxed);
+    }
+
+    /// So long the gateway itself worked on a request.
+    pub(crate) fn added(&self, time: Duration) {
+        self.request.add(time);
+    }
+
+    /// And on a chunk.
+    pub(crate) fn chunk(&self, time: Duration) {
+        self.chunk.add(time);
+    }
+
+    /// So long it took until the client got something.
+    pub(crate) fn first(&self, time: Duration) {
+        self.first.add(time);
+    }
+
+    /// All of it.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        self.calls.write(
+            "callweave_tool_calls_total",
+            "Tool calls by what became of them.",
+            ["outcome", "dialect", "upstream", "model"],
+            &mut text,
+        );
+        self.requests.write(
+            "callweave_requests_total",
+            "Requests by the client's protocol, who was asked last, and the status.",
+            ["protocol", "upstream", "status"],
+            &mut text,
+        );
+        self.tokens.write(
+            "callweave_tokens_total",
+            "Tokens as upstreams count them.",
+            ["kind", "upstream", "model"],
+            &mut text,
+        );
+        head("callweave_retries_total", "Requests that were sent again.", "counter", &mut text);
+        let _ = writeln!(text, "callweave_retries_total {}", self.retries.load(Relaxed));
+        head("callweave_streams_active", "Answers under way.", "gauge", &mut text);
+        let _ = writeln!(text, "callweave_streams_active {}", self.active.load(Relaxed));
+        let added = "What the gateway itself added to a request, in seconds.";
+        self.request.write("callweave_request_added_seconds", added, &mut text);
+        let added = "What the gateway itself added to a chunk, in seconds.";
+        self.chunk.write("callweave_chunk_added_seconds", added, &mut text);
+        let first = "From a request to the first byte of its answer, in seconds.";
+        self.first.write("callweave_first_token_seconds", first, &mut text);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_told_with_their_labels() {
+        let metrics = Metrics::default();
+        metrics.call(Outcome::Repaired, "hermes", "local", "a\"b");
+        metrics.chunk(Duration::from_micros(30));
+        let text = metrics.text();
+        let call = r#"callweave_tool_calls_total{outcome="repaired",dialect="hermes",upstream="local",model="a\"b"} 1"#;
+        assert!(text.lines().any(|line| line == call), "{text}");
+        assert!(text.contains("callweave_chunk_added_seconds_bucket{le=\"0.00005\"} 1"), "{text}");
+    }
+
+    #[test]
+    fn labels_are_bounded() {
+        let counts = Counts::<1>::default();
+        (0..2 * MOST).for_each(|number| counts.add([&number.to_string()], 1));
+        let kept = counts.0.lock().expect("unshared");
+        assert_eq!((kept.len(), kept[&["other".to_owned()]]), (MOST + 1, MOST as u64));
+    }
+}

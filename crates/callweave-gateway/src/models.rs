@@ -1,0 +1,176 @@
+//! The lists of models, in each client's shape.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use callweave::Value;
+use http::{HeaderMap, Method};
+use tokio::time::Instant;
+
+use crate::gateway::Gateway;
+use crate::upstream::Upstream;
+
+/// The shapes in which clients know lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    OpenAi,
+    Anthropic,
+    Gemini,
+    Ollama,
+}
+
+/// So long a list is good.
+const GOOD_FOR: Duration = Duration::from_secs(60);
+/// So long an upstream is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// When models were made of which nobody says.
+const LONG_AGO: &str = "2025-01-01T00:00:00Z";
+/// The most that is read of a list.
+const LONGEST: usize = 4 << 20;
+
+/// The names that upstreams listed.
+#[derive(Default)]
+pub(crate) struct Listed(Mutex<Option<(Instant, Vec<String>)>>);
+
+/// All names that clients can use.
+pub(crate) async fn names(gateway: &Gateway) -> Vec<String> {
+    let mut names = gateway.routes.names();
+    let known = gateway.listed.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let listed = match known {
+        Some((since, listed)) if since.elapsed() < GOOD_FOR => listed,
+        _ => {
+            let listed = ask_all(gateway).await;
+            let mut slot = gateway.listed.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *slot = Some((Instant::now(), listed.clone()));
+            listed
+        }
+    };
+    names.extend(listed);
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+/// Asks the upstreams of which nobody has said what models they have.
+async fn ask_all(gateway: &Gateway) -> Vec<String> {
+    let mut names = Vec::new();
+    for upstream in gateway.routes.upstreams() {
+        if upstream.config.is_demo() || !upstream.config.models.is_empty() {
+            continue;
+        }
+        let asked = tokio::time::timeout(PATIENCE, ask(gateway, upstream)).await;
+        for model in asked.ok().and_then(Result::ok).unwrap_or_default() {
+            let is_own = |name: &str| {
+                let found = gateway.routes.find(name).ok();
+                found.is_some_and(|found| {
+                    found.first().is_some_and(|target| target.upstream.name == upstream.name)
+                })
+            };
+            names.push(if is_own(&model) { model } else { format!("{}/{model}", upstream.name) });
+        }
+    }
+    names
+}
+
+/// Asks one upstream what models it has.
+pub(crate) async fn ask(gateway: &Gateway, upstream: &Upstream) -> Result<Vec<String>, String> {
+    let wire = upstream.listing().ok_or("its protocol has no lists")?;
+    let mut headers = HeaderMap::new();
+    if let Some((name, value)) = wire.version {
+        headers.insert(name, http::HeaderValue::from_static(value));
+    }
+    upstream.sign(wire, None, &mut headers);
+    let address = wire.under(&upstream.config.url, wire.models);
+    let sent = gateway.client.send(Method::GET, &address, headers, Bytes::new()).await;
+    let mut reply = sent.map_err(|failure| failure.error.message.to_string())?;
+    let body = reply.rest(LONGEST).await;
+    if reply.status >= 300 {
+        let failure = reply.failure(wire.protocol, &body);
+        return Err(format!("{}: {}", reply.status, failure.error.message));
+    }
+    let body: Value = String::from_utf8_lossy(&body).parse().map_err(|_| "its list is no JSON")?;
+    let list = body.get("data").or_else(|| body.get("models")).and_then(Value::as_array);
+    let name = |model: &Value| {
+        let name = model.get("id").or_else(|| model.get("name"))?.as_str()?;
+        Some(name.strip_prefix("models/").unwrap_or(name).to_owned())
+    };
+    Ok(list.into_iter().flatten().filter_map(name).collect())
+}
+
+/// A list.
+pub(crate) fn list(shape: Shape, names: &[String]) -> Value {
+    let all = Value::from_iter(names.iter().map(|name| model(shape, name)));
+    let end = |name: Option<&String>| name.map_or(Value::Null, |name| name.as_str().into());
+    match shape {
+        Shape::OpenAi => Value::object([("object", "list".into()), ("data", all)]),
+        Shape::Anthropic => Value::object([
+            ("data", all),
+            ("has_more", false.into()),
+            ("first_id", end(names.first())),
+            ("last_id", end(names.last())),
+        ]),
+        Shape::Gemini | Shape::Ollama => Value::object([("models", all)]),
+    }
+}
+
+/// One model of a list.
+pub(crate) fn model(shape: Shape, name: &str) -> Value {
+    let name: Value = name.into();
+    match shape {
+        Shape::OpenAi => Value::object([
+            ("id", name),
+            ("object", "model".into()),
+            ("created", 1_735_689_600.into()),
+            ("owned_by", "callweave".into()),
+        ]),
+        Shape::Anthropic => Value::object([
+            ("type", "model".into()),
+            ("id", name.clone()),
+            ("display_name", name),
+            ("created_at", LONG_AGO.into()),
+        ]),
+        Shape::Gemini => {
+            let methods = ["generateContent", "streamGenerateContent", "countTokens"];
+            let full = format!("models/{}", name.as_str().unwrap_or_default());
+            Value::object([
+                ("name", full.into()),
+                ("displayName", name),
+                ("supportedGenerationMethods", Value::from_iter(methods)),
+            ])
+        }
+        Shape::Ollama => Value::object([
+            ("name", name.clone()),
+            ("model", name),
+            ("modified_at", LONG_AGO.into()),
+            ("size", 0.into()),
+            ("digest", "".into()),
+            ("details", details()),
+        ]),
+    }
+}
+
+/// What Ollama's clients may ask of a model.
+pub(crate) fn show() -> Value {
+    Value::object([
+        ("license", "".into()),
+        ("modelfile", "".into()),
+        ("parameters", "".into()),
+        ("template", "".into()),
+        ("modified_at", LONG_AGO.into()),
+        ("details", details()),
+        ("model_info", Value::object([])),
+        ("capabilities", Value::from_iter(["completion", "tools"])),
+    ])
+}
+
+fn details() -> Value {
+    Value::object([
+        ("parent_model", "".into()),
+        ("format", "".into()),
+        ("family", "callweave".into()),
+        ("families", Value::from_iter(["callweave"])),
+        ("parameter_size", "".into()),
+        ("quantization_level", "".into()),
+    ])
+}

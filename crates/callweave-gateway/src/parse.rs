@@ -1,0 +1,50 @@
+//! Text in, calls out: the parser alone, for whoever has asked the model already.
+
+use callweave::dialect::{ExtractOptions, Extraction, Extractor, Registry, Tools};
+use callweave::event::{Event, Sink};
+use callweave::mend::Mend;
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// What is asked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    text: String,
+    #[serde(default)]
+    dialect: Option<String>,
+    #[serde(default)]
+    model: Option<String>,
+    #[serde(default)]
+    tools: Option<callweave::Value>,
+}
+
+/// Reads the calls and thoughts in a text: `{"text", "dialect"?, "model"?, "tools"?}`.
+pub(crate) fn parse(body: &[u8]) -> Result<String, Failure> {
+    let asked: Asked = serde_json::from_slice(body).map_err(|error| Failure::invalid(error.to_string()))?;
+    let of_model = asked.model.as_deref().and_then(|model| Registry::builtin().for_model(model));
+    let options = match (&asked.dialect, of_model) {
+        (Some(name), _) => ExtractOptions::new(name),
+        (None, Some(dialect)) => Ok(ExtractOptions::with_dialects(vec![dialect.clone()])),
+        (None, None) => ExtractOptions::new("auto"),
+    };
+    let mut options = options.map_err(|error| Failure::invalid(error.to_string()))?;
+    let mut mend = Mend::new().repair();
+    if let Some(tools) = &asked.tools {
+        let tools = Tools::from_json(tools);
+        options = options.tools(tools.clone());
+        mend = mend.tools(tools).coerce().validate();
+    }
+    let mut extractor = Extractor::new(&options);
+    let mut found = Extraction::default();
+    let mut put = |event: Event<'_>| found.put(event);
+    extractor.push(&asked.text, &mut |event: Event<'_>| mend.push(event, &mut put));
+    extractor.finish(&mut |event: Event<'_>| mend.push(event, &mut put));
+    mend.finish(&mut put);
+    let mut value = callweave::Value::of(&found).map_err(|error| Failure::invalid(error.to_string()))?;
+    if let Some(members) = value.as_object_mut() {
+        members.insert("dialect", extractor.dialect().map(callweave::Value::from).unwrap_or_default());
+    }
+    Ok(value.to_string())
+}

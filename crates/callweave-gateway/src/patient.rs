@@ -1,0 +1,82 @@
+//! A connection whose peer must take what it is sent: one that never reads would hold its answer, and the upstream of it,
+//! for ever.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A connection that breaks if nothing can be written for too long.
+pub(crate) struct Patient<T> {
+    io: T,
+    patience: Duration,
+    /// Runs while a write waits.
+    timer: Option<Pin<Box<Sleep>>>,
+    is_waiting: bool,
+}
+
+impl<T: Unpin> Patient<T> {
+    pub(crate) fn new(io: T, patience: Duration) -> Self {
+        Self { io, patience, timer: None, is_waiting: false }
+    }
+
+    /// What a write has come to, or that it waits for too long.
+    fn within<R>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if written.is_ready() {
+            self.is_waiting = false;
+            return written;
+        }
+        let patience = self.patience;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            timer.as_mut().reset(Instant::now() + patience);
+        }
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<T: Read + Unpin> Read for Patient<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_read(context, buffer)
+    }
+}
+
+impl<T: Write + Unpin> Write for Patient<T> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.io).poll_write(context, bytes);
+        this.within(context, written)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.io).poll_flush(context);
+        this.within(context, flushed)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.io).poll_write_vectored(context, slices);
+        this.within(context, written)
+    }
+}

@@ -1,0 +1,55 @@
+//! The raw traffic of upstreams, written to files that `callweave decode` reads. Only where somebody asks for it: it is
+//! the whole content of conversations.
+
+use std::fs::{File, OpenOptions, create_dir_all};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::upstream::Outgoing;
+
+/// Writes recordings into a folder, if there is one.
+pub(crate) struct Recorder {
+    folder: Option<PathBuf>,
+    next: AtomicU64,
+}
+
+/// The answer of an upstream while it is written.
+pub(crate) struct Recording(File);
+
+impl Recorder {
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        if let Some(folder) = &folder
+            && let Err(error) = create_dir_all(folder)
+        {
+            tracing::warn!(%error, "recordings cannot be written");
+        }
+        Self { folder, next: AtomicU64::new(1) }
+    }
+
+    /// Writes a request, and opens a file for its answer: `0001-<id>.request.json` and `0001-<id>.answer`.
+    pub(crate) fn begin(&self, id: &str, outgoing: &Outgoing) -> Option<Recording> {
+        let folder = self.folder.as_ref()?;
+        let plain: String =
+            id.chars().filter(|own| own.is_ascii_alphanumeric() || *own == '-').take(64).collect();
+        let name = format!("{:04}-{plain}", self.next.fetch_add(1, Relaxed));
+        let open = |ending: &str| {
+            OpenOptions::new().write(true).create_new(true).open(folder.join(format!("{name}.{ending}")))
+        };
+        let begun = open("request.json").and_then(|mut file| file.write_all(&outgoing.body));
+        match begun.and_then(|()| open("answer")) {
+            Ok(file) => Some(Recording(file)),
+            Err(error) => {
+                tracing::warn!(%error, "a recording cannot be written");
+                None
+            }
+        }
+    }
+}
+
+impl Recording {
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        // Whoever serves must not fail because a disk is full.
+        let _ = self.0.write_all(bytes);
+    }
+}

@@ -1,0 +1,125 @@
+//! What goes to an upstream and back as it is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use callweave::Value;
+use callweave::protocol::{OPENAI_CHAT, OPENAI_RESPONSES};
+use callweave::upstream::ErrorClass;
+use http::{HeaderMap, Response, StatusCode, header};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::body::{Body, Slot};
+use crate::failure::Failure;
+use crate::gateway::Gateway;
+use crate::handle::read_json;
+use crate::routes::Target;
+use crate::trace::Trace;
+use crate::upstream::{Reply, passed_on};
+use crate::wire::Wire;
+
+/// Sends a body to the upstream of its model, under another name if need be, and its answer back.
+pub(crate) async fn relay(
+    gateway: &Arc<Gateway>,
+    path: &str,
+    bytes: Bytes,
+    headers: &HeaderMap,
+    key: Option<String>,
+    room: OwnedSemaphorePermit,
+) -> Result<Response<Body>, Failure> {
+    let body = read_json(&bytes)?;
+    let model =
+        body.get("model").and_then(Value::as_str).ok_or_else(|| Failure::invalid("model is missing"))?;
+    let targets = gateway.routes.find(model)?;
+    let is_able = |target: &&Target| {
+        let wire = target.upstream.wire(&target.model);
+        wire.is_ok_and(|wire| *wire.protocol == OPENAI_CHAT || *wire.protocol == OPENAI_RESPONSES)
+            && !target.upstream.config.is_demo()
+    };
+    let target = targets.iter().find(is_able).ok_or_else(|| {
+        let what = format!("the upstream of {model:?} does not answer at {path}");
+        Failure::new(ErrorClass::NotFound, what)
+    })?;
+    let wire = target.upstream.wire(&target.model)?;
+    let reply = send(gateway, target, wire, path, renamed(body, bytes, &target.model), headers, key).await?;
+    Ok(response(reply, room))
+}
+
+/// Asks an upstream that can count.
+pub(crate) async fn count_tokens(
+    gateway: &Gateway,
+    target: &Target,
+    body: Value,
+    wire: &'static Wire,
+    headers: &HeaderMap,
+    key: Option<String>,
+) -> Result<Response<Body>, Failure> {
+    let body = renamed(body, Bytes::new(), &target.model);
+    let mut reply = send(gateway, target, wire, "/messages/count_tokens", body, headers, key).await?;
+    let bytes = reply.rest(1 << 20).await;
+    if reply.status >= 300 {
+        return Err(reply.failure(wire.protocol, &bytes));
+    }
+    let mut response = Response::new(Body::whole(bytes));
+    *response.headers_mut() = passed_on(&reply.headers);
+    response.headers_mut().insert(header::CONTENT_TYPE, crate::failure::JSON);
+    Ok(response)
+}
+
+/// The body with the name that the upstream knows; as it came, if that is the same.
+fn renamed(mut body: Value, original: Bytes, model: &str) -> Bytes {
+    if body.get("model").is_some_and(|own| *own == model) && !original.is_empty() {
+        return original;
+    }
+    if let Some(members) = body.as_object_mut() {
+        members.insert("model", model);
+    }
+    Bytes::from(body.to_string())
+}
+
+async fn send(
+    gateway: &Gateway,
+    target: &Target,
+    wire: &'static Wire,
+    path: &str,
+    body: Bytes,
+    headers: &HeaderMap,
+    key: Option<String>,
+) -> Result<Reply, Failure> {
+    let mut sent = HeaderMap::new();
+    for name in wire.forwarded {
+        for value in headers.get_all(*name) {
+            sent.append(*name, value.clone());
+        }
+    }
+    if let Some((name, value)) = wire.version
+        && !sent.contains_key(name)
+    {
+        sent.insert(name, http::HeaderValue::from_static(value));
+    }
+    Trace::of(headers).put(&mut sent);
+    target.upstream.sign(wire, key.as_deref(), &mut sent);
+    let address = wire.under(&target.upstream.config.url, path);
+    gateway.client.post(&address, sent, body).await
+}
+
+fn response(reply: Reply, room: OwnedSemaphorePermit) -> Response<Body> {
+    let (status, mut headers) = (reply.status, passed_on(&reply.headers));
+    if let Some(kind) = reply.headers.get(header::CONTENT_TYPE) {
+        headers.insert(header::CONTENT_TYPE, kind.clone());
+    }
+    let mut response = Response::new(Body::made(move |slot| pass(reply, slot, room)));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    *response.headers_mut() = headers;
+    response
+}
+
+async fn pass(mut reply: Reply, slot: Slot, _room: OwnedSemaphorePermit) -> std::io::Result<()> {
+    while let Some(bytes) = reply.next().await {
+        match bytes {
+            Ok(bytes) => slot.put(bytes).await,
+            Err(failure) => return Err(std::io::Error::other(failure.error.message.into_owned())),
+        }
+    }
+    Ok(())
+}

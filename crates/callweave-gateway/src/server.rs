@@ -1,0 +1,92 @@
+//! Listens, and shuts down without breaking anybody's answer.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::gateway::{Gateway, Stage};
+use crate::patient::Patient;
+
+/// A gateway that listens.
+pub struct Server {
+    gateway: Arc<Gateway>,
+    listener: TcpListener,
+}
+
+/// So long a client gets to take the error that its answer ends with.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+impl Server {
+    /// Listens where the configuration says.
+    pub async fn bind(gateway: Arc<Gateway>) -> io::Result<Self> {
+        let listener = TcpListener::bind(gateway.config().listen).await?;
+        Ok(Self { gateway, listener })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` is over. Then nothing new is taken; answers under way have as long as the configuration says,
+    /// and end with an error after that.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self { gateway, listener } = self;
+        let graceful = GracefulShutdown::new();
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => serve(&gateway, stream, &graceful),
+                    // Too many open files, most likely: some will be closed.
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        gateway.enter(Stage::Draining);
+        let mut drained = std::pin::pin!(graceful.shutdown());
+        let patience = gateway.config.timeouts.shutdown;
+        if tokio::time::timeout(patience, &mut drained).await.is_err() {
+            gateway.enter(Stage::Closing);
+            let _ = tokio::time::timeout(FAREWELL, drained).await;
+        }
+    }
+}
+
+fn serve(gateway: &Arc<Gateway>, stream: TcpStream, graceful: &GracefulShutdown) {
+    // A chunk must not wait for the next one.
+    let _ = stream.set_nodelay(true);
+    let service = {
+        let gateway = Arc::clone(gateway);
+        service_fn(move |request| {
+            let gateway = Arc::clone(&gateway);
+            // The connection keeps the room for it while its answer streams: that of a pointer.
+            Box::pin(async move { Ok::<_, Infallible>(gateway.handle(request).await) })
+        })
+    };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(gateway.config.timeouts.request)
+        .max_headers(gateway.config.limits.headers)
+        .serve_connection(Patient::new(TokioIo::new(stream), gateway.config.timeouts.idle), service);
+    let connection = graceful.watch(connection);
+    tokio::spawn(async move {
+        // Clients leave when they like.
+        let _ = connection.await;
+    });
+}

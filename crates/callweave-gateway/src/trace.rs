@@ -1,0 +1,96 @@
+//! W3C trace context, and the ids that are made here.
+
+use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use http::{HeaderMap, HeaderValue};
+
+/// So many bytes in hexadecimal digits: never the same again, and nobody else's. They are no secrets.
+pub(crate) fn made<const N: usize>() -> String {
+    static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut text = String::with_capacity(2 * N + 16);
+    while text.len() < 2 * N {
+        let _ = write!(text, "{:016x}", SEED.hash_one(NEXT.fetch_add(1, Relaxed)));
+    }
+    text.truncate(2 * N);
+    text
+}
+
+/// Where a request stands in a trace.
+#[derive(Clone, Debug)]
+pub(crate) struct Trace {
+    /// The trace.
+    pub(crate) id: String,
+    /// Our own span.
+    pub(crate) span: String,
+    flags: String,
+    state: Option<HeaderValue>,
+}
+
+impl Trace {
+    /// The trace that the client began, or a new one.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let parent = headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(parse);
+        let state = headers.get("tracestate").filter(|_| parent.is_some()).cloned();
+        let (id, flags) = parent.unwrap_or_else(|| (made::<16>(), "00".to_owned()));
+        Self { id, span: made::<8>(), flags, state }
+    }
+
+    /// Tells the upstream.
+    pub(crate) fn put(&self, headers: &mut HeaderMap) {
+        let parent = format!("00-{}-{}-{}", self.id, self.span, self.flags);
+        if let Ok(parent) = HeaderValue::try_from(parent) {
+            headers.insert("traceparent", parent);
+        }
+        if let Some(state) = &self.state {
+            headers.insert("tracestate", state.clone());
+        }
+    }
+}
+
+/// The trace and the flags of a `traceparent`.
+fn parse(text: &str) -> Option<(String, String)> {
+    let mut parts = text.split('-');
+    let (version, id, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let is_hex = |text: &str, length| {
+        text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_some = |text: &str| text.bytes().any(|byte| byte != b'0');
+    let is_valid = is_hex(version, 2)
+        && version != "ff"
+        && is_hex(id, 32)
+        && is_some(id)
+        && is_hex(parent, 16)
+        && is_some(parent)
+        && is_hex(flags, 2);
+    is_valid.then(|| (id.to_owned(), flags.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_continued_with_a_span_of_our_own() {
+        let id = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let mut headers = HeaderMap::new();
+        let parent = format!("00-{id}-00f067aa0ba902b7-01");
+        headers.insert("traceparent", parent.parse().expect("a header"));
+        let trace = Trace::of(&headers);
+        let mut sent = HeaderMap::new();
+        trace.put(&mut sent);
+        assert_eq!(sent["traceparent"], format!("00-{id}-{}-01", trace.span).as_str());
+        assert_ne!(trace.span, "00f067aa0ba902b7");
+    }
+
+    #[test]
+    fn what_is_no_trace_begins_a_new_one() {
+        for text in ["", "00-0-0-0", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_ne!(Trace::of(&HeaderMap::new()).id, Trace::of(&HeaderMap::new()).id);
+    }
+}

@@ -1,0 +1,49 @@
+//! A script that is played.
+
+use std::pin::Pin;
+use std::vec;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::{Sleep, sleep};
+
+use super::{Reply, ReplyBody, transport};
+use crate::demo::{Script, Step};
+use crate::failure::Failure;
+
+/// What is left of a script.
+pub(super) struct Player {
+    steps: vec::IntoIter<Step>,
+    /// The wait that is under way: whoever stops listening in the middle of it goes on with it.
+    wait: Option<Pin<Box<Sleep>>>,
+}
+
+impl Player {
+    pub(super) fn reply(script: Script) -> Reply {
+        let headers = script.headers.into_iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
+        });
+        Reply {
+            status: script.status,
+            headers: HeaderMap::from_iter(headers),
+            body: ReplyBody::Script(Self { steps: script.steps.into_iter(), wait: None }),
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, Failure>> {
+        loop {
+            if let Some(wait) = &mut self.wait {
+                wait.await;
+                self.wait = None;
+            }
+            match self.steps.next()? {
+                Step::Send(bytes) if bytes.is_empty() => {}
+                Step::Send(bytes) => return Some(Ok(bytes.into())),
+                Step::Wait(time) => self.wait = Some(Box::pin(sleep(time))),
+                Step::Break => {
+                    return Some(Err(transport("the connection to the upstream broke".to_owned())));
+                }
+            }
+        }
+    }
+}

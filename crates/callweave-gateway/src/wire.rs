@@ -1,0 +1,228 @@
+//! What HTTP adds to a protocol: paths, headers and how silence is bridged. One row for each protocol that is served or
+//! asked.
+
+use callweave::protocol::{self, Protocol};
+
+/// A row: one protocol over HTTP.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    /// The protocol.
+    pub(crate) protocol: &'static Protocol,
+    /// What paths begin with, where a base URL does not say it already.
+    root: Root,
+    /// Where a whole answer is asked for; `{model}` stands for the model's name.
+    whole: &'static str,
+    /// Where a streamed one is.
+    streamed: &'static str,
+    /// Where the models are listed.
+    pub(crate) models: &'static str,
+    /// The header that holds the key, and what stands before the key in it.
+    pub(crate) key: (&'static str, &'static str),
+    /// A header that every request must have, if the client did not send it.
+    pub(crate) version: Option<(&'static str, &'static str)>,
+    /// Headers of the client's that are sent on.
+    pub(crate) forwarded: &'static [&'static str],
+    /// Whether an answer is streamed if the body does not say.
+    pub(crate) streams_by_default: bool,
+    /// The type of a streamed answer.
+    pub(crate) stream_type: &'static str,
+    /// What the ids of answers begin with, for people who look at them.
+    pub(crate) id_word: &'static str,
+    /// What is sent while the model is silent: before the answer has begun, and afterwards. Empty where clients would
+    /// understand nothing.
+    pub(crate) pings: [&'static str; 2],
+}
+
+/// What a path begins with.
+#[derive(Clone, Copy, Debug)]
+enum Root {
+    /// This, unless the base URL ends with it.
+    Always(&'static str),
+    /// This, if the base URL has no path at all: many who speak the protocol have a path of their own.
+    IfBare(&'static str),
+}
+
+/// What clients of server-sent events take for nothing.
+const COMMENT: &str = ": keep-alive\n\n";
+/// What clients of Anthropic's expect, once the answer has begun.
+const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+
+const OPENAI: &[&str] = &["openai-beta", "openai-organization", "openai-project"];
+const SSE: &str = "text/event-stream";
+
+/// The rows.
+pub(crate) static TABLE: &[Wire] = &[
+    Wire {
+        protocol: &protocol::OPENAI_CHAT,
+        root: Root::IfBare("/v1"),
+        whole: "/chat/completions",
+        streamed: "/chat/completions",
+        models: "/models",
+        key: ("authorization", "Bearer "),
+        version: None,
+        forwarded: OPENAI,
+        streams_by_default: false,
+        stream_type: SSE,
+        id_word: "chatcmpl-",
+        pings: [COMMENT, COMMENT],
+    },
+    Wire {
+        protocol: &protocol::OPENAI_RESPONSES,
+        root: Root::IfBare("/v1"),
+        whole: "/responses",
+        streamed: "/responses",
+        models: "/models",
+        key: ("authorization", "Bearer "),
+        version: None,
+        forwarded: OPENAI,
+        streams_by_default: false,
+        stream_type: SSE,
+        id_word: "resp_",
+        pings: [COMMENT, COMMENT],
+    },
+    Wire {
+        protocol: &protocol::ANTHROPIC_MESSAGES,
+        root: Root::Always("/v1"),
+        whole: "/messages",
+        streamed: "/messages",
+        models: "/models",
+        key: ("x-api-key", ""),
+        version: Some(("anthropic-version", "2023-06-01")),
+        forwarded: &["anthropic-beta", "anthropic-version"],
+        streams_by_default: false,
+        stream_type: SSE,
+        id_word: "msg_",
+        pings: [COMMENT, PING],
+    },
+    Wire {
+        protocol: &protocol::GEMINI_GENERATE_CONTENT,
+        root: Root::Always("/v1beta"),
+        whole: "/models/{model}:generateContent",
+        streamed: "/models/{model}:streamGenerateContent?alt=sse",
+        models: "/models",
+        key: ("x-goog-api-key", ""),
+        version: None,
+        forwarded: &[],
+        streams_by_default: false,
+        stream_type: SSE,
+        id_word: "",
+        pings: [COMMENT, COMMENT],
+    },
+    Wire {
+        protocol: &protocol::OLLAMA,
+        root: Root::Always("/api"),
+        whole: "/chat",
+        streamed: "/chat",
+        models: "/tags",
+        key: ("authorization", "Bearer "),
+        version: None,
+        forwarded: &[],
+        streams_by_default: true,
+        stream_type: "application/x-ndjson",
+        id_word: "",
+        pings: ["", ""],
+    },
+    Wire {
+        protocol: &protocol::COHERE_V2,
+        root: Root::Always("/v2"),
+        whole: "/chat",
+        streamed: "/chat",
+        models: "/models",
+        key: ("authorization", "Bearer "),
+        version: None,
+        forwarded: &[],
+        streams_by_default: false,
+        stream_type: SSE,
+        id_word: "",
+        pings: [COMMENT, COMMENT],
+    },
+    Wire {
+        protocol: &protocol::BEDROCK_CONVERSE,
+        root: Root::Always(""),
+        whole: "/model/{model}/converse",
+        streamed: "/model/{model}/converse-stream",
+        models: "/foundation-models",
+        key: ("authorization", "Bearer "),
+        version: None,
+        forwarded: &[],
+        streams_by_default: false,
+        stream_type: "application/vnd.amazon.eventstream",
+        id_word: "resp_",
+        pings: ["", ""],
+    },
+];
+
+impl Wire {
+    /// The row of a protocol.
+    pub(crate) fn of(protocol: &Protocol) -> Option<&'static Self> {
+        TABLE.iter().find(|row| row.protocol == protocol)
+    }
+
+    /// Where to ask under a base URL without a slash at its end.
+    pub(crate) fn address(&self, base: &str, model: &str, is_streamed: bool) -> String {
+        let path = if is_streamed { self.streamed } else { self.whole };
+        self.under(base, &path.replace("{model}", &escaped(model)))
+    }
+
+    /// A path under a base URL.
+    pub(crate) fn under(&self, base: &str, path: &str) -> String {
+        let base = base.trim_end_matches('/');
+        let own = base.split_once("://").map_or(base, |(_, rest)| rest);
+        let own = own.find('/').map_or("", |at| &own[at..]);
+        let root = match self.root {
+            Root::Always(root) if own.ends_with(root) => "",
+            Root::Always(root) => root,
+            Root::IfBare(root) if own.is_empty() => root,
+            Root::IfBare(_) => "",
+        };
+        format!("{base}{root}{path}")
+    }
+}
+
+/// The name of a model as a part of a path.
+fn escaped(name: &str) -> String {
+    let mut path = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' | b'@' => {
+                path.push(byte.into());
+            }
+            _ => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(protocol: &Protocol, base: &str, is_streamed: bool) -> String {
+        Wire::of(protocol).expect("a row").address(base, "m:1", is_streamed)
+    }
+
+    #[test]
+    fn base_urls_are_completed_and_never_doubled() {
+        let cases = [
+            (&protocol::OPENAI_CHAT, "http://h:1", "http://h:1/v1/chat/completions"),
+            (&protocol::OPENAI_CHAT, "http://h:1/", "http://h:1/v1/chat/completions"),
+            (&protocol::OPENAI_CHAT, "http://h/v1", "http://h/v1/chat/completions"),
+            (&protocol::OPENAI_CHAT, "http://h/v1beta/openai/", "http://h/v1beta/openai/chat/completions"),
+            (&protocol::OPENAI_RESPONSES, "http://h", "http://h/v1/responses"),
+            (&protocol::ANTHROPIC_MESSAGES, "http://h", "http://h/v1/messages"),
+            (&protocol::ANTHROPIC_MESSAGES, "http://h/v1", "http://h/v1/messages"),
+            (&protocol::ANTHROPIC_MESSAGES, "http://h/anthropic", "http://h/anthropic/v1/messages"),
+            (&protocol::GEMINI_GENERATE_CONTENT, "http://h", "http://h/v1beta/models/m%3A1:generateContent"),
+            (&protocol::OLLAMA, "http://h:11434", "http://h:11434/api/chat"),
+        ];
+        for (protocol, base, expected) in cases {
+            assert_eq!(address(protocol, base, false), expected);
+        }
+    }
+
+    #[test]
+    fn a_stream_may_have_a_path_of_its_own() {
+        let streamed = address(&protocol::GEMINI_GENERATE_CONTENT, "http://h/v1beta", true);
+        assert_eq!(streamed, "http://h/v1beta/models/m%3A1:streamGenerateContent?alt=sse");
+    }
+}
