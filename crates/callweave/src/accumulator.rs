@@ -98,6 +98,15 @@ impl Accumulator {
 
 impl<'e> Sink<Event<'e>> for Accumulator {
     fn put(&mut self, event: Event<'e>) {
+        // Most events are such.
+        if let Body::Delta { block, .. } = event.body
+            && !self.is_ended
+        {
+            if let Some(block) = self.answer.block(block) {
+                block.take(&event);
+            }
+            return;
+        }
         // What is noticed after the end is noticed of the answer before it.
         if self.is_ended && !matches!(event.body, Body::Notice(_) | Body::End) {
             self.is_ended = false;

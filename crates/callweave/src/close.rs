@@ -60,8 +60,7 @@ impl Close {
     }
 
     /// Takes the next event.
-    pub fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
-        let mut event = event;
+    pub fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
         match &mut event.body {
             Body::BlockStart { block, kind: BlockKind::ToolCall { id, is_made, call, .. }, .. } => {
                 *is_made = id.is_none();

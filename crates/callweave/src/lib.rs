@@ -111,6 +111,7 @@ pub mod pipeline;
 pub mod protocol;
 pub mod read;
 pub mod request;
+mod shape;
 #[cfg(feature = "async")]
 pub mod stream;
 mod truncated;

@@ -28,6 +28,7 @@ use crate::json::{self, AsValue, Kind, Node as Value, Str, Tape, repair};
 use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
+use crate::shape::{Shapes, UNFILLED};
 use crate::truncated::{Remains, Truncated};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
@@ -77,6 +78,7 @@ pub struct Builder {
     dialect: Option<dialect::ExtractOptions>,
     mend: Mend,
     id_prefix: Option<String>,
+    reads_all: bool,
 }
 
 impl Builder {
@@ -139,6 +141,13 @@ impl Builder {
         Self { id_prefix: Some(prefix.into()), ..self }
     }
 
+    /// Every frame is read in full, even one that differs from those before only in its texts: for comparison, since
+    /// it says the same and takes longer.
+    #[doc(hidden)]
+    pub fn read_all(self) -> Self {
+        Self { reads_all: true, ..self }
+    }
+
     /// A decoder of bytes.
     pub fn build(self) -> Decoder {
         let framer = match self.framing {
@@ -150,8 +159,9 @@ impl Builder {
 
     /// A decoder of frames, for callers that have those (or decoded JSON) instead of bytes.
     pub fn build_for_frames(self) -> FrameDecoder {
-        let Self { protocol, candidates, dialect, mend, id_prefix, .. } = self;
-        let reader = Reader { protocol, candidates, is_named: protocol.is_some(), ..Reader::default() };
+        let Self { protocol, candidates, dialect, mend, id_prefix, reads_all, .. } = self;
+        let is_named = protocol.is_some();
+        let reader = Reader { protocol, candidates, is_named, reads_all, ..Reader::default() };
         let dialect = dialect.map(|dialect| match mend.declared() {
             tools if tools.is_empty() => dialect,
             tools => dialect.tools(tools.clone()),
@@ -202,6 +212,12 @@ impl Decoder {
         self.frames.reader.frames
     }
 
+    /// How many of the frames were not read in full, because their shape was known.
+    #[doc(hidden)]
+    pub fn known_frames(&self) -> u64 {
+        self.frames.reader.known_frames
+    }
+
     /// The dialect in which something was found. See [`Extractor::dialect`](dialect::Extractor::dialect).
     pub fn dialect(&self) -> Option<&str> {
         self.frames.dialect()
@@ -210,8 +226,16 @@ impl Decoder {
     /// Takes the next bytes. An error ends the stream; what was emitted before stays, and
     /// [`Decoder::finish`] may still be called to end the blocks that are open.
     pub fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
-        let Self { framer, frames } = self;
-        framer.push(bytes, &mut |frame: Frame<'_>| frames.push(&frame, sink))
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let Self { framer, frames } = self;
+            let taken = match frames.push_known(rest, framer, sink) {
+                Some(taken) => taken,
+                None => framer.push_some(rest, &mut |frame: Frame<'_>| frames.push(&frame, sink))?,
+            };
+            rest = &rest[taken..];
+        }
+        Ok(())
     }
 
     /// Says that no bytes will come any more.
@@ -271,6 +295,12 @@ impl FrameDecoder {
         self.stages.extract.as_ref().and_then(Stage::dialect)
     }
 
+    /// Takes the frame that these bytes begin with, if its shape is known, and tells how many bytes that were.
+    fn push_known(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> Option<usize> {
+        let Self { reader, stages } = self;
+        reader.push_known(bytes, framer, stages, sink)
+    }
+
     /// Takes the next frame.
     pub fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages } = self;
@@ -301,6 +331,11 @@ struct Stages {
 }
 
 impl Stages {
+    /// Whether nobody reads texts or mends calls.
+    fn are_idle(&self) -> bool {
+        self.extract.is_none() && self.mend.is_none()
+    }
+
     fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
         let Self { extract, mend, close } = self;
         let mut close = |event: Event<'_>| close.push(event, sink);
@@ -351,6 +386,10 @@ struct Reader {
     is_confirmed: bool,
     /// Of which protocol the frames seem to be that are not the known one's.
     resembles: Option<&'static Protocol>,
+    shapes: Shapes,
+    known_frames: u64,
+    /// Whether frames are read in full even if their shape is known.
+    reads_all: bool,
 }
 
 struct Held {
@@ -402,6 +441,18 @@ impl Reader {
         if data.is_empty() {
             return;
         }
+        let mut filled = UNFILLED;
+        if frame.kind == FrameKind::Data
+            && self.is_steady()
+            && let Some(known) = self.shapes.find(frame.event, data.as_bytes(), &mut filled)
+        {
+            self.known_frames += 1;
+            if !known.grow(&mut self.weave, frame.offset, sink) {
+                known.push_to(&mut self.weave, frame.offset, sink);
+            }
+            return;
+        }
+        self.shapes.interrupt();
         if frame.kind == FrameKind::Error {
             return self.fail(frame, sink);
         }
@@ -415,6 +466,36 @@ impl Reader {
         if !self.push_json(frame, data, sink) {
             self.push_text(frame, data, sink);
         }
+    }
+
+    /// Whether a frame of a known shape is just that: nothing is held, and the answer goes on.
+    fn is_steady(&self) -> bool {
+        !self.shapes.is_empty() && self.held.is_empty() && !self.weave.is_over()
+    }
+
+    /// Takes the frame that these bytes begin with, if its shape is known, and tells how many bytes that were.
+    fn push_known(
+        &mut self,
+        bytes: &[u8],
+        framer: &mut Framer,
+        stages: &mut Stages,
+        sink: &mut EventSink<'_>,
+    ) -> Option<usize> {
+        if !self.is_steady() || !framer.is_between_frames() {
+            return None;
+        }
+        let framing = framer.framing()?;
+        let mut filled = UNFILLED;
+        let known = self.shapes.find_at(|event| framing.data_of(event, bytes), &mut filled)?;
+        let length = framing.end_of(bytes, known.end_in(bytes))?;
+        let offset = framer.skip(length)?;
+        self.frames += 1;
+        self.known_frames += 1;
+        // What only grows a block concerns no stage but those that read or mend it.
+        if !(stages.are_idle() && known.grow(&mut self.weave, offset, sink)) {
+            known.push_to(&mut self.weave, offset, &mut |event: Event<'_>| stages.push(event, sink));
+        }
+        Some(length)
     }
 
     /// Takes the JSON of a frame; false if it is none.
@@ -443,17 +524,23 @@ impl Reader {
         if let Some(next) = self.successor(&input) {
             self.release(Then::Answer, sink);
             self.weave.begin_anew(sink);
+            self.shapes.clear();
             self.protocol = Some(next);
             return self.decode(next, &input, frame.offset, sink);
         }
         let is_plain = self.held.is_empty() && !has_words;
         if let Some(known) = self.protocol.filter(|_| is_plain && self.is_confirmed) {
-            return self.decode(known, &input, frame.offset, sink);
+            self.decode(known, &input, frame.offset, sink);
+            if !self.reads_all {
+                self.shapes.learn(known, &input, data);
+            }
+            return;
         }
         match (self.claim(&input), self.protocol) {
             (Some((Evidence::Strong, found)), _) => {
                 self.protocol = Some(found);
                 self.is_confirmed = true;
+                self.shapes.clear();
                 self.release(Then::Answer, sink);
                 self.decode(found, &input, frame.offset, sink);
             }

@@ -29,7 +29,7 @@ use crate::Result;
 pub struct JsonLines {
     limits: Limits,
     /// Where in the stream the next push begins.
-    offset: u64,
+    pub(super) offset: u64,
     /// The line that the last push left unfinished.
     line: Vec<u8>,
 }
@@ -46,23 +46,38 @@ impl JsonLines {
 
     /// Takes the next bytes of the stream, in any cut.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
-        let mut at = 0;
-        while let Some(length) = memchr(b'\n', &bytes[at..]) {
-            let piece = &bytes[at..at + length];
-            if self.line.is_empty() {
-                self.emit(piece, self.offset + at as u64, sink)?;
-            } else {
-                self.hold(piece, self.offset + at as u64)?;
-                let line = mem::take(&mut self.line);
-                self.emit(&line, self.offset + (at + length) as u64 - line.len() as u64, sink)?;
-                self.line = line;
-                self.line.clear();
-            }
-            at += length + 1;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let taken = self.push_some(rest, sink)?;
+            rest = &rest[taken..];
         }
-        self.hold(&bytes[at..], self.offset + at as u64)?;
-        self.offset += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Takes bytes up to the end of a line, or all of them; tells how many.
+    pub(super) fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
+        let Some(length) = memchr(b'\n', bytes) else {
+            self.hold(bytes, self.offset)?;
+            self.offset += bytes.len() as u64;
+            return Ok(bytes.len());
+        };
+        let piece = &bytes[..length];
+        if self.line.is_empty() {
+            self.emit(piece, self.offset, sink)?;
+        } else {
+            self.hold(piece, self.offset)?;
+            let line = mem::take(&mut self.line);
+            self.emit(&line, self.offset + length as u64 - line.len() as u64, sink)?;
+            self.line = line;
+            self.line.clear();
+        }
+        self.offset += length as u64 + 1;
+        Ok(length + 1)
+    }
+
+    /// Whether the next byte begins a line.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.line.is_empty() && self.offset > 0
     }
 
     /// Says that the stream has ended: emits the last line if no line end did.

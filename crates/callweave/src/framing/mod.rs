@@ -105,6 +105,38 @@ impl Framing {
     }
 }
 
+/// Frames as they are mostly written, for those who know what will stand in them.
+impl Framing {
+    /// The data of a frame that these bytes begin with, and all that follows, if it is called so.
+    #[inline]
+    pub(crate) fn data_of<'b>(self, event: Option<&str>, mut bytes: &'b [u8]) -> Option<&'b [u8]> {
+        match self {
+            Self::Sse => {
+                if let Some(event) = event {
+                    bytes = bytes.strip_prefix(b"event: ")?.strip_prefix(event.as_bytes())?;
+                    bytes = bytes.strip_prefix(b"\r").unwrap_or(bytes).strip_prefix(b"\n")?;
+                }
+                bytes = bytes.strip_prefix(b"data:")?;
+                Some(bytes.strip_prefix(b" ").unwrap_or(bytes))
+            }
+            Self::JsonLines => event.is_none().then_some(bytes),
+            Self::JsonValues | Self::AwsEventStream => None,
+        }
+    }
+
+    /// Where the frame ends whose data end at `at`, if all of its end is there.
+    #[inline]
+    pub(crate) fn end_of(self, bytes: &[u8], at: usize) -> Option<usize> {
+        match (self, &bytes[at..]) {
+            (Self::Sse, [b'\n', b'\n', ..]) => Some(at + 2),
+            (Self::Sse, [b'\r', b'\n', b'\r', b'\n', ..]) => Some(at + 4),
+            (Self::JsonLines, [b'\n', ..]) => Some(at + 1),
+            (Self::JsonLines, [b'\r', b'\n', ..]) => Some(at + 2),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Framing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -200,18 +232,57 @@ impl Framer {
 
     /// Takes the next bytes of the stream, in any cut.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+        let mut rest = bytes;
+        loop {
+            let taken = self.push_some(rest, sink)?;
+            rest = &rest[taken..];
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes bytes up to the end of a frame, or all of them; tells how many.
+    pub(crate) fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let left = usize::try_from(self.limits.total - self.read).unwrap_or(usize::MAX);
-        let allowed = &bytes[..bytes.len().min(left)];
-        self.read += allowed.len() as u64;
+        let allowed = &bytes[..bytes.len().min(self.left())];
         let mut result = self.split(allowed, sink);
-        if result.is_ok() && allowed.len() < bytes.len() {
+        match &result {
+            Ok(taken) => self.read += *taken as u64,
+            Err(_) => self.read += allowed.len() as u64,
+        }
+        if result == Ok(allowed.len()) && allowed.len() < bytes.len() {
             let detail = format!("stream of more than {} bytes", self.limits.total);
             result = Err(Error::new(ErrorKind::Limit, detail).at(self.read));
         }
         result.inspect_err(|error| self.failure = Some(error.clone()))
+    }
+
+    /// How many bytes may still come.
+    fn left(&self) -> usize {
+        usize::try_from(self.limits.total - self.read).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the next byte begins a frame.
+    pub(crate) fn is_between_frames(&self) -> bool {
+        match &self.stage {
+            Stage::Detect(_) => false,
+            Stage::Split(splitter) => self.failure.is_none() && splitter.is_between_frames(),
+        }
+    }
+
+    /// Steps over a frame of so many bytes that the caller has read itself, if it is within the limits; tells where
+    /// it began.
+    pub(crate) fn skip(&mut self, length: usize) -> Option<u64> {
+        let (Limits { line, frame, .. }, left) = (self.limits, self.left());
+        let Stage::Split(splitter) = &mut self.stage else { return None };
+        if length > line.min(frame) || length > left {
+            return None;
+        }
+        self.read += length as u64;
+        splitter.skip(length)
     }
 
     /// Says that the stream has ended: emits what is still held.
@@ -223,11 +294,11 @@ impl Framer {
         result.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
-    fn split(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+    fn split(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         match &mut self.stage {
-            Stage::Split(splitter) => splitter.push(bytes, sink),
+            Stage::Split(splitter) => splitter.push_some(bytes, sink),
             Stage::Detect(detect) => {
-                let Some((framing, rest)) = detect.push(bytes, self.limits) else { return Ok(()) };
+                let Some((framing, rest)) = detect.push(bytes, self.limits) else { return Ok(bytes.len()) };
                 let text = detect.text(framing);
                 let (mut held, mut offset) = detect.take_held();
                 if text > 0 {
@@ -236,7 +307,7 @@ impl Framer {
                     (held, offset) = (stream, offset + text as u64);
                 }
                 self.settle(framing, (held, offset), sink)?;
-                self.split(rest, sink)
+                Ok(bytes.len() - rest.len())
             }
         }
     }
@@ -260,8 +331,14 @@ impl Framer {
         (held, offset): (Vec<u8>, u64),
         sink: &mut FrameSink<'_>,
     ) -> Result<()> {
-        self.stage = Stage::Split(Box::new(Splitter::new(framing, self.limits, offset)));
-        self.split(&held, sink)
+        let mut splitter = Splitter::new(framing, self.limits, offset);
+        let mut held = &held[..];
+        while !held.is_empty() {
+            let taken = splitter.push_some(held, sink)?;
+            held = &held[taken..];
+        }
+        self.stage = Stage::Split(Box::new(splitter));
+        Ok(())
     }
 }
 
@@ -284,13 +361,35 @@ impl Splitter {
         }
     }
 
-    fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+    /// Takes bytes up to the end of a frame, where the framing can stop there, or all of them.
+    fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         match self {
-            Self::Sse(sse) => sse.push(bytes, sink),
-            Self::JsonLines(lines) => lines.push(bytes, sink),
-            Self::JsonValues(values) => values.push(bytes, sink),
-            Self::AwsEventStream(messages) => messages.push(bytes, sink),
+            Self::Sse(sse) => return sse.push_some(bytes, sink),
+            Self::JsonLines(lines) => return lines.push_some(bytes, sink),
+            Self::JsonValues(values) => values.push(bytes, sink)?,
+            Self::AwsEventStream(messages) => messages.push(bytes, sink)?,
         }
+        Ok(bytes.len())
+    }
+
+    fn is_between_frames(&self) -> bool {
+        match self {
+            Self::Sse(sse) => sse.is_between_frames(),
+            Self::JsonLines(lines) => lines.is_between_frames(),
+            Self::JsonValues(_) | Self::AwsEventStream(_) => false,
+        }
+    }
+
+    /// Steps over a frame of so many bytes; tells where it began.
+    fn skip(&mut self, length: usize) -> Option<u64> {
+        let offset = match self {
+            Self::Sse(sse) => &mut sse.offset,
+            Self::JsonLines(lines) => &mut lines.offset,
+            Self::JsonValues(_) | Self::AwsEventStream(_) => return None,
+        };
+        let began = *offset;
+        *offset += length as u64;
+        Some(began)
     }
 
     fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {

@@ -41,7 +41,7 @@ const LONGEST_NAME: usize = "event".len();
 pub struct Sse {
     limits: Limits,
     /// Where in the stream the next push begins.
-    offset: u64,
+    pub(super) offset: u64,
     /// The line that the last push left unfinished.
     line: Vec<u8>,
     /// The last byte was a CR: an LF right after it belongs to it.
@@ -129,6 +129,16 @@ impl Sse {
 
     /// Takes the next bytes of the stream, in any cut.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let taken = self.push_some(rest, sink)?;
+            rest = &rest[taken..];
+        }
+        Ok(())
+    }
+
+    /// Takes bytes up to the end of an event, or all of them; tells how many.
+    pub(super) fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         let mut at = 0;
         if self.is_after_return && !bytes.is_empty() {
             self.is_after_return = false;
@@ -145,7 +155,7 @@ impl Sse {
             let Some(end) = end else {
                 self.offset += bytes.len() as u64;
                 self.line = line;
-                return Ok(());
+                return Ok(bytes.len());
             };
             at = self.after_line_end(bytes, end);
             self.read_line(&line, line_offset, &mut fresh, sink)?;
@@ -155,6 +165,13 @@ impl Sse {
             self.limits.check_line(length, line_offset)?;
             self.read_line(&bytes[at..at + length], line_offset, &mut fresh, sink)?;
             at = self.after_line_end(bytes, at + length);
+            if length == 0 {
+                self.keep(fresh);
+                self.offset += at as u64;
+                line.clear();
+                self.line = line;
+                return Ok(at);
+            }
         }
         self.limits.check_line(bytes.len() - at, self.offset + at as u64)?;
         self.keep(fresh);
@@ -162,7 +179,13 @@ impl Sse {
         line.clear();
         line.extend_from_slice(&bytes[at..]);
         self.line = line;
-        Ok(())
+        Ok(bytes.len())
+    }
+
+    /// Whether the next byte begins an event.
+    pub(super) fn is_between_frames(&self) -> bool {
+        let has_begun = self.event_offset.is_some() || self.data.is_set || self.name.is_set;
+        self.line.is_empty() && !self.is_after_return && !self.is_first_line && !has_begun
     }
 
     /// Says that the stream has ended: emits the last event if no blank line ended it.

@@ -16,6 +16,8 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::value::{Builder, Number, Step, Value, Walk};
 use super::word::{digits_end, plain_end};
 use super::{Str, escape_into};
@@ -47,7 +49,7 @@ pub enum Kind {
     Null,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Note {
     kind: Kind,
     /// For strings: whether there are escapes. For the outermost object or list: whether some key has them.
@@ -56,6 +58,52 @@ struct Note {
     end: u32,
     /// The note after this value and all inside it.
     next: u32,
+    sight: Sight,
+}
+
+/// What a reader has looked at of a value: see [`Node::sight`]. Atomic only so that nodes stay `Sync`.
+#[derive(Debug)]
+struct Sight(AtomicU32);
+
+impl Sight {
+    const UNSEEN: u32 = u32::MAX;
+    const SEEN: u32 = u32::MAX - 1;
+
+    fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, sight: u32) {
+        self.0.store(sight, Ordering::Relaxed);
+    }
+}
+
+impl Clone for Sight {
+    fn clone(&self) -> Self {
+        Self(AtomicU32::new(self.get()))
+    }
+}
+
+/// How much of a value its reader knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Of what kind it is and, if it is a string, whether it is empty.
+    Kind,
+    /// Besides that it is the same string as the one whose note has that number.
+    SameAs(u32),
+    /// What it says.
+    All,
+}
+
+/// A string or number on a tape: see [`Node::leaves`].
+pub(crate) struct Leaf {
+    /// The number of its note.
+    pub(crate) note: u32,
+    pub(crate) kind: Kind,
+    /// Where it stands in the text, without quotes.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) seen: Seen,
 }
 
 /// A value on a [`Tape`].
@@ -235,7 +283,7 @@ impl Tape {
 
     fn begin(&mut self, kind: Kind, start: usize) {
         self.open.push(self.notes.len() as u32);
-        self.notes.push(Note { kind, has_escapes: false, start: start as u32, end: 0, next: 0 });
+        self.notes.push(Note::new(kind, false, start, 0, 0));
     }
 
     /// Closes the innermost container at `end`, the byte after its closer.
@@ -250,30 +298,13 @@ impl Tape {
 
     fn leaf(&mut self, kind: Kind, has_escapes: bool, start: usize, end: usize) {
         let next = self.notes.len() as u32 + 1;
-        self.notes.push(Note { kind, has_escapes, start: start as u32, end: end as u32, next });
+        self.notes.push(Note::new(kind, has_escapes, start, end, next));
     }
 
     fn string(&mut self, bytes: &[u8], start: usize) -> Walked<usize> {
-        let mut at = start + 1;
-        let mut has_escapes = false;
-        loop {
-            at = plain_end(bytes, at);
-            match bytes.get(at) {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    has_escapes = true;
-                    at += match bytes.get(at + 1) {
-                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-                        Some(b'u') if is_hex(bytes.get(at + 2..at + 6)) => 6,
-                        _ => return Err((at, "a JSON string has a bad escape")),
-                    };
-                }
-                Some(_) => return Err((at, "a JSON string has a raw control character")),
-                None => return Err((at, "the JSON text ends inside a string")),
-            }
-        }
-        self.leaf(Kind::String, has_escapes, start, at + 1);
-        Ok(at + 1)
+        let (end, has_escapes) = contents(bytes, start + 1)?;
+        self.leaf(Kind::String, has_escapes, start, end + 1);
+        Ok(end + 1)
     }
 
     fn scalar(&mut self, bytes: &[u8], start: usize) -> Walked<usize> {
@@ -302,6 +333,41 @@ fn skip(bytes: &[u8], mut at: usize) -> usize {
         at += 1;
     }
     at
+}
+
+/// Where the contents of a string end that begin at `at`, and whether they have escapes.
+#[inline]
+fn contents(bytes: &[u8], mut at: usize) -> Walked<(usize, bool)> {
+    let mut has_escapes = false;
+    loop {
+        at = plain_end(bytes, at);
+        match bytes.get(at) {
+            Some(b'"') => return Ok((at, has_escapes)),
+            Some(b'\\') => {
+                has_escapes = true;
+                at += match bytes.get(at + 1) {
+                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+                    Some(b'u') if is_hex(bytes.get(at + 2..at + 6)) => 6,
+                    _ => return Err((at, "a JSON string has a bad escape")),
+                };
+            }
+            Some(_) => return Err((at, "a JSON string has a raw control character")),
+            None => return Err((at, "the JSON text ends inside a string")),
+        }
+    }
+}
+
+/// Where the contents of a string end that begin at `at`, and whether they have escapes; none if it is no string.
+#[inline]
+pub(crate) fn string_end(bytes: &[u8], at: usize) -> Option<(usize, bool)> {
+    contents(bytes, at).ok()
+}
+
+/// Where the number ends that begins at `at`, if there is one.
+#[inline]
+pub(crate) fn number_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let rest = &bytes[at..];
+    matches!(rest, [b'-' | b'0'..=b'9', ..]).then(|| number(rest)).flatten().map(|length| at + length)
 }
 
 fn is_hex(digits: Option<&[u8]>) -> bool {
@@ -340,9 +406,16 @@ fn number(bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
+impl Note {
+    fn new(kind: Kind, has_escapes: bool, start: usize, end: usize, next: u32) -> Self {
+        let sight = Sight(AtomicU32::new(Sight::UNSEEN));
+        Self { kind, has_escapes, start: start as u32, end: end as u32, next, sight }
+    }
+}
+
 impl<'t> Node<'t> {
-    fn note(self) -> Note {
-        self.notes[self.at as usize]
+    fn note(self) -> &'t Note {
+        &self.notes[self.at as usize]
     }
 
     /// What kind of value it is.
@@ -357,6 +430,12 @@ impl<'t> Node<'t> {
 
     /// Its text as written.
     pub fn raw(self) -> &'t str {
+        self.look();
+        self.pass_raw()
+    }
+
+    /// Its text as written, for one who passes it on and does not look at it.
+    pub(crate) fn pass_raw(self) -> &'t str {
         let note = self.note();
         &self.text[note.start as usize..note.end as usize]
     }
@@ -368,6 +447,12 @@ impl<'t> Node<'t> {
 
     /// The string, if it is one.
     pub fn str(self) -> Option<Str<'t>> {
+        self.look();
+        self.pass()
+    }
+
+    /// The string, if it is one, for one who passes it on and does not look at it.
+    pub(crate) fn pass(self) -> Option<Str<'t>> {
         let note = self.note();
         if note.kind != Kind::String {
             return None;
@@ -378,7 +463,79 @@ impl<'t> Node<'t> {
 
     /// The string, if it is one that is not empty: `""`, `null` and absent are the same.
     pub fn filled(self) -> Option<Str<'t>> {
-        self.str().filter(|text| !text.is_empty())
+        self.look();
+        self.pass_filled()
+    }
+
+    /// The string, if it is one that is not empty, for one who passes it on and does not look at it.
+    pub(crate) fn pass_filled(self) -> Option<Str<'t>> {
+        self.pass().filter(|text| !text.is_empty())
+    }
+
+    /// Whether it is a string that is not empty.
+    pub(crate) fn is_filled(self) -> bool {
+        self.pass_filled().is_some()
+    }
+
+    /// Whether both strings are the same, for one who passes on one of them.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        if self.at == other.at {
+            return true;
+        }
+        let is_same = self.pass().is_some() && self.pass() == other.pass();
+        if is_same {
+            let (first, later) = if self.at < other.at { (self, other) } else { (other, self) };
+            // Who has looked at either has looked at both, and a third that is the same is so by the first.
+            match (first.note().sight.get(), later.note().sight.get()) {
+                (Sight::UNSEEN, Sight::UNSEEN) => later.note().sight.set(first.at),
+                (_, known) if known == first.at => {}
+                _ => {
+                    first.look();
+                    later.look();
+                }
+            }
+        } else {
+            self.look();
+            other.look();
+        }
+        is_same
+    }
+
+    /// Notes that the reader knows what it says, and so what the one says that is the same.
+    fn look(self) {
+        let sight = &self.note().sight;
+        let known = sight.get();
+        if known < Sight::SEEN {
+            self.notes[known as usize].sight.set(Sight::SEEN);
+        }
+        sight.set(Sight::SEEN);
+    }
+
+    /// The strings and numbers inside this outermost value that are no keys, with what its reader knows of each.
+    pub(crate) fn leaves(self) -> impl Iterator<Item = Leaf> {
+        let bytes = self.text.as_bytes();
+        let mut seen_until = 0;
+        (0..self.notes.len() as u32).zip(self.notes).filter_map(move |(at, note)| {
+            let own = note.sight.get();
+            if own == Sight::SEEN {
+                // Who looks at a list or an object looks at all that is in it.
+                seen_until = seen_until.max(note.next);
+            }
+            let (start, end) = (note.start as usize, note.end as usize);
+            let (start, end) = match note.kind {
+                Kind::String if bytes.get(skip(bytes, end)) == Some(&b':') => return None,
+                Kind::String => (start + 1, end - 1),
+                Kind::Number => (start, end),
+                Kind::Object | Kind::Array | Kind::Bool | Kind::Null => return None,
+            };
+            let seen = match own {
+                _ if at < seen_until => Seen::All,
+                Sight::UNSEEN => Seen::Kind,
+                Sight::SEEN => Seen::All,
+                other => Seen::SameAs(other),
+            };
+            Some(Leaf { note: at, kind: note.kind, start, end, seen })
+        })
     }
 
     /// Whether it is `true` or `false`, if it is either.
@@ -538,7 +695,7 @@ impl<'t> Iterator for Members<'t> {
         let key = Node { at: self.at, ..self.inner };
         let value = Node { at: self.at + 1, ..self.inner };
         self.at = value.note().next;
-        Some((key.str()?.written(), value))
+        Some((key.pass()?.written(), value))
     }
 }
 
@@ -650,7 +807,7 @@ mod tests {
             let value: Value = text.parse().expect("valid");
             let (mut read, mut laid_out) = (Tape::new(), Tape::new());
             read.parse(text).expect("valid");
-            assert_eq!(laid_out.lay_out(&value).expect("short").raw(), text);
+            assert_eq!(laid_out.lay_out(&value).expect("short").pass_raw(), text);
             assert_eq!(format!("{:?}", laid_out.notes), format!("{:?}", read.notes), "{text}");
         }
     }

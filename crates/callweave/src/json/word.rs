@@ -105,9 +105,9 @@ fn skip_space(bytes: &[u8], mut at: usize) -> (usize, Option<u8>) {
     (at, bytes.get(at).copied())
 }
 
-/// The eight bytes from `at` on, the first lowest.
+/// The eight bytes from `at` on, the first lowest, with zeros for those that are not there.
 #[inline]
-fn word(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..at + 8).and_then(<[u8]>::first_chunk) {
         Some(eight) => u64::from_le_bytes(*eight),
         None => short_word(bytes, at),

@@ -278,14 +278,14 @@ fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut Frag
         _ if word.ends_with("tool_use") => call(place, CallKind::Builtin, word, block, extent, sink),
         _ if word.ends_with("tool_result") => {
             let call = block.get("tool_use_id").and_then(Value::filled);
-            put(place, Part::ToolResult { call, word, value: block.raw() }, sink);
+            put(place, Part::ToolResult { call, word, value: block.pass_raw() }, sink);
         }
         _ => {
             let model = block.get("to").and_then(|to| to.get("model")).and_then(Value::filled);
             if let Some(model) = model.filter(|_| word == FALLBACK) {
                 put(None, Part::Rerouted { model }, sink);
             }
-            put(None, Part::Opaque { word, value: block.raw() }, sink);
+            put(None, Part::Opaque { word, value: block.pass_raw() }, sink);
         }
     }
 }
@@ -318,12 +318,12 @@ fn is_content(key: &str, value: Value<'_>) -> bool {
 /// The members of a text or thinking block, and of the deltas that grow any block: what hangs on it first.
 fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
     let mut hang = |kind, word: &str, value: Value<'_>| {
-        put(place, Part::hung(THINKING, kind, word, value.raw()), sink);
+        put(place, Part::hung(THINKING, kind, word, value.pass_raw()), sink);
     };
     for (key, value) in content.members().filter(|(key, value)| is_content(key, *value)) {
         match key {
-            SIGNATURE if value.filled().is_some() => hang(AttachmentKind::Signature, key, value),
-            DATA if value.filled().is_some() => hang(AttachmentKind::Encrypted, key, value),
+            SIGNATURE if value.is_filled() => hang(AttachmentKind::Signature, key, value),
+            DATA if value.is_filled() => hang(AttachmentKind::Encrypted, key, value),
             "citation" => hang(AttachmentKind::Annotation, CITATIONS, value),
             CITATIONS => {
                 value.elements().for_each(|citation| hang(AttachmentKind::Annotation, key, citation));
@@ -332,7 +332,7 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
         }
     }
     for (key, value) in content.members() {
-        match (key, value.filled()) {
+        match (key, value.pass_filled()) {
             (TEXT, Some(text)) => {
                 put(place, Part::Text { channel: Channel::Text, word: TEXT, text }, sink);
             }
@@ -342,8 +342,8 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
             ("partial_json", _) => {
                 let arguments = match value.kind() {
                     Kind::Null => None,
-                    Kind::String => value.str().map(Arguments::Text),
-                    _ => Some(Arguments::Value(value.raw())),
+                    Kind::String => value.pass().map(Arguments::Text),
+                    _ => Some(Arguments::Value(value.pass_raw())),
                 };
                 let (kind, word) = (CallKind::Function, TOOL_USE);
                 put(place, Part::Call { id: None, name: None, kind, word, arguments }, sink);
@@ -420,7 +420,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .and_then(|details| details.get("thinking_tokens"))
             .and_then(Value::count),
     };
-    put(None, Part::Usage { word: USAGE, counters, raw: usage.raw() }, sink);
+    put(None, Part::Usage { word: USAGE, counters, raw: usage.pass_raw() }, sink);
 }
 
 #[cfg(test)]

@@ -253,7 +253,7 @@ fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>
             CITATIONS => citations(place, value, sink),
             // Pictures and whatever else there will be.
             _ if value.kind() == Kind::Object => {
-                put(place, Part::Opaque { word: key, value: value.raw() }, sink);
+                put(place, Part::Opaque { word: key, value: value.pass_raw() }, sink);
             }
             _ => foreign(about(place), "", key, value, sink),
         }
@@ -278,7 +278,7 @@ fn citations(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'
 }
 
 fn text(place: Option<Place>, channel: Channel, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if let Some(text) = value.filled() {
+    if let Some(text) = value.pass_filled() {
         put(place, Part::Text { channel, word, text }, sink);
     }
 }
@@ -286,7 +286,7 @@ fn text(place: Option<Place>, channel: Channel, word: &str, value: Value<'_>, si
 /// A citation may come before the text that it belongs to.
 fn annotation(place: Option<Place>, citation: Value<'_>, sink: &mut FragmentSink<'_>) {
     put(place, Part::Open { channel: Channel::Text, word: TEXT }, sink);
-    put(place, Part::hung(REASONING, AttachmentKind::Annotation, "citations", citation.raw()), sink);
+    put(place, Part::hung(REASONING, AttachmentKind::Annotation, "citations", citation.pass_raw()), sink);
 }
 
 /// Thoughts: their text may stand one level deeper.
@@ -310,10 +310,10 @@ fn thought<'a>(place: Option<Place>, key: &'a str, value: Value<'a>, sink: &mut 
         REDACTED => (AttachmentKind::Encrypted, ReasoningForm::Redacted),
         _ => return foreign(about(place), "reasoningContent.", key, value, sink),
     };
-    if value.filled().is_some() {
+    if value.is_filled() {
         // Thoughts may have no text to show, and then nothing has opened their block.
         put(place, Part::Open { channel: Channel::Reasoning(form), word: REASONING }, sink);
-        put(place, Part::hung(REASONING, kind, key, value.raw()), sink);
+        put(place, Part::hung(REASONING, kind, key, value.pass_raw()), sink);
     }
 }
 
@@ -327,8 +327,8 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
             "input" => {
                 arguments = match value.kind() {
                     Kind::Null => None,
-                    Kind::String => value.str().map(Arguments::Text),
-                    _ => Some(Arguments::Value(value.raw())),
+                    Kind::String => value.pass().map(Arguments::Text),
+                    _ => Some(Arguments::Value(value.pass_raw())),
                 };
             }
             _ => foreign(Subject::next(0), "toolUse.", key, value, sink),
@@ -343,7 +343,7 @@ fn call(place: Option<Place>, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
 fn result(place: Option<Place>, result: Value<'_>, sink: &mut FragmentSink<'_>) {
     let word = TOOL_RESULT;
     if result.kind() == Kind::Array {
-        return put(place, Part::ToolResult { call: None, word, value: result.raw() }, sink);
+        return put(place, Part::ToolResult { call: None, word, value: result.pass_raw() }, sink);
     }
     for (key, value) in result.members() {
         if !matches!(key, "toolUseId" | CONTENT) {
@@ -355,7 +355,7 @@ fn result(place: Option<Place>, result: Value<'_>, sink: &mut FragmentSink<'_>) 
         put(place, Part::Answers { call }, sink);
     }
     if let Some(content) = result.get(CONTENT).filter(|content| !content.is_null()) {
-        put(place, Part::ToolResult { call, word, value: content.raw() }, sink);
+        put(place, Part::ToolResult { call, word, value: content.pass_raw() }, sink);
     }
 }
 
@@ -376,5 +376,5 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens,
         reasoning_tokens: None,
     };
-    put(None, Part::Usage { word: USAGE, counters, raw: usage.raw() }, sink);
+    put(None, Part::Usage { word: USAGE, counters, raw: usage.pass_raw() }, sink);
 }

@@ -100,7 +100,10 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         });
     } else {
         // Nobody knows whether it tells more or all again.
-        sink.put(Fragment::new(Part::Opaque { word: input.event.unwrap_or_default(), value: body.raw() }));
+        sink.put(Fragment::new(Part::Opaque {
+            word: input.event.unwrap_or_default(),
+            value: body.pass_raw(),
+        }));
     }
     if let Some(metrics) = body.get(METRICS) {
         let count = |key: &str| metrics.get(key).and_then(Value::count);
@@ -114,7 +117,7 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             cache_write_tokens,
             ..Counters::default()
         };
-        sink.put(Fragment::new(Part::Usage { word: METRICS, counters, raw: metrics.raw() }));
+        sink.put(Fragment::new(Part::Usage { word: METRICS, counters, raw: metrics.pass_raw() }));
         sink.put(Fragment::new(Part::Done));
     }
 }
@@ -223,7 +226,7 @@ fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>
             "type" | "index" => {}
             key if key.starts_with(OWN) => {}
             key if PLAIN.iter().any(|words| words.text == key) => {
-                told = value.filled().map(|text| (key, text))
+                told = value.pass_filled().map(|text| (key, text))
             }
             key if is_list(key) && depth == Depth::Body => {}
             "stop_reason" | "completionReason" => finish = value.filled(),

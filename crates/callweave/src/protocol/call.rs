@@ -135,9 +135,9 @@ impl<'t> CallObject<'t> {
 pub(super) fn arguments(value: Node<'_>, portion: Portion) -> Option<Arguments<'_>> {
     match value.kind() {
         Kind::Null => None,
-        Kind::String if portion == Portion::Whole => value.str().map(Arguments::Whole),
-        Kind::String => value.filled().map(Arguments::Text),
-        _ => Some(Arguments::Value(value.raw())),
+        Kind::String if portion == Portion::Whole => value.pass().map(Arguments::Whole),
+        Kind::String => value.pass_filled().map(Arguments::Text),
+        _ => Some(Arguments::Value(value.pass_raw())),
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn arguments(value: Node<'_>, portion: Portion) -> Option<Arguments<'
 pub(super) fn is_blank(value: Node<'_>) -> bool {
     match value.kind() {
         Kind::Null => true,
-        Kind::String => value.filled().is_none(),
+        Kind::String => !value.is_filled(),
         Kind::Array => value.elements().next().is_none(),
         Kind::Object => value.members().next().is_none(),
         Kind::Bool | Kind::Number => false,

@@ -143,7 +143,7 @@ fn decode_message(method: &str, body: Value<'_>, params: Value<'_>, sink: &mut F
     };
     if let Some((channel, word, place)) = grown {
         rest(params, &["delta", "summaryIndex", "contentIndex"], sink);
-        if let Some(text) = params.get("delta").and_then(Value::filled) {
+        if let Some(text) = params.get("delta").and_then(Value::pass_filled) {
             sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
         }
         return;
@@ -407,7 +407,7 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
     sink.put(Fragment::new(Part::End).at(place));
     for &word in RESULTS {
         if let Some(value) = item.get(word).filter(|value| !value.is_null()) {
-            sink.put(Fragment::new(Part::ToolResult { call: id, word, value: value.raw() }).at(place));
+            sink.put(Fragment::new(Part::ToolResult { call: id, word, value: value.pass_raw() }).at(place));
         }
     }
 }
@@ -424,5 +424,5 @@ fn decode_usage(turn: Str<'_>, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: count("cacheWriteInputTokens"),
         reasoning_tokens: count("reasoningOutputTokens"),
     };
-    sink.put(Fragment::new(Part::Step { turn, counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Step { turn, counters, raw: usage.pass_raw() }));
 }

@@ -218,13 +218,13 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
             "content" => content = Some(value),
-            "tool_plan" => plan = value.filled(),
+            "tool_plan" => plan = value.pass_filled(),
             "tool_calls" => calls = Some(value),
             "citations" => citations = Some(value),
             _ => foreign(Subject::choice(0), "message.", key, value, sink),
         }
     }
-    if let Some(text) = content.and_then(Value::filled) {
+    if let Some(text) = content.and_then(Value::pass_filled) {
         let place = Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE);
         sink.put(Fragment::new(Part::Text { channel: Channel::Text, word: words::TEXT, text }).at(place));
     }
@@ -232,7 +232,7 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
     each(None, citations, sink, |_, citation, _, sink| {
         // It says itself which content it is about.
         let (level, kind, word) = (Level::Choice, AttachmentKind::Annotation, words::CITATIONS);
-        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: citation.raw() }));
+        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: citation.pass_raw() }));
     });
     if let Some(text) = plan {
         sink.put(Fragment::new(Part::Text { channel: Channel::REASONING, word: words::PLAN, text }));
@@ -262,7 +262,7 @@ fn decode_content(index: i64, content: Value<'_>, portion: Portion, sink: &mut F
     let place = Place::at(index).in_space(CONTENT_SPACE);
     let kind = content.get("type").and_then(Value::str);
     if kind.is_some_and(|kind| !kind.is(words::TEXT) && !kind.is(words::THINKING)) {
-        sink.put(Fragment::new(Part::Opaque { word: "content", value: content.raw() }).at(place));
+        sink.put(Fragment::new(Part::Opaque { word: "content", value: content.pass_raw() }).at(place));
         return;
     }
     for (key, value) in content.members() {
@@ -275,7 +275,7 @@ fn decode_content(index: i64, content: Value<'_>, portion: Portion, sink: &mut F
                 continue;
             }
         };
-        let Some(text) = value.str() else { continue };
+        let Some(text) = value.pass() else { continue };
         if kind.is_some() {
             sink.put(Fragment::new(Part::Open { channel, word }).at(place));
         }
@@ -296,7 +296,7 @@ fn decode_call(index: i64, call: Value<'_>, portion: Portion, sink: &mut Fragmen
     let pass_on = |path, key, value| foreign(Subject::next(0), path, key, value, sink);
     let CallObject { id, name, kind, arguments, .. } = CallObject::read(call, &CALL, pass_on);
     // Even an empty text settles the name.
-    let arguments = arguments.and_then(Value::str).map(Arguments::Text);
+    let arguments = arguments.and_then(Value::pass).map(Arguments::Text);
     sink.put(Fragment::new(Part::Call { id, name, kind, word: "tool_calls", arguments }).at(place));
     if portion == Portion::Whole {
         sink.put(Fragment::new(Part::End).at(place));
@@ -306,7 +306,7 @@ fn decode_call(index: i64, call: Value<'_>, portion: Portion, sink: &mut Fragmen
 fn logprobs(entries: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
     if let Some(entries) = entries.filter(|entries| !entries.is_null()) {
         let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, "logprobs");
-        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: entries.raw() }));
+        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: entries.pass_raw() }));
     }
 }
 
@@ -327,5 +327,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: count("reasoning_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.pass_raw() }));
 }

@@ -243,7 +243,7 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
 
 fn annotation(choice: u32, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (level, kind) = (Level::Choice, AttachmentKind::Annotation);
-    let part = Part::Attach { level, on: "", kind, word, value: value.raw() };
+    let part = Part::Attach { level, on: "", kind, word, value: value.pass_raw() };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -307,12 +307,12 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     };
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
     if part.kind() != Kind::Object || part.members().any(is_odd) {
-        return put(Part::Opaque { word: words::PARTS, value: part.raw() });
+        return put(Part::Opaque { word: words::PARTS, value: part.pass_raw() });
     }
     let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
     let (channel, word) =
         if is_thought { (Channel::REASONING, words::THOUGHT) } else { (Channel::Text, words::TEXT) };
-    let text = part.get("text").and_then(Value::filled);
+    let text = part.get("text").and_then(Value::pass_filled);
     let mut contents = part
         .members()
         .filter(|(_, value)| !value.is_null())
@@ -327,7 +327,7 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
         return;
     }
-    let signature = signature(part).filter(|signature| signature.filled().is_some());
+    let signature = signature(part).filter(|signature| signature.is_filled());
     if signature.is_some() {
         end_last(choice, sink);
     }
@@ -356,7 +356,7 @@ fn end_last(choice: u32, sink: &mut FragmentSink<'_>) {
 /// Hangs a signature on the block that was spoken of last, or on the next.
 fn sign(choice: u32, signature: Value<'_>, level: Level, sink: &mut FragmentSink<'_>) {
     let (kind, word) = (AttachmentKind::Signature, words::SIGNATURE);
-    let part = Part::Attach { level, on: "", kind, word, value: signature.raw() };
+    let part = Part::Attach { level, on: "", kind, word, value: signature.pass_raw() };
     sink.put(Fragment::new(part).in_choice(choice).at(Place::LAST));
 }
 
@@ -382,10 +382,12 @@ fn decode_part_content(
             put(Part::Call { id, name, kind: CallKind::Builtin, word, arguments });
         }
         words::TOOL_CALL => decode_tool_call(choice, word, content, sink),
-        words::INLINE_DATA | words::FILE_DATA => return put(Part::Opaque { word, value: content.raw() }),
+        words::INLINE_DATA | words::FILE_DATA => {
+            return put(Part::Opaque { word, value: content.pass_raw() });
+        }
         _ => {
             let call = content.get("id").and_then(Value::filled);
-            return put(Part::ToolResult { call, word, value: content.raw() });
+            return put(Part::ToolResult { call, word, value: content.pass_raw() });
         }
     }
     if let Some(signature) = signature(part) {
@@ -513,7 +515,7 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: thoughts,
     };
-    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.pass_raw() }));
 }
 
 /// The sum of what was reported; nothing reported is none.

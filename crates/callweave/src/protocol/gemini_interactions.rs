@@ -197,7 +197,7 @@ fn decode_step(place: Place, step: Value<'_>, telling: Telling, sink: &mut Fragm
                 foreign(Subject::block(0, place), "", "steps", step, sink);
             } else {
                 // Pictures, speech and whatever else there will be.
-                sink.put(Fragment::new(Part::Opaque { word: kind, value: step.raw() }));
+                sink.put(Fragment::new(Part::Opaque { word: kind, value: step.pass_raw() }));
             }
         }
     }
@@ -244,7 +244,9 @@ fn decode_output(place: Place, output: Value<'_>, sink: &mut FragmentSink<'_>) {
                 for content in value.elements() {
                     match content.get("text") {
                         Some(_) => decode_text(place, content, |_| false, sink),
-                        None => sink.put(Fragment::new(Part::Opaque { word: key, value: content.raw() })),
+                        None => {
+                            sink.put(Fragment::new(Part::Opaque { word: key, value: content.pass_raw() }))
+                        }
                     }
                 }
             }
@@ -276,7 +278,7 @@ fn decode_text(place: Place, output: Value<'_>, is_read: impl Fn(&str) -> bool, 
 }
 
 fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let part = Part::hung("", kind, word, value.raw());
+    let part = Part::hung("", kind, word, value.pass_raw());
     sink.put(Fragment::new(part).at(place));
 }
 
@@ -315,7 +317,7 @@ fn decode_call(
 fn decode_arguments(value: Value<'_>, telling: Telling) -> Option<Arguments<'_>> {
     match value.kind() {
         Kind::Null => None,
-        Kind::String => value.str().map(Arguments::Text),
+        Kind::String => value.pass().map(Arguments::Text),
         Kind::Object if telling == Telling::Start && value.members().next().is_none() => None,
         _ => Some(Arguments::Value(value.raw())),
     }
@@ -326,7 +328,7 @@ fn decode_result(place: Place, result: Value<'_>, telling: Telling, sink: &mut F
     let call = result.get("call_id").and_then(Value::filled);
     if telling != Telling::Start || result.get("result").is_some() {
         let word = result.get("type").and_then(Value::str).map_or("", Str::written);
-        sink.put(Fragment::new(Part::ToolResult { call, word, value: result.raw() }).at(place));
+        sink.put(Fragment::new(Part::ToolResult { call, word, value: result.pass_raw() }).at(place));
         return;
     }
     for (key, value) in result.members() {
@@ -340,17 +342,17 @@ fn decode_result(place: Place, result: Value<'_>, telling: Telling, sink: &mut F
 }
 
 fn is_blank(value: Value<'_>) -> bool {
-    value.str().is_some_and(Str::is_empty)
+    value.kind() == Kind::String && !value.is_filled()
 }
 
 fn text(place: Place, channel: Channel, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if let Some(text) = value.filled() {
+    if let Some(text) = value.pass_filled() {
         sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
     }
 }
 
 fn signature(place: Place, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if value.filled().is_some() {
+    if value.is_filled() {
         attach(place, AttachmentKind::Signature, "signature", value, sink);
     }
 }
@@ -372,5 +374,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: count("total_thought_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.pass_raw() }));
 }

@@ -223,7 +223,11 @@ fn foreign<'a>(
 ) {
     if !value.is_null() {
         let Subject { choice, place, level } = subject;
-        sink.put(Fragment { choice, place, part: Part::Foreign { level, path, key, value: value.raw() } });
+        sink.put(Fragment {
+            choice,
+            place,
+            part: Part::Foreign { level, path, key, value: value.pass_raw() },
+        });
     }
 }
 

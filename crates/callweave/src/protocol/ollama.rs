@@ -96,7 +96,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     decode_usage(body, sink);
     if let Some(entries) = logprobs.filter(|entries| entries.elements().next().is_some()) {
         let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, "logprobs");
-        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: entries.raw() }));
+        sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: entries.pass_raw() }));
     }
     text(Channel::REASONING, "thinking", thinking, sink);
     text(Channel::Text, "response", response, sink);
@@ -114,7 +114,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn text(channel: Channel, word: &str, value: Option<Value<'_>>, sink: &mut FragmentSink<'_>) {
-    if let Some(text) = value.and_then(Value::filled) {
+    if let Some(text) = value.and_then(Value::pass_filled) {
         sink.put(Fragment::new(Part::Text { channel, word, text }));
     }
 }
@@ -136,7 +136,7 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     text(Channel::REASONING, "thinking", thinking, sink);
     text(Channel::Text, "content", content, sink);
     for image in message.get("images").iter().flat_map(|images| images.elements()) {
-        sink.put(Fragment::new(Part::Opaque { word: "images", value: image.raw() }));
+        sink.put(Fragment::new(Part::Opaque { word: "images", value: image.pass_raw() }));
     }
     for call in calls.iter().flat_map(|calls| calls.elements()) {
         decode_call(call, sink);

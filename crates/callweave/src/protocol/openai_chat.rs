@@ -300,7 +300,7 @@ fn attach(
     value: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let part = Part::Attach { level, on: "", kind, word, value: value.raw() };
+    let part = Part::Attach { level, on: "", kind, word, value: value.pass_raw() };
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
@@ -368,7 +368,7 @@ fn text(
     portion: Portion,
     sink: &mut FragmentSink<'_>,
 ) {
-    if let Some(text) = value.filled() {
+    if let Some(text) = value.pass_filled() {
         let part = match portion {
             Portion::Piece => Part::Text { channel, word, text },
             Portion::Whole => Part::Restate { channel, word, text, is_recap: true },
@@ -410,8 +410,8 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
             "function_call" if is_kind(value, Kind::Object) => legacy = Some(value),
             "executed_tools" if is_list(value) => executed = Some(value),
             "reasoning_details" if is_list(value) => details = Some(value),
-            "reasoning_content" if is_kind(value, Kind::String) => reasoning_content = value.filled(),
-            "reasoning" if is_kind(value, Kind::String) => reasoning = value.filled(),
+            "reasoning_content" if is_kind(value, Kind::String) => reasoning_content = filled(value),
+            "reasoning" if is_kind(value, Kind::String) => reasoning = filled(value),
             "annotations" if is_kind(value, Kind::Array) => {
                 for annotation in value.elements() {
                     let kind = AttachmentKind::Annotation;
@@ -429,8 +429,13 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
     decode_thoughts(choice, details, reasoning_content, reasoning, portion, sink);
     if let Some(value) = signature {
         let (level, kind) = (Level::Block, AttachmentKind::Signature);
-        let part =
-            Part::Attach { level, on: "reasoning", kind, word: words::THOUGHT_SIGNATURE, value: value.raw() };
+        let part = Part::Attach {
+            level,
+            on: "reasoning",
+            kind,
+            word: words::THOUGHT_SIGNATURE,
+            value: value.pass_raw(),
+        };
         sink.put(Fragment::new(part).in_choice(choice));
     }
     if let Some(content) = content {
@@ -442,7 +447,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
     for (word, value) in message.members().filter(|(key, _)| words::OPAQUE.contains(key)) {
         let alone = Some(value).filter(|value| !matches!(value.kind(), Kind::Array | Kind::Null));
         for value in value.elements().chain(alone) {
-            sink.put(Fragment::new(Part::Opaque { word, value: value.raw() }).in_choice(choice));
+            sink.put(Fragment::new(Part::Opaque { word, value: value.pass_raw() }).in_choice(choice));
         }
     }
     for tool in executed.iter().flat_map(|tools| tools.elements()) {
@@ -502,7 +507,7 @@ fn decode_content(choice: u32, content: Value<'_>, portion: Portion, sink: &mut 
                 continue;
             }
             _ => {
-                let part = Part::Opaque { word: words::CONTENT_PART, value: part.raw() };
+                let part = Part::Opaque { word: words::CONTENT_PART, value: part.pass_raw() };
                 sink.put(Fragment::new(part).in_choice(choice));
                 continue;
             }
@@ -542,7 +547,7 @@ fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>
                 text(choice, Channel::REASONING, words::CONTENT_THINKING_LIST, value, Portion::Piece, sink);
             }
             None => {
-                let part = Part::Opaque { word: words::CONTENT_THINKING_LIST, value: thought.raw() };
+                let part = Part::Opaque { word: words::CONTENT_THINKING_LIST, value: thought.pass_raw() };
                 sink.put(Fragment::new(part).in_choice(choice));
             }
         }
@@ -553,8 +558,8 @@ fn decode_thinking(choice: u32, thoughts: Value<'_>, sink: &mut FragmentSink<'_>
 fn decode_thoughts(
     choice: u32,
     details: Option<Value<'_>>,
-    reasoning_content: Option<Str<'_>>,
-    reasoning: Option<Str<'_>>,
+    reasoning_content: Option<Value<'_>>,
+    reasoning: Option<Value<'_>>,
     portion: Portion,
     sink: &mut FragmentSink<'_>,
 ) {
@@ -564,11 +569,9 @@ fn decode_thoughts(
         count => (told.clone().next(), count == 1),
     };
     // The same thought in another member is the same; another text there is passed on.
-    let mut is_told = |key: &'static str, text: Option<Str<'_>>| match (text, best) {
-        (Some(text), Some(best)) if is_single && text.written() != best.written() => {
-            let value = crate::event::Json::from_text(&text.to_cow());
-            let part = Part::Foreign { level: Level::Choice, path: "message.", key, value: value.as_str() };
-            sink.put(Fragment::new(part).in_choice(choice));
+    let mut is_told = |key: &'static str, text: Option<Value<'_>>| match (text, best) {
+        (Some(text), Some(best)) if is_single && !text.is_same(best) => {
+            foreign(Subject::choice(choice), "message.", key, text, sink);
             false
         }
         (text, _) => text.is_some(),
@@ -588,7 +591,7 @@ fn decode_thoughts(
         decode_detail(choice, detail, kind, word(kind).unwrap_or(kind), sink);
     }
     if told.count() == 0
-        && let (Some(text), Some(word)) = (best, word(""))
+        && let (Some(text), Some(word)) = (best.and_then(Value::pass), word(""))
     {
         let part = match portion {
             Portion::Piece => Part::Text { channel: Channel::REASONING, word, text },
@@ -599,8 +602,13 @@ fn decode_thoughts(
 }
 
 /// The thought that a detail tells.
-fn detail_text(detail: Value<'_>) -> Option<Str<'_>> {
-    ["text", "summary"].iter().find_map(|key| detail.get(key).and_then(Value::filled))
+fn detail_text(detail: Value<'_>) -> Option<Value<'_>> {
+    ["text", "summary"].iter().find_map(|key| detail.get(key).and_then(filled))
+}
+
+/// The value, if it is a string that is not empty.
+fn filled(value: Value<'_>) -> Option<Value<'_>> {
+    value.is_filled().then_some(value)
 }
 
 /// One of OpenRouter's `reasoning_details`. Fragments of one detail share their index and type.
@@ -608,7 +616,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
     let place = Place::at(detail.get("index").and_then(Value::index).unwrap_or(0));
     let place = place.in_space(DETAIL_SPACE).running();
     let thought = detail_text(detail);
-    let attached = |key| detail.get(key).filter(|value| value.filled().is_some());
+    let attached = |key| detail.get(key).and_then(filled);
     let attachments = [
         ("signature", AttachmentKind::Signature, attached("signature")),
         ("data", AttachmentKind::Encrypted, attached("data")),
@@ -636,7 +644,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
         _ => ReasoningForm::Raw,
     };
     let channel = Channel::Reasoning(form);
-    if let Some(text) = thought {
+    if let Some(text) = thought.and_then(Value::pass) {
         sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice).at(place));
     }
     if kind == words::DETAIL_ENCRYPTED && !is_empty {
@@ -644,7 +652,7 @@ fn decode_detail(choice: u32, detail: Value<'_>, kind: &str, word: &str, sink: &
     }
     for (word, attachment, value) in attachments {
         if let Some(value) = value {
-            let value = value.raw();
+            let value = value.pass_raw();
             let part = Part::hung(kind, attachment, word, value);
             sink.put(Fragment::new(part).in_choice(choice).at(place));
         }
@@ -666,7 +674,7 @@ fn decode_executed(choice: u32, tool: Value<'_>, sink: &mut FragmentSink<'_>) {
     let part = Part::Call { id: None, name, kind: CallKind::Builtin, word, arguments };
     sink.put(Fragment::new(part).in_choice(choice).at(place));
     if is_over {
-        let part = Part::ToolResult { call: None, word, value: tool.raw() };
+        let part = Part::ToolResult { call: None, word, value: tool.pass_raw() };
         sink.put(Fragment::new(part).in_choice(choice).at(place));
     }
 }
@@ -713,5 +721,5 @@ fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .or_else(|| count("cache_creation_input_tokens")),
         reasoning_tokens: reasoning,
     };
-    sink.put(Fragment::new(Part::Usage { word, counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word, counters, raw: usage.pass_raw() }));
 }

@@ -425,7 +425,7 @@ fn without_volatile(body: Value<'_>) -> String {
 
 /// Something that hangs on the block at the place.
 fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let part = Part::hung("", kind, word, value.raw());
+    let part = Part::hung("", kind, word, value.pass_raw());
     sink.put(Fragment::new(part).at(place));
 }
 
@@ -434,8 +434,10 @@ fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSin
     match *growing {
         Growing::Text(channel, word, place) => {
             // What a `done` lists was told by the deltas.
-            if is_delta && let Some(entries) = event.logprobs {
-                if event.payload.is_some_and(|text| text.filled().is_some()) {
+            if is_delta
+                && let Some(entries) = event.logprobs.filter(|entries| entries.elements().next().is_some())
+            {
+                if event.payload.is_some_and(Value::is_filled) {
                     sink.put(Fragment::new(Part::Open { channel, word }).at(place));
                 }
                 logprobs(place, entries, sink);
@@ -443,7 +445,7 @@ fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSin
             match event.payload {
                 Some(text) if !is_delta => restate(channel, word, place, text, Telling::End, sink),
                 Some(text) => {
-                    if let Some(text) = text.filled() {
+                    if let Some(text) = text.pass_filled() {
                         sink.put(Fragment::new(Part::Text { channel, word, text }).at(place));
                     }
                 }
@@ -452,7 +454,7 @@ fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSin
         }
         Growing::Call(kind, word) => {
             let arguments = match event.payload {
-                Some(value) if is_delta && value.kind() == Kind::String => value.str().map(Arguments::Text),
+                Some(value) if is_delta && value.kind() == Kind::String => value.pass().map(Arguments::Text),
                 Some(value) => whole_arguments(value),
                 None => None,
             };
@@ -635,7 +637,7 @@ fn decode_part(place: Place, number: u64, part: Value<'_>, telling: Telling, sin
         words::REASONING_TEXT => return decode_thought(place, number, part, telling, sink),
         _ if telling == Telling::Begin => return,
         _ => {
-            let part = Part::Opaque { word: kind, value: part.raw() };
+            let part = Part::Opaque { word: kind, value: part.pass_raw() };
             sink.put(Fragment::new(part).at(place.part(CONTENT, number)));
             return;
         }
@@ -758,7 +760,7 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
     sink.put(Fragment::new(if is_cut { Part::Cut } else { Part::End }).at(place));
     for (word, value) in item.members().filter(|(key, _)| is_result(key)) {
         if !is_empty(value) {
-            let part = Part::ToolResult { call: call_id.or(id), word, value: value.raw() };
+            let part = Part::ToolResult { call: call_id.or(id), word, value: value.pass_raw() };
             sink.put(Fragment::new(part).at(place));
         }
     }
@@ -824,7 +826,7 @@ fn decode_output(kind: &str, place: Place, item: Value<'_>, telling: Telling, si
         return;
     }
     for (word, value) in item.members().filter(|(key, value)| RESULTS.contains(key) && !is_empty(*value)) {
-        sink.put(Fragment::new(Part::ToolResult { call, word, value: value.raw() }).at(place));
+        sink.put(Fragment::new(Part::ToolResult { call, word, value: value.pass_raw() }).at(place));
     }
 }
 
@@ -843,5 +845,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: detail("input_tokens_details", "cache_write_tokens"),
         reasoning_tokens: detail("output_tokens_details", "reasoning_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.raw() }));
+    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.pass_raw() }));
 }

@@ -32,7 +32,7 @@ pub(super) struct Choice {
     /// The texts of ended blocks, and the slot that first held each.
     texts: HashMap<Fingerprint, usize>,
     /// All that ended blocks of each channel held.
-    told: [Fingerprint; 3],
+    told: [Vec<Fingerprint>; 3],
     /// The place asked for last and its slot: most fragments continue what the one before began.
     latest: Option<(Place, usize)>,
     /// The open text block that has no place.
@@ -224,6 +224,26 @@ impl Choice {
         let at = self.running_slot(place, channel, word, context, sink);
         self.claim(at, context, sink);
         self.slots[at].append(text, context, sink);
+    }
+
+    /// Whether a piece of the text at a place, or of the arguments of a call, that is told just as the one before
+    /// belongs to the block of that one.
+    #[inline]
+    pub(super) fn goes_on(&self, place: Option<Option<Place>>) -> bool {
+        let is_settled = self.ripe.is_empty() && self.named.is_empty();
+        let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call));
+        at.is_some_and(|at| self.slots[at].goes_on(place))
+    }
+
+    /// Takes such a piece.
+    #[inline]
+    pub(super) fn go_on(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+        let Some(at) = self.last else { return };
+        let slot = &mut self.slots[at];
+        slot.append(text, context, sink);
+        if slot.is_complete_call() {
+            self.complete = Some(at);
+        }
     }
 
     /// Takes content that comes whole and is no text.
@@ -435,9 +455,9 @@ impl Choice {
         sink: &mut EventSink<'_>,
     ) {
         let running = self.running.map(|at| &self.slots[at]).filter(|slot| slot.is_running(channel));
-        let told = self.told[lane(channel)].then(running.map(Slot::told).unwrap_or_default());
-        let missing = told.suffix_of(text).unwrap_or(text);
-        if !told.is_empty() && missing.len() == text.len() && !text.is_empty() {
+        let told = self.told[lane(channel)].iter().copied().chain(running.map(Slot::told));
+        let missing = told.clone().try_fold(text, |text, told| told.suffix_of(text)).unwrap_or(text);
+        if told.map(Fingerprint::length).sum::<u64>() > 0 && missing.len() == text.len() && !text.is_empty() {
             let detail = "a text is told whole after other pieces; it stands behind them";
             context.emit(Body::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
         }
@@ -459,8 +479,7 @@ impl Choice {
         slot.end(cut, context, sink);
         if let Content::Running(channel) = slot.content {
             self.texts.entry(slot.told()).or_insert(at);
-            let told = &mut self.told[lane(channel)];
-            *told = told.then(slot.told());
+            self.told[lane(channel)].push(slot.told());
         }
     }
 

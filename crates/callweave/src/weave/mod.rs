@@ -31,7 +31,7 @@ use crate::event::{
     AttachmentKind, BlockId, Body, CallKind, Counters, Event, EventSink, ItemId, Json, Notice, NoticeCode,
     Scope, Sink,
 };
-use crate::fragment::{Fragment, FragmentSink, Level, Part};
+use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
 use crate::json::Str;
 
 /// The fold. See the [module](self).
@@ -115,6 +115,7 @@ impl From<Scope> for About {
 }
 
 impl Context {
+    #[inline(always)]
     fn emit(&self, body: Body<'_>, sink: &mut EventSink<'_>) {
         sink.put(Event::new(self.choice, body));
     }
@@ -239,6 +240,31 @@ impl Weave {
         if self.answer.ending.is_done {
             self.finish(sink);
         }
+    }
+
+    /// Takes a frame that says nothing but what the one before said, and a piece of the same text or of the arguments
+    /// of the same call (which has no `place` here). False if it must be pushed all the same, because something is to do at its end or the block
+    /// is over.
+    pub(crate) fn go_on(
+        &mut self,
+        offset: u64,
+        number: u32,
+        place: Option<Option<Place>>,
+        text: Str<'_>,
+        sink: &mut EventSink<'_>,
+    ) -> bool {
+        let Self { context, choices, awake, .. } = self;
+        let Some((_, choice)) = choices.iter_mut().take(MANY).find(|(own, _)| *own == number) else {
+            return false;
+        };
+        if !awake.is_empty() || !context.next.is_empty() || !choice.goes_on(place) {
+            return false;
+        }
+        context.frame += 1;
+        context.offset = offset;
+        context.choice = number;
+        choice.go_on(text, context, sink);
+        true
     }
 
     /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the answer if it is over

@@ -137,6 +137,17 @@ impl Slot {
         !self.is_ended
     }
 
+    /// Whether it is the text at that place, or a call, and has begun and is not over.
+    #[inline]
+    pub(super) fn goes_on(&self, place: Option<Option<Place>>) -> bool {
+        let is_such = match self.content {
+            Content::Running(_) => place == Some(self.place),
+            Content::Call(_) => place.is_none(),
+            Content::Fixed => false,
+        };
+        is_such && self.block.is_some() && !self.is_ended && self.restated_in.is_none()
+    }
+
     pub(super) fn as_call(&self) -> Option<&Call> {
         match &self.content {
             Content::Call(call) => Some(call),

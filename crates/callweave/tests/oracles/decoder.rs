@@ -1,7 +1,10 @@
-//! Decoding: the grammar holds, any cut gives the same events, and nothing told is taken back.
+//! Decoding: the grammar holds, any cut gives the same events, nothing told is taken back, and a frame of a known
+//! shape says what it would have said if it had been read in full.
 //!
 //! The first byte chooses the protocol, the next two a cut; the rest is the stream.
 
+use callweave::event::Event;
+use callweave::pipeline::{Builder, Decoder};
 use callweave::protocol::TABLE;
 
 use super::laws::{check_prefix, decode_cut};
@@ -23,5 +26,14 @@ pub(crate) fn check(input: &[u8]) {
     let prefix = decode_cut(protocol, &bytes[..at], &[]);
     assert!(prefix.faults.is_empty(), "grammar of a prefix: {:#?}\n{:#?}", prefix.faults, prefix.events);
     check_prefix("input", at, &prefix, &whole);
+    let builder = || protocol.map_or_else(Decoder::builder, |protocol| Decoder::builder().protocol(protocol));
+    assert_eq!(events(builder(), bytes), events(builder().read_all(), bytes), "frames of a known shape");
     serde_json::to_string(&whole.message).expect("messages serialise");
+}
+
+fn events(builder: Builder, bytes: &[u8]) -> Vec<Event<'static>> {
+    let (mut decoder, mut events) = (builder.build(), Vec::new());
+    let _ = decoder.push(bytes, &mut events);
+    let _ = decoder.finish(&mut events);
+    events
 }

@@ -1,0 +1,308 @@
+//! Fragments of a frame, with its holes in place of what stood there.
+
+use std::ops::Range;
+
+use super::fit::Hole;
+use super::{MOST_HOLES, Shape};
+use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Sink};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
+use crate::json::Str;
+
+/// A fragment that can be told of every frame of the shape.
+pub(super) struct Cast {
+    choice: u32,
+    place: Option<Place>,
+    part: CastPart,
+    /// Whether it is no news in a frame that follows another of the same shape.
+    pub(super) is_quiet: bool,
+}
+
+/// Those parts of which frames of a shape may consist; what begins or ends things has no shape.
+enum CastPart {
+    Start { id: Option<Slice>, model: Option<Slice>, word: Slice },
+    Choice,
+    Open { channel: Channel, word: Slice },
+    Text { channel: Channel, word: Slice, text: Slice },
+    Call { id: Option<Slice>, name: Option<Slice>, kind: CallKind, word: Slice, arguments: Option<Slice> },
+    Attach { level: Level, on: Slice, kind: AttachmentKind, word: Slice, value: Slice },
+    Usage { word: Slice, counters: Counters, raw: Slice },
+    Finish { reason: FinishReason, raw: Option<Slice> },
+    Foreign { level: Level, path: &'static str, key: Slice, value: Slice },
+}
+
+/// A piece of a text, or of the arguments of a call.
+pub(super) struct Growth {
+    pub(super) choice: u32,
+    /// Where the text stands; none for the arguments of a call.
+    pub(super) at: Option<Option<Place>>,
+    /// Which of the casts tells it.
+    pub(super) cast: usize,
+    /// The hole in which the text stands, if it is not always the same.
+    pub(super) hole: Option<usize>,
+}
+
+impl Growth {
+    /// What all of the casts amount to where the quiet ones are no news, if it is that.
+    pub(super) fn of(casts: &[Cast]) -> Option<Self> {
+        let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_quiet);
+        let (Some((own, cast)), None) = (loud.next(), loud.next()) else { return None };
+        let (at, text) = match &cast.part {
+            CastPart::Text { text, .. } => (Some(cast.place), text),
+            CastPart::Call { id: None, name: None, arguments: Some(text), .. } => (None, text),
+            _ => return None,
+        };
+        let hole = match text {
+            Slice::Hole(hole) => Some(*hole),
+            Slice::Fixed { .. } => None,
+            Slice::Around(_) => return None,
+        };
+        Some(Self { choice: cast.choice, at, cast: own, hole })
+    }
+}
+
+/// A piece of text in a fragment.
+enum Slice {
+    /// The same in every frame.
+    Fixed { text: Box<str>, is_escaped: bool },
+    /// What stands in that hole.
+    Hole(usize),
+    /// A piece of the frame with holes in it: where it stood in the frame that the shape was learned from.
+    Around(Range<usize>),
+}
+
+impl Slice {
+    fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed { .. })
+    }
+
+    fn fixed(&self) -> Str<'_> {
+        match self {
+            Self::Fixed { text, is_escaped: true } => Str::Escaped(text),
+            Self::Fixed { text, is_escaped: false } => Str::Plain(text),
+            Self::Hole(_) | Self::Around(_) => Str::Plain(""),
+        }
+    }
+
+    fn str<'f>(&'f self, known: &Frame<'f, '_>) -> Str<'f> {
+        match self {
+            Self::Fixed { .. } => self.fixed(),
+            Self::Hole(at) => known.filled[*at],
+            Self::Around(range) => Str::Plain(known.around(range)),
+        }
+    }
+
+    fn text<'f>(&'f self, known: &Frame<'f, '_>) -> &'f str {
+        self.str(known).written()
+    }
+}
+
+/// A frame that a shape fits.
+#[derive(Clone, Copy)]
+struct Frame<'f, 'k> {
+    shape: &'f Shape,
+    data: &'f [u8],
+    filled: &'k [Str<'f>; MOST_HOLES],
+}
+
+impl<'f> Frame<'f, '_> {
+    /// What stands where that range stood in the frame that the shape was learned from.
+    fn around(&self, range: &Range<usize>) -> &'f str {
+        let moved = |at: usize| {
+            let before = self.shape.holes.iter().zip(self.filled).take_while(|(hole, _)| hole.end <= at);
+            before.fold(at, |at, (hole, own)| at + own.written().len() - (hole.end - hole.start))
+        };
+        // Checked when it was fitted: neither bound stands inside a character.
+        std::str::from_utf8(&self.data[moved(range.start)..moved(range.end)]).unwrap_or_default()
+    }
+}
+
+impl Cast {
+    /// The text that is the same in every frame.
+    pub(super) fn text(&self) -> Str<'_> {
+        match &self.part {
+            CastPart::Text { text, .. } | CastPart::Call { arguments: Some(text), .. } => text.fixed(),
+            _ => Str::Plain(""),
+        }
+    }
+
+    pub(super) fn tell<'f>(
+        &'f self,
+        shape: &'f Shape,
+        data: &'f [u8],
+        filled: &[Str<'f>; MOST_HOLES],
+        sink: &mut FragmentSink<'_>,
+    ) {
+        let frame = &Frame { shape, data, filled };
+        let str = |slice: &'f Slice| slice.str(frame);
+        let may_be = |slice: &'f Option<Slice>| slice.as_ref().map(str);
+        let text = |slice: &'f Slice| slice.text(frame);
+        let part = match &self.part {
+            CastPart::Text { channel, word, text: own } => {
+                Part::Text { channel: *channel, word: text(word), text: str(own) }
+            }
+            CastPart::Call { id, name, kind, word, arguments } => Part::Call {
+                id: may_be(id),
+                name: may_be(name),
+                kind: *kind,
+                word: text(word),
+                arguments: may_be(arguments).map(Arguments::Text),
+            },
+            CastPart::Start { id, model, word } => {
+                Part::Start { id: may_be(id), model: may_be(model), word: text(word) }
+            }
+            CastPart::Choice => Part::Choice,
+            CastPart::Open { channel, word } => Part::Open { channel: *channel, word: text(word) },
+            CastPart::Attach { level, on, kind, word, value } => Part::Attach {
+                level: *level,
+                on: text(on),
+                kind: *kind,
+                word: text(word),
+                value: text(value),
+            },
+            CastPart::Usage { word, counters, raw } => {
+                Part::Usage { word: text(word), counters: *counters, raw: text(raw) }
+            }
+            CastPart::Finish { reason, raw } => Part::Finish { reason: *reason, raw: may_be(raw) },
+            CastPart::Foreign { level, path, key, value } => {
+                Part::Foreign { level: *level, path, key: text(key), value: text(value) }
+            }
+        };
+        sink.put(Fragment { choice: self.choice, place: self.place, part });
+    }
+
+    /// Whether it says nothing but what is the same in every frame, and is news only once.
+    fn is_fixed(&self) -> bool {
+        let is_fixed = |slice: &Option<Slice>| slice.as_ref().is_none_or(Slice::is_fixed);
+        match &self.part {
+            CastPart::Start { id, model, .. } => is_fixed(id) && is_fixed(model),
+            CastPart::Choice => true,
+            CastPart::Foreign { level: Level::Answer | Level::Choice, value, .. } => value.is_fixed(),
+            _ => false,
+        }
+    }
+
+    /// Whether both speak of the same member, so that each makes news of the other.
+    fn disputes(&self, other: &Self) -> bool {
+        match (&self.part, &other.part) {
+            (CastPart::Start { .. }, CastPart::Start { .. }) => true,
+            (
+                CastPart::Foreign { path, key: Slice::Fixed { text: key, .. }, .. },
+                CastPart::Foreign { path: other_path, key: Slice::Fixed { text: other_key, .. }, .. },
+            ) => path == other_path && key == other_key,
+            _ => false,
+        }
+    }
+}
+
+/// Makes casts of the fragments of a frame.
+pub(super) struct Recorder<'d> {
+    data: &'d str,
+    holes: &'d [Hole],
+    casts: Vec<Cast>,
+    /// Whether something came that has no cast.
+    has_failed: bool,
+}
+
+impl<'d> Recorder<'d> {
+    pub(super) fn new(data: &'d str, holes: &'d [Hole]) -> Self {
+        Self { data, holes, casts: Vec::new(), has_failed: false }
+    }
+
+    /// The casts, if everything has one.
+    pub(super) fn finish(self) -> Option<Vec<Cast>> {
+        let Self { mut casts, has_failed, .. } = self;
+        let quiet: Vec<bool> = casts
+            .iter()
+            .enumerate()
+            .map(|(at, cast)| {
+                let mut others = casts.iter().enumerate().filter(|(other, _)| *other != at);
+                cast.is_fixed() && !others.any(|(_, other)| cast.disputes(other))
+            })
+            .collect();
+        for (cast, is_quiet) in casts.iter_mut().zip(quiet) {
+            cast.is_quiet = is_quiet;
+        }
+        (!has_failed).then_some(casts)
+    }
+
+    fn str(&self, text: Str<'_>) -> Option<Slice> {
+        let written = text.written();
+        let is_escaped = matches!(text, Str::Escaped(_));
+        let fixed = || Slice::Fixed { text: written.into(), is_escaped };
+        let own = self.data.as_bytes().as_ptr_range();
+        let its = written.as_bytes().as_ptr_range();
+        if its.start < own.start || its.end > own.end || written.is_empty() {
+            return Some(fixed());
+        }
+        let start = its.start as usize - own.start as usize;
+        let range = start..start + written.len();
+        if let Some(at) = self.holes.iter().position(|hole| (hole.start..hole.end) == range) {
+            return Some(Slice::Hole(at));
+        }
+        let is_inside = |hole: &&Hole| hole.start < range.end && range.start < hole.end;
+        let is_around = |hole: &Hole| range.start <= hole.start && hole.end <= range.end;
+        match self.holes.iter().find(is_inside) {
+            None => Some(fixed()),
+            Some(_) if is_escaped => None,
+            Some(_) => {
+                let is_whole = self.holes.iter().filter(is_inside).all(is_around);
+                is_whole.then_some(Slice::Around(range))
+            }
+        }
+    }
+
+    fn text(&self, text: &str) -> Option<Slice> {
+        self.str(Str::Plain(text))
+    }
+
+    /// A slice that may be absent.
+    fn may_be(&self, text: Option<Str<'_>>) -> Option<Option<Slice>> {
+        match text {
+            Some(text) => self.str(text).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn cast(&self, part: Part<'_>) -> Option<CastPart> {
+        Some(match part {
+            Part::Start { id, model, word } => {
+                CastPart::Start { id: self.may_be(id)?, model: self.may_be(model)?, word: self.text(word)? }
+            }
+            Part::Choice => CastPart::Choice,
+            Part::Open { channel, word } => CastPart::Open { channel, word: self.text(word)? },
+            Part::Text { channel, word, text } => {
+                CastPart::Text { channel, word: self.text(word)?, text: self.str(text)? }
+            }
+            Part::Call { id, name, kind, word, arguments: arguments @ (None | Some(Arguments::Text(_))) } => {
+                let arguments = arguments.and_then(|arguments| match arguments {
+                    Arguments::Text(text) => Some(text),
+                    _ => None,
+                });
+                let [id, name, arguments] = [id, name, arguments].map(|text| self.may_be(text));
+                CastPart::Call { id: id?, name: name?, kind, word: self.text(word)?, arguments: arguments? }
+            }
+            Part::Attach { level, on, kind, word, value } => {
+                let [on, word, value] = [on, word, value].map(|text| self.text(text));
+                CastPart::Attach { level, on: on?, kind, word: word?, value: value? }
+            }
+            Part::Usage { word, counters, raw } => {
+                CastPart::Usage { word: self.text(word)?, counters, raw: self.text(raw)? }
+            }
+            Part::Finish { reason, raw } => CastPart::Finish { reason, raw: self.may_be(raw)? },
+            Part::Foreign { level, path, key, value } => {
+                CastPart::Foreign { level, path, key: self.text(key)?, value: self.text(value)? }
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
+    fn put(&mut self, fragment: Fragment<'f>) {
+        let Fragment { choice, place, part } = fragment;
+        match self.cast(part) {
+            Some(part) => self.casts.push(Cast { choice, place, part, is_quiet: false }),
+            None => self.has_failed = true,
+        }
+    }
+}

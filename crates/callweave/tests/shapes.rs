@@ -1,0 +1,210 @@
+//! A frame whose shape is known is not read in full, and says just what it would have said.
+//!
+//! Both ways are compared: over all cases and recordings in many cuts, and over frames in which one value after the
+//! other is replaced by what a reader might have looked at.
+
+mod laws;
+#[path = "support/shared.rs"]
+mod shared;
+mod streams;
+
+use std::fs;
+
+use callweave::event::Event;
+use callweave::framing::{Frame, FrameKind, Framer, Limits};
+use callweave::pipeline::Decoder;
+use laws::{data, folders, name};
+use serde_json::Value;
+use streams::STREAMS;
+
+/// All events of an input in pieces of that size, how it ended, and how many frames were known.
+fn events(bytes: &[u8], size: usize, reads_all: bool) -> (Vec<Event<'static>>, String, u64) {
+    let builder = Decoder::builder();
+    let mut decoder = if reads_all { builder.read_all().build() } else { builder.build() };
+    let mut events = Vec::new();
+    let mut result = Ok(());
+    for piece in bytes.chunks(size) {
+        result = result.and_then(|()| decoder.push(piece, &mut events));
+    }
+    let finished = decoder.finish(&mut events);
+    (events, format!("{:?}", result.and(finished)), decoder.known_frames())
+}
+
+/// How many frames were known.
+fn compare(name: &str, bytes: &[u8], sizes: &[usize]) -> u64 {
+    let mut most = 0;
+    for &size in sizes {
+        let (expected, ended, none) = events(bytes, size, true);
+        let (actual, end, known) = events(bytes, size, false);
+        assert_eq!(none, 0);
+        if let Some((at, (one, other))) =
+            actual.iter().zip(&expected).enumerate().find(|(_, (one, other))| one != other)
+        {
+            panic!("{name} in pieces of {size}: event {at} is\n{one:?}\nnot\n{other:?}");
+        }
+        assert_eq!((actual.len(), end), (expected.len(), ended), "{name} in pieces of {size}");
+        most = most.max(known);
+    }
+    most
+}
+
+fn inputs() -> Vec<(String, Vec<u8>)> {
+    let own = folders(&data("protocol")).into_iter().flat_map(|protocol| folders(&protocol));
+    let own = own.flat_map(|case| {
+        let files = fs::read_dir(&case).expect("a folder").map(|file| file.expect("a file").path());
+        let inputs = files.filter(|file| file.file_stem().is_some_and(|stem| stem == "input"));
+        inputs.map(|file| (name(&case), fs::read(file).expect("a file"))).collect::<Vec<_>>()
+    });
+    let mut inputs: Vec<_> = own.collect();
+    inputs.extend(STREAMS.iter().map(|stream| (stream.name.to_owned(), stream.bytes(60))));
+    assert!(inputs.len() > 200, "{}", inputs.len());
+    inputs
+}
+
+#[test]
+fn a_known_frame_says_what_it_would_have_said() {
+    let mut known = 0;
+    for (name, bytes) in inputs() {
+        known += compare(&name, &bytes, &[bytes.len().max(1), 997, 61, 1]);
+    }
+    assert!(known > 300, "only {known} frames were known");
+}
+
+#[test]
+fn a_known_frame_of_a_recording_says_what_it_would_have_said() {
+    let Some(corpus) = shared::find("corpus") else {
+        return shared::skip("the recorded answers are not there");
+    };
+    let mut known = 0;
+    let mut files: Vec<_> = walk(&corpus);
+    files.sort();
+    for file in files {
+        let bytes = fs::read(&file).expect("a file");
+        if bytes.len() < 300_000 {
+            known += compare(&name(&file), &bytes, &[bytes.len().max(1), 1399, 113]);
+        }
+    }
+    assert!(known > 10_000, "only {known} frames were known");
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+/// The frames of an input.
+fn frames(bytes: &[u8]) -> Vec<(Option<String>, String)> {
+    let mut frames = Vec::new();
+    let mut framer = Framer::detect(Limits::default());
+    let mut keep = |frame: Frame<'_>| {
+        if frame.kind == FrameKind::Data {
+            frames.push((frame.event.map(Into::into), frame.data.to_owned()));
+        }
+    };
+    let _ = framer.push(bytes, &mut keep);
+    let _ = framer.finish(&mut keep);
+    frames
+}
+
+/// What may stand where a string stood.
+const STRINGS: &[&str] = &[
+    r#""Hello""#,
+    r#"" world""#,
+    r#""""#,
+    r#""\u00e9\n\"quoted\"""#,
+    r#""\ud83d""#,
+    r#""\ude00 joined""#,
+    r#""-5""#,
+    r#""0""#,
+    r#""stop""#,
+    r#""error""#,
+    r#""function""#,
+    r#""message""#,
+    r#""ping""#,
+    r#""{}""#,
+    r#""naïve 😀""#,
+    r#""Hello""#,
+    "null",
+    "7",
+    r#"{"text":"deep"}"#,
+    r#""bad \x escape""#,
+    "\"raw \u{1} control\"",
+    r#""last""#,
+];
+
+/// What may stand where a number stood.
+const NUMBERS: &[&str] =
+    &["1", "2", "-5", "1.5", "1e3", "99999999999999999999", "0", "01", "-", "3", "\"4\"", "null", "5", "6"];
+
+/// The paths of the strings and numbers in a value.
+fn leaves(value: &Value, path: String, found: &mut Vec<(String, bool)>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                leaves(value, format!("{path}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+            }
+        }
+        Value::Array(elements) => {
+            for (at, value) in elements.iter().enumerate() {
+                leaves(value, format!("{path}/{at}"), found);
+            }
+        }
+        Value::String(_) => found.push((path, true)),
+        Value::Number(_) => found.push((path, false)),
+        Value::Bool(_) | Value::Null => {}
+    }
+}
+
+/// A frame and, for each value in it, frames in which others stand in its place: one by one, and both of two.
+fn varied(frame: &str) -> Vec<Vec<String>> {
+    let Ok(value) = serde_json::from_str::<Value>(frame) else { return Vec::new() };
+    let mut found = Vec::new();
+    leaves(&value, String::new(), &mut found);
+    let vary = |paths: &[&(String, bool)]| {
+        let others = if paths[0].1 { STRINGS } else { NUMBERS };
+        let written = others.iter().map(|other| {
+            let mut value = value.clone();
+            for (path, _) in paths {
+                *value.pointer_mut(path).expect("a leaf") = Value::from("\u{0}here");
+            }
+            value.to_string().replace(r#""\u0000here""#, other)
+        });
+        std::iter::once(frame.to_owned()).chain(written).collect()
+    };
+    let single = found.iter().map(|leaf| vary(&[leaf]));
+    let strings: Vec<_> = found.iter().filter(|(_, is_string)| *is_string).collect();
+    let pairs = strings.windows(2).map(vary);
+    single.chain(pairs).collect()
+}
+
+fn written(event: &Option<String>, data: &str) -> String {
+    let event = event.as_ref().map(|event| format!("event: {event}\n")).unwrap_or_default();
+    format!("{event}data: {}\n\n", data.replace('\n', " "))
+}
+
+#[test]
+fn what_is_looked_at_is_no_hole() {
+    let mut tried = std::collections::HashSet::new();
+    let mut known = 0;
+    for (name, bytes) in inputs() {
+        let frames = frames(&bytes);
+        if frames.len() < 2 || frames.len() > 40 {
+            continue;
+        }
+        for (at, (event, frame)) in frames.iter().enumerate() {
+            // Once for frames that differ in digits and texts only.
+            let skeleton: String = frame.chars().filter(|letter| !letter.is_alphanumeric()).collect();
+            let words: String = frame.chars().filter(|letter| *letter == '_').collect();
+            if frame.len() > 1500 || !tried.insert((event.clone(), skeleton, words)) {
+                continue;
+            }
+            for variants in varied(frame) {
+                let mut stream: String =
+                    frames[..at].iter().map(|(event, data)| written(event, data)).collect();
+                stream.extend(variants.iter().map(|data| written(event, data)));
+                known += compare(&name, stream.as_bytes(), &[stream.len()]);
+            }
+        }
+    }
+    assert!(known > 5_000, "only {known} frames were known");
+}
