@@ -168,18 +168,26 @@ export function misread({ message, name }, form, { text, calls, reasons, usage }
   return faults;
 }
 
-/** What came of each client: passed, skipped (an answer that is none, or of which the client cannot be told), failed. */
+// Why nothing is compared.
+export const NOT_SINGLE = "no answer, or several: clients read one at a time";
+export const UNREADABLE = "the client cannot read the original";
+
+/** What came of each client: passed, skipped for a reason, failed. */
 export class Matrix {
   constructor(title) {
     this.title = title;
     this.rows = new Map();
+    this.reasons = new Map();
   }
 
-  add(client, answer, outcome, faults = []) {
-    const key = `${client} | ${answer.protocol}`;
+  add(client, answer, whySkipped, faults = [], group = answer.protocol) {
+    const key = `${client} | ${group}`;
     const row = this.rows.get(key) ?? { passed: 0, skipped: 0, failed: 0 };
-    row[faults.length ? "failed" : outcome] += 1;
+    const outcome = faults.length ? "failed" : whySkipped ? "skipped" : "passed";
+    row[outcome] += 1;
     this.rows.set(key, row);
+    const reason = [client, whySkipped].join("\n");
+    if (outcome === "skipped") this.reasons.set(reason, (this.reasons.get(reason) ?? 0) + 1);
     for (const fault of faults) console.log(`${answer.protocol}/${answer.name} as ${client}: ${fault.slice(0, 2000)}`);
   }
 
@@ -189,6 +197,10 @@ export class Matrix {
       console.log(`matrix: ${this.title} | ${key} | ${passed} | ${skipped} | ${failed}`);
       sums.passed += passed;
       sums.failed += failed;
+    }
+    for (const [reason, count] of [...this.reasons].sort()) {
+      const [client, why] = reason.split("\n");
+      console.log(`skipped: ${this.title}, ${client}: ${count}, ${why}`);
     }
     process.exit(sums.failed || !sums.passed ? 1 : 0);
   }

@@ -189,14 +189,22 @@ def expected(call):
     return {"input": call["arguments"]} if call["kind"] == "custom" else parsed(call["arguments"])
 
 
+# Why nothing is compared.
+NOT_SINGLE = "no answer, or several: clients read one at a time"
+UNREADABLE = "the client cannot read the original"
+
+
 class Matrix:
-    """What came of each client: passed, skipped (it cannot read the original, or an answer that is none), failed."""
+    """What came of each client: passed, skipped for a reason, failed."""
 
     def __init__(self, title):
-        self.title, self.rows = title, {}
+        self.title, self.rows, self.reasons = title, {}, Counter()
 
-    def add(self, client, protocol, outcome, faults=(), answer=None):
-        self.rows.setdefault((client, protocol), Counter())["failed" if faults else outcome] += 1
+    def add(self, client, protocol, why_skipped, faults=(), answer=None):
+        outcome = "failed" if faults else "skipped" if why_skipped else "passed"
+        self.rows.setdefault((client, protocol), Counter())[outcome] += 1
+        if outcome == "skipped":
+            self.reasons[client, why_skipped] += 1
         for fault in faults:
             print(f"{answer} as {client}: {fault[:2000]}")
 
@@ -204,6 +212,8 @@ class Matrix:
         for (client, protocol), counts in sorted(self.rows.items()):
             cells = [str(counts[outcome]) for outcome in ("passed", "skipped", "failed")]
             print(f"matrix: {self.title} | {client} | {protocol} | {' | '.join(cells)}")
+        for (client, why), count in sorted(self.reasons.items()):
+            print(f"skipped: {self.title}, {client}: {count}, {why}")
         failed = sum(counts["failed"] for counts in self.rows.values())
         passed = sum(counts["passed"] for counts in self.rows.values())
         sys.exit(1 if failed or not passed else 0)

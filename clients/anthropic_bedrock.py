@@ -15,7 +15,7 @@ from collections import Counter
 
 import anthropic
 import botocore.session
-from answers import Callweave, Matrix, answers, filled, misread, parsed, play, serve
+from answers import NOT_SINGLE, UNREADABLE, Callweave, Matrix, answers, filled, misread, parsed, play, serve
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from botocore.config import Config
 from botocore.eventstream import EventStreamBuffer
@@ -179,7 +179,9 @@ class Invoke(Converse):
         return [json.loads(event["chunk"]["bytes"]) for event in stream]
 
     def essence(self, dump):
-        return None
+        """Claude's, as by the Messages API. Other vendors have shapes of their own, which `dumped` compares."""
+        message = whole_message(dump) if isinstance(dump, list) else dump
+        return Anthropic.essence(self, message) if message.get("type") == "message" else None
 
     def strange(self, form, body):
         """Claude's chunks are events of the Messages API."""
@@ -286,6 +288,27 @@ def gathered(events):
     return message
 
 
+def whole_message(events):
+    """What the events of the Messages API amount to."""
+    message, inputs = {}, {}
+    for event in events:
+        index, delta = event.get("index"), event.get("delta", {})
+        if event.get("type") == "message_start":
+            message = event["message"]
+        elif event.get("type") == "content_block_start":
+            message["content"].append(event["content_block"])
+        elif event.get("type") == "message_delta":
+            message.update(delta)
+            message["usage"].update(event["usage"])
+        elif "partial_json" in delta:
+            inputs[index] = inputs.get(index, "") + delta["partial_json"]
+        elif "text" in delta:
+            message["content"][index]["text"] += delta["text"]
+    for index, text in inputs.items():
+        message["content"][index]["input"] = parsed(text)
+    return message
+
+
 def faults_of(validate, value):
     try:
         validate(value)
@@ -345,24 +368,23 @@ def played(client, form, body, status=200):
 
 
 def check_faithful(callweave, client, answer):
-    """The outcome, and what differs."""
+    """Why it is skipped, if it is, and what differs."""
     form, body = client.original(answer.path)
-    # Clients read one answer at a time.
     if form is None or body.count(client.start) > 1:
-        return "skipped", []
+        return NOT_SINGLE if form else "recorded in another form than the wire's", []
     theirs = played(client, form, body)
     written = callweave.convert(answer, client.protocol, form, "faithful")
     if isinstance(theirs, str) or written is None:
-        return "skipped", []
+        return UNREADABLE, []
     ours = played(client, form, written)
     if client.dumped(theirs) != client.dumped(ours):
-        return "failed", [f"the client has of the original\n  {client.dumped(theirs)}\nof ours\n  {client.dumped(ours)}"]
-    return "passed", []
+        return None, [f"the client has of the original\n  {client.dumped(theirs)}\nof ours\n  {client.dumped(ours)}"]
+    return None, []
 
 
 def check_mended(callweave, client, answer):
     if not callweave.is_single(answer, client.protocol):
-        return "skipped", []
+        return NOT_SINGLE, []
     message, faults = callweave.message(answer), []
     has_failed = bool(message.get("errors"))
     for form in ("stream", "whole"):
@@ -378,7 +400,7 @@ def check_mended(callweave, client, answer):
         elif not has_failed and (essence := client.essence(theirs)):
             told = misread(message, essence, client.reasons, form, answer.name)
             faults += [f"mended {form}: {fault}" for fault in told]
-    return "passed", faults
+    return None, faults
 
 
 def is_cut(theirs, message):
@@ -398,13 +420,13 @@ def main():
     for client in [kind(url) for kind in kinds]:
         for answer in callweave.answers:
             if str(answer) in ASIDE:
-                matrix.add(client.protocol, answer.protocol, "skipped")
+                matrix.add(client.protocol, answer.protocol, ASIDE[str(answer)])
                 continue
             if answer.protocol == client.protocol:
-                outcome, faults = check_faithful(callweave, client, answer)
-                matrix.add(client.protocol, "as it came", outcome, faults, answer)
-            outcome, faults = check_mended(callweave, client, answer)
-            matrix.add(client.protocol, answer.protocol, outcome, faults, answer)
+                skipped, faults = check_faithful(callweave, client, answer)
+                matrix.add(client.protocol, "as it came", skipped, faults, answer)
+            skipped, faults = check_mended(callweave, client, answer)
+            matrix.add(client.protocol, answer.protocol, skipped, faults, answer)
     matrix.conclude()
 
 

@@ -8,7 +8,10 @@ import json
 import pathlib
 import sys
 import threading
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from answers import Matrix
 
 
 class Failing(BaseHTTPRequestHandler):
@@ -82,6 +85,7 @@ def invoke(url):
     runtime(url).invoke_model(modelId="m", body="{}")
 
 
+@cache
 def runtime(url):
     import botocore.config
     import botocore.session
@@ -170,12 +174,12 @@ def main():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Failing)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}"
-    rows = [json.loads(line) for line in data.read_text().splitlines()]
-    faults = [(row, fault) for row in rows if (fault := fault_of(row, url))]
-    for row, fault in faults:
-        print(f"{row['protocol']} {row['class']}: {fault}")
-    print(f"{len(rows) - len(faults)} of {len(rows)} errors are raised as users catch them")
-    sys.exit(bool(faults))
+    matrix = Matrix("python, raised as users catch it")
+    for row in map(json.loads, data.read_text().splitlines()):
+        fault = fault_of(row, url)
+        matrix.add(row["protocol"], "errors", None, [fault] if fault else [], row["class"])
+    matrix.conclude()
 
 
-main()
+if __name__ == "__main__":
+    main()

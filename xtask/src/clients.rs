@@ -1,24 +1,71 @@
 //! The providers' official clients, played our own cases and recordings: do they understand what callweave understands?
 
+mod matrix;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::check::{Outcome, cargo, is_there, succeed};
+pub(crate) use self::matrix::play_all;
+use crate::check::{Outcome, cargo, is_there, succeed, told};
 use crate::{root, target};
 
+/// A script of clients: what runs it, and its words.
+pub(crate) type Script = (PathBuf, Vec<OsString>);
+
+/// The long ones come first: scripts are played side by side.
+const FOR_PYTHON: [&str; 5] = [
+    "anthropic_bedrock.py",
+    "openai_chat_responses.py",
+    "gemini_ollama_cohere.py",
+    "errors.py",
+    "compare.py",
+];
+const FOR_NODE: [&str; 3] = ["ai.mjs", "openai.mjs", "anthropic.mjs"];
+
 /// `cargo xtask check --clients`: installs the clients into `target/clients`, in the versions that
-/// `clients/requirements.txt` names, and compares.
+/// `clients/requirements.txt` and `clients/package.json` name, and compares.
 pub(crate) fn run() -> Result<Outcome, String> {
-    let home = target().join("clients");
-    let python = home.join("bin/python");
     if !is_there("python3") {
         return Ok(Outcome::Skipped("there is no python3".into()));
     }
-    if !python.exists()
-        && let Err(why) = succeed(Command::new("python3").args(["-m", "venv"]).arg(&home))
-    {
-        return unreachable(why);
+    let home = target().join("clients");
+    let python = match install_for_python(&home) {
+        Ok(python) => python,
+        Err(why) => return unreachable(why),
+    };
+    succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
+    let played = played();
+    let of = |program: &Path, script: PathBuf| {
+        let words = std::iter::once(script.into()).chain(played.iter().cloned());
+        (program.to_owned(), words.collect())
+    };
+    let mut scripts: Vec<Script> =
+        FOR_PYTHON.iter().map(|name| of(&python, root().join("clients").join(name))).collect();
+    let written = written_requests()?;
+    scripts.push((python, vec![root().join("clients/request_types.py").into(), written.into()]));
+    let (for_node, outcome) = if is_there("npm") {
+        let node = home.join("node");
+        match install_for_node(&node) {
+            Ok(()) => (Some(node), Ok(Outcome::Passed)),
+            Err(why) => (None, unreachable(why)),
+        }
+    } else {
+        (None, Ok(Outcome::Skipped("there is no npm for the clients of Node".into())))
+    };
+    if let Some(node) = for_node {
+        scripts.extend(FOR_NODE.iter().map(|name| of(Path::new("node"), node.join(name))));
     }
-    let requirements = root().join("clients/requirements.txt");
+    play_all(&scripts)?;
+    outcome
+}
+
+/// The clients for Python, and what runs them.
+fn install_for_python(home: &Path) -> Result<PathBuf, String> {
+    let python = home.join("bin/python");
+    if !python.exists() {
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(home))?;
+    }
     let install = [
         "-m",
         "pip",
@@ -29,29 +76,32 @@ pub(crate) fn run() -> Result<Outcome, String> {
         "--timeout=20",
         "-r",
     ];
-    if let Err(why) = succeed(Command::new(&python).args(install).arg(requirements)) {
-        return unreachable(why);
-    }
-    succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
-    // What we read of their providers, and what they read of us.
-    let mut matrix = Vec::new();
-    for script in [
-        "compare.py",
-        "openai_chat_responses.py",
-        "anthropic_bedrock.py",
-        "gemini_ollama_cohere.py",
-        "errors.py",
-    ] {
-        play(Command::new(&python).arg(root().join("clients").join(script)), &mut matrix)?;
-    }
-    requests(&python)?;
-    let outcome = node(&mut matrix)?;
-    print_matrix(&matrix);
-    Ok(outcome)
+    succeed(Command::new(&python).args(install).arg(root().join("clients/requirements.txt")))?;
+    Ok(python)
 }
 
-/// What we ask of their providers, by the types of their requests.
-fn requests(python: &std::path::Path) -> Result<(), String> {
+/// The clients for Node, with the scripts: packages are found beside the script that asks for them.
+fn install_for_node(home: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(home).map_err(told(home))?;
+    for file in ["package.json", "answers.mjs"].iter().chain(&FOR_NODE) {
+        std::fs::copy(root().join("clients").join(file), home.join(file)).map_err(told(home))?;
+    }
+    let install = ["install", "--silent", "--no-audit", "--no-fund"];
+    succeed(Command::new("npm").args(install).current_dir(home))
+}
+
+/// What scripts are given: the program, our own cases and, where they are at hand, the recordings.
+fn played() -> Vec<OsString> {
+    let recorded = root().ancestors().map(|folder| folder.join("shared/corpus")).find(|path| path.exists());
+    if recorded.is_none() {
+        println!("   our own cases alone: the recordings are not there");
+    }
+    let own = [target().join("debug/callweave"), root().join("crates/callweave/tests/data/protocol")];
+    own.into_iter().chain(recorded).map(OsString::from).collect()
+}
+
+/// What we ask of their providers, written by a test.
+fn written_requests() -> Result<PathBuf, String> {
     let write = ["test", "--quiet", "-p", "callweave", "--all-features", "--test", "requests"];
     succeed(
         Command::new(cargo())
@@ -59,63 +109,10 @@ fn requests(python: &std::path::Path) -> Result<(), String> {
             .args(["bodies_for_the_clients", "--", "--ignored"])
             .current_dir(root()),
     )?;
-    let written = target().join("tmp/written-requests.jsonl");
-    succeed(Command::new(python).arg(root().join("clients/requests.py")).arg(written))
+    Ok(target().join("tmp/written-requests.jsonl"))
 }
 
-/// The same with clients for Node.
-fn node(matrix: &mut Vec<String>) -> Result<Outcome, String> {
-    if !is_there("npm") {
-        return Ok(Outcome::Skipped("there is no npm for the clients of Node".into()));
-    }
-    // Packages are found beside the script that asks for them.
-    let home = target().join("clients/node");
-    std::fs::create_dir_all(&home).map_err(|error| error.to_string())?;
-    let scripts = ["anthropic.mjs", "openai.mjs", "ai.mjs"];
-    for file in ["package.json", "answers.mjs"].iter().chain(&scripts) {
-        std::fs::copy(root().join("clients").join(file), home.join(file))
-            .map_err(|error| error.to_string())?;
-    }
-    let install = ["install", "--silent", "--no-audit", "--no-fund"];
-    if let Err(why) = succeed(Command::new("npm").args(install).current_dir(&home)) {
-        return unreachable(why);
-    }
-    for script in scripts {
-        play(Command::new("node").arg(home.join(script)), matrix)?;
-    }
-    Ok(Outcome::Passed)
-}
-
-/// Plays our own cases and, where they are at hand, the recordings to the clients of a script, and keeps its rows of the
-/// matrix.
-fn play(script: &mut Command, matrix: &mut Vec<String>) -> Result<(), String> {
-    script.arg(target().join("debug/callweave")).arg(root().join("crates/callweave/tests/data/protocol"));
-    let recorded = root().ancestors().map(|folder| folder.join("shared/corpus")).find(|path| path.exists());
-    let output =
-        script.args(recorded).output().map_err(|error| format!("{script:?} does not start: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    for line in said.lines() {
-        match line.strip_prefix("matrix: ") {
-            Some(row) => matrix.push(format!("| {row} |")),
-            None => println!("{line}"),
-        }
-    }
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            print_matrix(matrix);
-            let told = String::from_utf8_lossy(&output.stderr);
-            Err(format!("{script:?} ended with {}\n{told}", output.status))
-        }
-    }
-}
-
-fn print_matrix(rows: &[String]) {
-    println!("| client | protocol | answers of | passed | skipped | failed |\n|---|---|---|---|---|---|");
-    rows.iter().for_each(|row| println!("{row}"));
-}
-
-/// Python is there and the clients cannot be had. Without a network that is nobody's fault; CI has one, and
+/// Python or npm is there and the clients cannot be had. Without a network that is nobody's fault; CI has one, and
 /// must not pass for months without having compared anything.
 fn unreachable(why: String) -> Result<Outcome, String> {
     if std::env::var_os("CI").is_some() {

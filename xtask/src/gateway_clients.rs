@@ -1,8 +1,7 @@
 //! The providers' official clients, through a running gateway, against every scripted model.
 
-use std::process::Command;
-
-use crate::check::{Outcome, succeed, told};
+use crate::check::{Outcome, told};
+use crate::clients::{Script, play_all};
 use crate::serving::Serving;
 use crate::{root, target};
 
@@ -15,13 +14,18 @@ pub(crate) fn run() -> Result<Outcome, String> {
     }
     let gateway = Serving::start(&home.join("gateway.log"))?;
     let url = format!("http://{}", gateway.address);
-    succeed(Command::new(python).arg(root().join("clients/gateway.py")).arg(&url))?;
-    if !home.join("node/node_modules/openai").exists() {
-        return Ok(Outcome::Skipped("the clients for Node are not there".into()));
+    let mut scripts: Vec<Script> =
+        vec![(python, vec![root().join("clients/gateway.py").into(), url.clone().into()])];
+    let has_node = home.join("node/node_modules/openai").exists();
+    if has_node {
+        // Packages are found beside the script that asks for them.
+        let script = home.join("node/gateway.mjs");
+        std::fs::copy(root().join("clients/gateway.mjs"), &script).map_err(told(&script))?;
+        scripts.push(("node".into(), vec![script.into(), url.into()]));
     }
-    // Packages are found beside the script that asks for them.
-    let script = home.join("node/gateway.mjs");
-    std::fs::copy(root().join("clients/gateway.mjs"), &script).map_err(told(&script))?;
-    succeed(Command::new("node").arg(script).arg(&url))?;
-    Ok(Outcome::Passed)
+    play_all(&scripts)?;
+    Ok(match has_node {
+        true => Outcome::Passed,
+        false => Outcome::Skipped("the clients for Node are not there".into()),
+    })
 }

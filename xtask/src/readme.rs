@@ -66,6 +66,11 @@ pub(crate) fn run() -> Result<Outcome, String> {
     let mut examples: Vec<PathBuf> =
         fs::read_dir(&folder).map_err(told(&folder))?.flatten().map(|entry| entry.path()).collect();
     examples.sort();
+    for name in named_examples(&readme) {
+        if !folder.join(format!("{name}.rs")).exists() {
+            return Err(format!("README.md names the example {name}, which is not there"));
+        }
+    }
     for path in examples {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text = fs::read_to_string(&path).map_err(told(&path))?;
@@ -88,6 +93,13 @@ pub(crate) fn run() -> Result<Outcome, String> {
     }
     println!("skipped: commands with {} were not run", missing.join(", "));
     Ok(Outcome::Skipped(format!("commands with {}, which is not here", missing.join(", "))))
+}
+
+/// The examples in the last column of the README's table.
+fn named_examples(readme: &str) -> impl Iterator<Item = &str> {
+    let rows = readme.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let cells = rows.filter_map(|row| row.rsplit(" | ").next());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2))
 }
 
 /// Somebody with a clone and a folder with recordings.

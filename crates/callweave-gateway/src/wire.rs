@@ -50,105 +50,68 @@ const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
 const OPENAI: &[&str] = &["openai-beta", "openai-organization", "openai-project"];
 const SSE: &str = "text/event-stream";
 
+/// A row as most are.
+const fn usual(protocol: &'static Protocol, root: Root, path: &'static str) -> Wire {
+    Wire {
+        protocol,
+        root,
+        whole: path,
+        streamed: path,
+        models: "/models",
+        key: ("authorization", "Bearer "),
+        version: None,
+        forwarded: &[],
+        streams_by_default: false,
+        stream_type: SSE,
+        id_word: "",
+        pings: [COMMENT, COMMENT],
+    }
+}
+
 /// The rows.
 pub(crate) static TABLE: &[Wire] = &[
     Wire {
-        protocol: &protocol::OPENAI_CHAT,
-        root: Root::IfBare("/v1"),
-        whole: "/chat/completions",
-        streamed: "/chat/completions",
-        models: "/models",
-        key: ("authorization", "Bearer "),
-        version: None,
         forwarded: OPENAI,
-        streams_by_default: false,
-        stream_type: SSE,
         id_word: "chatcmpl-",
-        pings: [COMMENT, COMMENT],
+        ..usual(&protocol::OPENAI_CHAT, Root::IfBare("/v1"), "/chat/completions")
     },
     Wire {
-        protocol: &protocol::OPENAI_RESPONSES,
-        root: Root::IfBare("/v1"),
-        whole: "/responses",
-        streamed: "/responses",
-        models: "/models",
-        key: ("authorization", "Bearer "),
-        version: None,
         forwarded: OPENAI,
-        streams_by_default: false,
-        stream_type: SSE,
         id_word: "resp_",
-        pings: [COMMENT, COMMENT],
+        ..usual(&protocol::OPENAI_RESPONSES, Root::IfBare("/v1"), "/responses")
     },
     Wire {
-        protocol: &protocol::ANTHROPIC_MESSAGES,
-        root: Root::Always("/v1"),
-        whole: "/messages",
-        streamed: "/messages",
-        models: "/models",
         key: ("x-api-key", ""),
         version: Some(("anthropic-version", "2023-06-01")),
         forwarded: &["anthropic-beta", "anthropic-version"],
-        streams_by_default: false,
-        stream_type: SSE,
         id_word: "msg_",
         pings: [COMMENT, PING],
+        ..usual(&protocol::ANTHROPIC_MESSAGES, Root::Always("/v1"), "/messages")
     },
     Wire {
-        protocol: &protocol::GEMINI_GENERATE_CONTENT,
-        root: Root::Always("/v1beta"),
-        whole: "/models/{model}:generateContent",
         streamed: "/models/{model}:streamGenerateContent?alt=sse",
-        models: "/models",
         key: ("x-goog-api-key", ""),
-        version: None,
-        forwarded: &[],
-        streams_by_default: false,
-        stream_type: SSE,
-        id_word: "",
-        pings: [COMMENT, COMMENT],
+        ..usual(
+            &protocol::GEMINI_GENERATE_CONTENT,
+            Root::Always("/v1beta"),
+            "/models/{model}:generateContent",
+        )
     },
     Wire {
-        protocol: &protocol::OLLAMA,
-        root: Root::Always("/api"),
-        whole: "/chat",
-        streamed: "/chat",
         models: "/tags",
-        key: ("authorization", "Bearer "),
-        version: None,
-        forwarded: &[],
         streams_by_default: true,
         stream_type: "application/x-ndjson",
-        id_word: "",
         pings: ["", ""],
+        ..usual(&protocol::OLLAMA, Root::Always("/api"), "/chat")
     },
+    usual(&protocol::COHERE_V2, Root::Always("/v2"), "/chat"),
     Wire {
-        protocol: &protocol::COHERE_V2,
-        root: Root::Always("/v2"),
-        whole: "/chat",
-        streamed: "/chat",
-        models: "/models",
-        key: ("authorization", "Bearer "),
-        version: None,
-        forwarded: &[],
-        streams_by_default: false,
-        stream_type: SSE,
-        id_word: "",
-        pings: [COMMENT, COMMENT],
-    },
-    Wire {
-        protocol: &protocol::BEDROCK_CONVERSE,
-        root: Root::Always(""),
-        whole: "/model/{model}/converse",
         streamed: "/model/{model}/converse-stream",
         models: "/foundation-models",
-        key: ("authorization", "Bearer "),
-        version: None,
-        forwarded: &[],
-        streams_by_default: false,
         stream_type: "application/vnd.amazon.eventstream",
         id_word: "resp_",
         pings: ["", ""],
+        ..usual(&protocol::BEDROCK_CONVERSE, Root::Always(""), "/model/{model}/converse")
     },
 ];
 

@@ -471,11 +471,17 @@ impl Usage {
         let is_input_told =
             is_told([own.input_tokens, newer.input_tokens], &[newer.cached_tokens, newer.cache_write_tokens]);
         let is_output_told = is_told([own.output_tokens, newer.output_tokens], &[newer.reasoning_tokens]);
-        if is_input_told {
+        // Parts alone are parts of what was counted before.
+        if newer.input_tokens.is_none() && own.input_tokens.is_some() {
+            own.cached_tokens = newer.cached_tokens.or(own.cached_tokens);
+            own.cache_write_tokens = newer.cache_write_tokens.or(own.cache_write_tokens);
+        } else if is_input_told {
         } else if counts(&input(newer)) || !counts(&input(own)) && input(newer).iter().any(Option::is_some) {
             [own.input_tokens, own.cached_tokens, own.cache_write_tokens] = input(newer);
         }
-        if is_output_told {
+        if newer.output_tokens.is_none() && own.output_tokens.is_some() {
+            own.reasoning_tokens = newer.reasoning_tokens.or(own.reasoning_tokens);
+        } else if is_output_told {
         } else if counts(&output(newer)) || !counts(&output(own)) && output(newer).iter().any(Option::is_some)
         {
             [own.output_tokens, own.reasoning_tokens] = output(newer);

@@ -63,7 +63,7 @@ pub(crate) use limits::Limits;
 pub(crate) use loss::Losses;
 pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_name};
 pub(crate) use members::{Members, put, take_word};
-pub(crate) use plain_tool::{read_plain_tool, write_plain_tool};
+pub(crate) use plain_tool::{read_plain_tools, write_plain_tool};
 
 use std::borrow::Cow;
 

@@ -369,7 +369,7 @@ fn a_body_goes_out_in_every_protocol() {
 }
 
 /// What is written for every provider, one line each, for the providers' own clients to look at:
-/// `clients/requests.py`.
+/// `clients/request_types.py`.
 #[test]
 #[ignore = "writes a file that `cargo xtask check --clients` reads"]
 fn bodies_for_the_clients() {

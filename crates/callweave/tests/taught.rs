@@ -314,13 +314,14 @@ fn an_answer_in_the_dialect_is_the_clients_own_call() {
         undo.push(event, &mut message)
     });
     extractor.finish(&mut |event: Event<'_>| undo.push(event, &mut message));
-    let calls: Vec<_> = message
-        .message()
-        .tool_calls()
-        .map(|call| (call.name.clone(), call.kind, call.raw_arguments.clone()))
-        .collect();
-    let expected = [("run it", CallKind::Custom, "ls"), ("mail.send", CallKind::Function, "{\"to\":\"x\"}")];
-    assert_eq!(calls, expected.map(|(name, kind, arguments)| (name.to_owned(), kind, arguments.to_owned())));
+    let message = message.message();
+    let calls: Vec<_> =
+        message.tool_calls().map(|call| (&*call.name, call.kind, &*call.raw_arguments)).collect();
+    let expected = [("run it", CallKind::Custom, "ls"), ("send", CallKind::Function, "{\"to\":\"x\"}")];
+    assert_eq!(calls, expected);
+    let blocks = message.first().map_or(&[][..], |choice| &choice.blocks);
+    let namespaces = blocks.iter().filter_map(|block| block.foreign.get("namespace"));
+    assert_eq!(namespaces.map(|namespace| namespace.as_str()).collect::<Vec<_>>(), ["\"mail\""]);
 }
 
 /// A text of the model's own that reads as a call stays as it was, and is named.

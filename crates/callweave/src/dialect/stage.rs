@@ -230,9 +230,7 @@ impl Stage {
         }
         let at = self.choices.iter().position(|choice| choice.number == event.choice).unwrap_or_else(|| {
             let extractor = Some(self.options.extractor(event.choice));
-            if self.choices.is_empty() {
-                self.choices.reserve_exact(1);
-            }
+            self.choices.reserve_exact(usize::from(self.choices.is_empty()));
             self.choices.push(Choice { number: event.choice, extractor, ..Choice::default() });
             self.choices.len() - 1
         });

@@ -61,7 +61,7 @@ struct Note {
     sight: Sight,
 }
 
-/// What a reader has looked at of a value: see [`Node::sight`]. Atomic only so that nodes stay `Sync`.
+/// What a reader has looked at of a value: see [`Seen`]. Atomic only so that nodes stay `Sync`.
 #[derive(Debug)]
 struct Sight(AtomicU32);
 

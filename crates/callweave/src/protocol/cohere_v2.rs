@@ -188,8 +188,8 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
             "logprobs" => entries = Some(value),
-            // Part of an error, which is passed on whole.
-            "error_type" => {}
+            // Part of an error that is the body itself, which is passed on whole.
+            "error_type" if body.get("error").is_none() => {}
             _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
@@ -197,15 +197,16 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
         sink.put(Fragment::new(Part::Start { id, model, word: CHAT }));
     }
     logprobs(entries, sink);
+    let mut code = body.get("error_type").and_then(Value::filled);
     match message.map(Value::kind) {
-        Some(Kind::String) => failure = Some(body),
+        Some(Kind::String) => (failure, code) = (Some(body), None),
         _ => {
             if let Some(message) = message {
                 decode_message(None, message, sink);
             }
         }
     }
-    decode_end(finish, usage, failure.map(|failure| (failure, None)), sink);
+    decode_end(finish, usage, failure.map(|failure| (failure, code)), sink);
     if finish.is_some() {
         sink.put(Fragment::new(Part::Done));
     }

@@ -2,8 +2,8 @@
 
 use crate::json::{Array, Number, Object, Value};
 
-use super::Kept;
 use super::kept::Spelling;
+use super::{Kept, Role};
 
 /// The members of an object while they are taken. A path such as `reasoning.effort` names a member of a member. What is
 /// not of the kind that is asked for stays, as null does.
@@ -222,6 +222,13 @@ impl Members {
     pub(crate) fn word(&mut self, path: &str, table: &[(&str, &str)]) -> Option<String> {
         let found = table.iter().find(|(word, _)| self.peek_str(path) == Some(word))?;
         self.constant(path, found.0).then(|| found.1.to_owned())
+    }
+
+    /// Who speaks, by the words of a table; any other stays.
+    pub(crate) fn role(&mut self, roles: &[(&str, Role)]) -> Option<Role> {
+        self.note_absence("role");
+        let &(word, role) = roles.iter().find(|(word, _)| self.peek_str("role") == Some(word))?;
+        self.constant("role", word).then_some(role)
     }
 
     /// A list of objects, and nothing else; an empty one stays.

@@ -3,7 +3,12 @@
 use super::{Kept, Members, Tool, ToolKind, Writing, put};
 use crate::json::{Object, Value};
 
-pub(crate) fn read_plain_tool(tool: Object, protocol: &'static str) -> Tool {
+pub(crate) fn read_plain_tools(body: &mut Members, protocol: &'static str) -> Vec<Tool> {
+    let tools = body.objects("tools").unwrap_or_default().into_iter();
+    tools.map(|tool| read_plain_tool(tool, protocol)).collect()
+}
+
+fn read_plain_tool(tool: Object, protocol: &'static str) -> Tool {
     let mut tool = Members::new(tool);
     let word = tool.peek_str("type").unwrap_or("function").to_owned();
     let Some(name) = (word == "function").then(|| tool.string("function.name")).flatten() else {

@@ -54,14 +54,21 @@ pub struct Undo {
 impl Undo {
     /// Undoes what writing this request has changed.
     pub fn new(written: &Written) -> Self {
+        let Written { names, namespaces, wrapped, issuer, signs_calls, .. } = written;
+        Self { issuer: *issuer, signs_calls: *signs_calls, ..Self::of_tools(names, namespaces, wrapped) }
+    }
+
+    /// Undoes what was changed of the tools.
+    pub(crate) fn of_tools(
+        names: &[(String, String)],
+        namespaces: &[(String, String)],
+        wrapped: &[String],
+    ) -> Self {
         Self {
-            names: written.names.iter().cloned().collect(),
-            namespaces: written.namespaces.iter().cloned().collect(),
-            wrapped: written.wrapped.iter().cloned().collect(),
-            issuer: written.issuer,
-            signs_calls: written.signs_calls,
-            open: HashMap::new(),
-            carry: None,
+            names: names.iter().cloned().collect(),
+            namespaces: namespaces.iter().cloned().collect(),
+            wrapped: wrapped.iter().cloned().collect(),
+            ..Self::default()
         }
     }
 

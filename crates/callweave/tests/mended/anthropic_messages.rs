@@ -3,10 +3,17 @@
 use callweave::event::FinishReason;
 use serde_json::{Value, json};
 
-use super::{Ending, Over, Wire};
+use super::{Calls, Ending, Over, Wire};
 
-pub(super) const WIRE: Wire =
-    Wire { name: "anthropic-messages", model: "m", walk, check_whole, finish, over: Over::End };
+pub(super) const WIRE: Wire = Wire {
+    name: "anthropic-messages",
+    model: "m",
+    walk,
+    check_whole,
+    finish,
+    over: Over::End,
+    calls: Calls::InTurns,
+};
 
 const STOP_REASONS: &[&str] = &[
     "end_turn",

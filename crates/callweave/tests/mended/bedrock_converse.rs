@@ -4,10 +4,17 @@ use callweave::event::FinishReason;
 use callweave::framing::{AwsEventStream, Frame, FrameKind, Limits};
 use serde_json::Value;
 
-use super::{Ending, Over, Wire};
+use super::{Calls, Ending, Over, Wire};
 
-pub(super) const WIRE: Wire =
-    Wire { name: "bedrock-converse", model: "m", walk, check_whole, finish, over: Over::End };
+pub(super) const WIRE: Wire = Wire {
+    name: "bedrock-converse",
+    model: "m",
+    walk,
+    check_whole,
+    finish,
+    over: Over::End,
+    calls: Calls::InTurns,
+};
 
 /// What is not said to be whole was cut by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {

@@ -3,10 +3,17 @@
 use callweave::event::FinishReason;
 use serde_json::Value;
 
-use super::{Ending, Over, Wire};
+use super::{Calls, Ending, Over, Wire};
 
-pub(super) const WIRE: Wire =
-    Wire { name: "cohere-v2", model: "m", walk, check_whole, finish, over: Over::Reason };
+pub(super) const WIRE: Wire = Wire {
+    name: "cohere-v2",
+    model: "m",
+    walk,
+    check_whole,
+    finish,
+    over: Over::Reason,
+    calls: Calls::InTurns,
+};
 
 /// What is not said to be whole was cut by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {

@@ -8,12 +8,19 @@ use callweave::framing::Framing;
 use callweave::message::Message;
 use serde_json::Value;
 
-use super::{Ending, Over, Wire};
+use super::{Calls, Ending, Over, Wire};
 use crate::laws::decode_cut;
 use crate::samples::{Sample, samples};
 
-pub(super) const WIRE: Wire =
-    Wire { name: "gemini-generatecontent", model: "m", walk, check_whole, finish, over: Over::AllReasons };
+pub(super) const WIRE: Wire = Wire {
+    name: "gemini-generatecontent",
+    model: "m",
+    walk,
+    check_whole,
+    finish,
+    over: Over::AllReasons,
+    calls: Calls::Whole,
+};
 
 /// Calls are no reason of their own here; a blocked prompt has reasons of its own.
 fn finish(reason: FinishReason) -> &'static [&'static str] {

@@ -56,6 +56,17 @@ enum Over {
     AllReasons,
 }
 
+/// How calls are told that grow side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Calls {
+    /// Each whole, when it is over.
+    Whole,
+    /// In pieces, one after the other.
+    InTurns,
+    /// In pieces, as they come: they have numbers.
+    AtOnce,
+}
+
 /// A wire, as its clients read it.
 struct Wire {
     name: &'static str,
@@ -69,6 +80,8 @@ struct Wire {
     finish: fn(FinishReason) -> &'static [&'static str],
     /// When an answer is whole, whatever else was still to come.
     over: Over,
+    /// How calls are told that grow side by side.
+    calls: Calls,
 }
 
 const WIRES: &[Wire] = &[
@@ -314,15 +327,8 @@ fn interleaved_calls_wait_for_their_turn_and_the_first_flows() {
             decoder.push(input.as_bytes(), &mut sink).expect("no limit");
             all.len() > before
         };
-        // Some tell calls whole; chat numbers them.
-        let (is_whole, is_numbered) =
-            (matches!(wire.name, "ollama" | "gemini-generatecontent"), wire.name == "openai-chat");
-        assert_eq!(
-            told(&call(0, "f", "{\"a\":")),
-            wire.name != "gemini-generatecontent" && !is_whole,
-            "{}: the first flows",
-            wire.name
-        );
+        let (is_whole, is_numbered) = (wire.calls == Calls::Whole, wire.calls == Calls::AtOnce);
+        assert_eq!(told(&call(0, "f", "{\"a\":")), !is_whole, "{}: the first flows", wire.name);
         assert_eq!(told(&call(1, "g", "{\"b\":")), is_numbered, "{}: the second waits", wire.name);
         assert_eq!(told(&call(0, "", "1")), !is_whole, "{}: the first flows on", wire.name);
         assert_eq!(told(&call(1, "", "2}")), is_numbered, "{}: the second still waits", wire.name);

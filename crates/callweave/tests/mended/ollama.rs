@@ -3,10 +3,10 @@
 use callweave::event::FinishReason;
 use serde_json::Value;
 
-use super::{Ending, Over, Wire};
+use super::{Calls, Ending, Over, Wire};
 
 pub(super) const WIRE: Wire =
-    Wire { name: "ollama", model: "m", walk, check_whole, finish, over: Over::Reason };
+    Wire { name: "ollama", model: "m", walk, check_whole, finish, over: Over::Reason, calls: Calls::Whole };
 
 /// It stops after calls as after text.
 fn finish(reason: FinishReason) -> &'static [&'static str] {

@@ -5,11 +5,18 @@ use std::collections::BTreeMap;
 use callweave::event::FinishReason;
 use serde_json::Value;
 
-use super::{Ending, Over, Wire};
+use super::{Calls, Ending, Over, Wire};
 use crate::laws::decode_cut;
 
-pub(super) const WIRE: Wire =
-    Wire { name: "openai-chat", model: "m", walk, check_whole, finish, over: Over::End };
+pub(super) const WIRE: Wire = Wire {
+    name: "openai-chat",
+    model: "m",
+    walk,
+    check_whole,
+    finish,
+    over: Over::End,
+    calls: Calls::AtOnce,
+};
 
 /// What is not said to be whole was cut by a limit.
 fn finish(reason: FinishReason) -> &'static [&'static str] {

@@ -6,12 +6,19 @@ use callweave::event::{Body, Event, FinishReason};
 use callweave::pipeline::Decoder;
 use serde_json::Value;
 
-use super::{Ending, Over, Wire, openai_chat};
+use super::{Calls, Ending, Over, Wire, openai_chat};
 use crate::laws::decode_cut;
 use crate::samples::{Sample, samples};
 
-pub(super) const WIRE: Wire =
-    Wire { name: "openai-responses", model: "m", walk, check_whole, finish, over: Over::End };
+pub(super) const WIRE: Wire = Wire {
+    name: "openai-responses",
+    model: "m",
+    walk,
+    check_whole,
+    finish,
+    over: Over::End,
+    calls: Calls::InTurns,
+};
 
 fn finish(reason: FinishReason) -> &'static [&'static str] {
     match reason {

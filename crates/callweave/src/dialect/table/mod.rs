@@ -6,6 +6,7 @@
 //! what is expected, to be read before it is committed). The laws, the latency and the allocation tests then
 //! run over it by themselves.
 
+mod models;
 mod notations;
 
 use super::spec::Dialect;

@@ -7,11 +7,10 @@ use super::signature;
 use super::{Calls, PromptOptions, Writer, explain};
 use crate::dialect::{ExtractOptions, Tools};
 use crate::event::{CallKind, Completion};
-use crate::json::Value;
 use crate::message::ToolCall;
 use crate::request::{
-    Body, CacheMark, CallResult, Form, Loss, Losses, Part, Request, Role, Tool, ToolChoice, ToolKind, Undo,
-    Written, plain_tools,
+    Body, CacheMark, Changes, Form, Loss, Losses, Part, Request, Role, Tool, ToolChoice, ToolKind, Undo,
+    plain_tools,
 };
 
 /// Members of requests that are about tools, whoever has them.
@@ -41,6 +40,8 @@ pub struct Taught {
     pub losses: Vec<Loss>,
     /// Names that the dialect cannot say: as the model is told them, and as the client knows them.
     pub names: Vec<(String, String)>,
+    /// Tools of groups: as the model is told them, and the group.
+    pub namespaces: Vec<(String, String)>,
     /// Tools with free text, which are taught as functions with one string.
     pub wrapped: Vec<String>,
     reading: ExtractOptions,
@@ -55,12 +56,7 @@ impl Taught {
     /// What gives the calls of the answer the names that the client knows, and free text to tools that take it. It
     /// stands behind the extractor.
     pub fn undo(&self) -> Undo {
-        Undo::new(&Written {
-            body: Value::Null,
-            losses: Vec::new(),
-            names: self.names.clone(),
-            wrapped: self.wrapped.clone(),
-        })
+        Undo::of_tools(&self.names, &self.namespaces, &self.wrapped)
     }
 }
 
@@ -104,10 +100,11 @@ impl Taught {
 /// ```
 pub fn teach(request: Request, options: &PromptOptions) -> Taught {
     let mut request = request;
-    let (mut names, mut wrapped) = (Vec::new(), Vec::new());
-    plain_tools(&mut request, &mut names, &mut wrapped);
+    let mut changes = Changes::default();
+    plain_tools(&mut request, &mut changes);
     let mut losses = Losses::default();
-    rename(&mut request, &options.writer, &mut names, &mut wrapped);
+    rename(&mut request, &options.writer, &mut changes);
+    let Changes { names, namespaces, wrapped } = changes;
     for (protocol, key) in request.kept.forget(&ABOUT_TOOLS) {
         losses.put(format!("{key} of {protocol}"));
     }
@@ -144,7 +141,7 @@ pub fn teach(request: Request, options: &PromptOptions) -> Taught {
         request.stop.push(stop.to_owned());
     }
     let reading = ExtractOptions::with_dialects(writer.reading().dialects().to_vec()).tools(known);
-    Taught { request, losses, names, wrapped, reading }
+    Taught { request, losses, names, namespaces, wrapped, reading }
 }
 
 /// The tools that can be taught; the others are lost.
@@ -220,7 +217,7 @@ fn instruct(request: &mut Request, text: String, cache: Option<CacheMark>) {
 }
 
 /// Gives tools that the dialect cannot name another name.
-fn rename(request: &mut Request, writer: &Writer, names: &mut Vec<(String, String)>, wrapped: &mut [String]) {
+fn rename(request: &mut Request, writer: &Writer, changes: &mut Changes) {
     let mut all: BTreeSet<String> = request.tools.iter().map(|tool| tool.name.clone()).collect();
     let parts = request.messages.iter().flat_map(|message| &message.content.parts);
     all.extend(parts.filter_map(|part| match &part.body {
@@ -250,6 +247,8 @@ fn rename(request: &mut Request, writer: &Writer, names: &mut Vec<(String, Strin
             name.clone_from(other);
         }
     };
+    let Changes { names, namespaces, wrapped } = changes;
+    namespaces.iter_mut().for_each(|(sent, _)| rename(sent));
     // What had another name before keeps the client's.
     names.iter_mut().for_each(|(sent, _)| rename(sent));
     wrapped.iter_mut().for_each(rename);
@@ -257,18 +256,7 @@ fn rename(request: &mut Request, writer: &Writer, names: &mut Vec<(String, Strin
     let new = others.iter().filter(|(_, other)| !known.contains(other));
     names.extend(new.map(|(name, other)| (other.clone(), name.clone())));
     request.tools.iter_mut().for_each(|tool| rename(&mut tool.name));
-    for part in request.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
-        match &mut part.body {
-            Body::Call(call) => rename(&mut call.name),
-            Body::Result(CallResult { name: Some(name), .. }) => rename(name),
-            _ => {}
-        }
-    }
-    match &mut request.tool_choice {
-        Some(ToolChoice::Tool { name, .. }) => rename(name),
-        Some(ToolChoice::Allowed { names, .. }) => names.iter_mut().for_each(rename),
-        _ => {}
-    }
+    request.rename_mentions(rename);
 }
 
 fn can_name(writer: &Writer, name: &str) -> bool {

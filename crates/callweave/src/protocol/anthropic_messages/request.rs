@@ -26,6 +26,9 @@ const SUMMARIES: &[(&str, &str)] = &[("summarized", "auto"), ("omitted", "none")
 /// Words for how fast, and at what price.
 const TIERS: &[(&str, &str)] = &[("auto", "auto"), ("standard_only", "default")];
 
+const ROLES: &[(&str, Role)] =
+    &[("user", Role::User), ("assistant", Role::Assistant), ("system", Role::System)];
+
 fn read(body: Object) -> Result<Request> {
     let mut body = Members::new(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
@@ -80,18 +83,9 @@ fn read_compaction(body: &Members) -> Option<Compaction> {
 
 fn read_message(message: Object) -> Message {
     let mut message = Members::new(message);
-    message.note_absence("role");
-    let role = match message.peek_str("role") {
-        Some("assistant") => Some(Role::Assistant),
-        Some("user") => Some(Role::User),
-        Some("system") => Some(Role::System),
-        _ => None,
-    };
-    if role.is_some() {
-        message.string("role");
-    }
+    let role = message.role(ROLES).unwrap_or(Role::User);
     let content = read_content(&mut message, "content");
-    Message { role: role.unwrap_or(Role::User), content, name: None, kept: message.rest(NAME) }
+    Message { role, content, name: None, kept: message.rest(NAME) }
 }
 
 fn read_content(members: &mut Members, path: &str) -> Content {

@@ -27,6 +27,9 @@ const SUMMARIES: &[(&str, &str)] = &[("summarized", "auto"), ("omitted", "none")
 const TIERS: &[(&str, &str)] =
     &[("default", "default"), ("flex", "flex"), ("priority", "priority"), ("reserved", "reserved")];
 
+const ROLES: &[(&str, Role)] =
+    &[("user", Role::User), ("assistant", Role::Assistant), ("system", Role::System)];
+
 fn read(body: Object) -> Result<Request> {
     let mut body = Members::new(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
@@ -56,20 +59,11 @@ fn read(body: Object) -> Result<Request> {
 
 fn read_message(message: Object) -> Message {
     let mut message = Members::new(message);
-    message.note_absence("role");
-    let role = match message.peek_str("role") {
-        Some("assistant") => Some(Role::Assistant),
-        Some("user") => Some(Role::User),
-        Some("system") => Some(Role::System),
-        _ => None,
-    };
-    if role.is_some() {
-        message.string("role");
-    }
+    let role = message.role(ROLES).unwrap_or(Role::User);
     let blocks = message.objects("content");
     let content =
         blocks.map_or_else(Content::default, |blocks| Content::list(read_blocks(blocks, Depth::Outer)));
-    Message { kept: message.rest(NAME), ..Message::new(role.unwrap_or(Role::User), content) }
+    Message { kept: message.rest(NAME), ..Message::new(role, content) }
 }
 
 /// Results stand in messages, not in results.

@@ -622,6 +622,9 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     if let Some(error) = error {
         writer.raw_member("error", &error_text(error, mode));
+        if mode == Mode::Mended && !keeps && error.class != ErrorClass::Other {
+            writer.text_member("error_type", error.class.name());
+        }
     }
     if let Some(own) = &message.usage {
         let made = if keeps { own.raw.as_str().to_owned() } else { usage(&own.counters()) };

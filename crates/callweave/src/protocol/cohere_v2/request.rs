@@ -6,7 +6,7 @@ use crate::json::{Object, Value};
 use crate::request::{
     Arguments, Body, Call, CallKind, CallResult, Content, Form, Format, Limits, Media, MediaKind, Members,
     Message, Part, Request, RequestCoding, Role, Source, Thinking, Thought, ToolChoice, Writing, data_url,
-    effort, parse_data_url, put, read_plain_tool, write_plain_tool,
+    effort, parse_data_url, put, read_plain_tools, write_plain_tool,
 };
 
 pub(super) const CODING: RequestCoding =
@@ -22,12 +22,7 @@ fn read(body: Object) -> Result<Request> {
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
     request.model = body.string("model");
     request.messages = body.objects("messages").unwrap_or_default().into_iter().map(read_message).collect();
-    request.tools = body
-        .objects("tools")
-        .unwrap_or_default()
-        .into_iter()
-        .map(|tool| read_plain_tool(tool, NAME))
-        .collect();
+    request.tools = read_plain_tools(&mut body, NAME);
     request.tool_choice = match body.peek_str("tool_choice") {
         Some("REQUIRED") => Some(ToolChoice::Required),
         Some("NONE") => Some(ToolChoice::None),
@@ -75,12 +70,7 @@ fn read(body: Object) -> Result<Request> {
 
 fn read_message(message: Object) -> Message {
     let mut message = Members::new(message);
-    message.note_absence("role");
-    let role = ROLES.iter().find(|(word, _)| message.peek_str("role") == Some(word));
-    if role.is_some() {
-        message.string("role");
-    }
-    let role = role.map_or(Role::User, |&(_, role)| role);
+    let role = message.role(ROLES).unwrap_or(Role::User);
     if role == Role::Tool {
         let id = message.string("tool_call_id");
         let content = read_content(&mut message);

@@ -283,6 +283,10 @@ fn whole_candidate(
         (Mode::Mended, _) if is_truncated && finish.reason == FinishReason::Other => None,
         (Mode::Mended, raw) => Some(word_for(finish.reason, raw)),
     });
+    if mode == Mode::Mended && finish.is_some() {
+        // Clients walk the parts of every answer.
+        members.set("content.role", "\"model\"");
+    }
     write_candidate(choice.number, &members, finish, writer, |writer| {
         for block in &choice.blocks {
             let has_members = keeps && !(block.attachments.is_empty() && block.foreign.is_empty());

@@ -26,6 +26,9 @@ const BUDGET: &str = "generationConfig.thinkingConfig.thinkingBudget";
 /// Words for how fast, and at what price.
 const TIERS: &[(&str, &str)] = &[("standard", "default"), ("flex", "flex"), ("priority", "priority")];
 
+/// Older words, of whoever tells results, stay.
+const ROLES: &[(&str, Role)] = &[("user", Role::User), ("model", Role::Assistant)];
+
 fn read(body: Object) -> Result<Request> {
     let mut body = Members::any_case(body);
     let mut request = Request { protocol: Some(NAME), ..Request::default() };
@@ -84,20 +87,11 @@ fn read(body: Object) -> Result<Request> {
 
 fn read_content(content: Object) -> Message {
     let mut content = Members::any_case(content);
-    content.note_absence("role");
-    let role = match content.peek_str("role") {
-        Some("model") => Some(Role::Assistant),
-        Some("user") | None => Some(Role::User),
-        // Older words for whoever tells results; they stay.
-        _ => None,
-    };
-    if role.is_some() {
-        content.string("role");
-    }
+    let role = content.role(ROLES).unwrap_or(Role::User);
     let parts = content.objects("parts");
     let message_content = parts
         .map_or_else(Content::default, |parts| Content::list(parts.into_iter().map(read_part).collect()));
-    Message { kept: content.rest(NAME), ..Message::new(role.unwrap_or(Role::User), message_content) }
+    Message { kept: content.rest(NAME), ..Message::new(role, message_content) }
 }
 
 fn read_part(part: Object) -> Part {

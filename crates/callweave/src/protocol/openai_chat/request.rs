@@ -89,14 +89,8 @@ fn read(body: Object) -> Result<Request> {
 
 fn read_message(message: Object) -> Message {
     let mut message = Members::new(message);
-    message.note_absence("role");
-    let role = message.peek_str("role").map(str::to_owned);
-    let known = ROLES.iter().find(|(word, _)| role.as_deref() == Some(*word));
-    if known.is_some() {
-        message.string("role");
-    }
-    let is_result = matches!(role.as_deref(), Some("tool" | "function"));
-    let role = known.map_or(if is_result { Role::Tool } else { Role::User }, |&(_, role)| role);
+    let is_result = matches!(message.peek_str("role"), Some("tool" | "function"));
+    let role = message.role(ROLES).unwrap_or(if is_result { Role::Tool } else { Role::User });
     if is_result {
         let result = CallResult {
             id: message.string("tool_call_id"),

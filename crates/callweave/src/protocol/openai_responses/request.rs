@@ -120,12 +120,7 @@ fn read_item(item: Object) -> Message {
 }
 
 fn read_message(mut item: Members) -> Message {
-    item.note_absence("role");
-    let role = ROLES.iter().find(|(word, _)| item.peek_str("role") == Some(word));
-    if role.is_some() {
-        item.string("role");
-    }
-    let role = role.map_or(Role::User, |&(_, role)| role);
+    let role = item.role(ROLES).unwrap_or(Role::User);
     item.note_absence("type");
     item.constant("type", "message");
     let content = read_content(&mut item, "content", role);

@@ -261,7 +261,7 @@ fn tell_opaque(part: &mut Part, protocol: &str, losses: &mut Losses) {
 }
 
 /// A result that is an object, as text. What only wraps a text is that text.
-fn tell_value(result: &mut CallResult) {
+pub(crate) fn tell_value(result: &mut CallResult) {
     let Some(value) = result.value.take() else { return };
     let text = match &value {
         Value::String(text) => text.clone(),

@@ -149,17 +149,24 @@ pub(super) fn rename_tools(request: &mut Request, limits: &Limits, changes: &mut
             rename(&mut tool.name);
         }
     }
-    for part in request.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
-        match &mut part.body {
-            Body::Call(call) => rename(&mut call.name),
-            Body::Result(CallResult { name: Some(name), .. }) => rename(name),
+    request.rename_mentions(rename);
+}
+
+impl Request {
+    /// Gives tools other names wherever calls, results and the choice of tools mention them.
+    pub(crate) fn rename_mentions(&mut self, mut rename: impl FnMut(&mut String)) {
+        for part in self.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
+            match &mut part.body {
+                Body::Call(call) => rename(&mut call.name),
+                Body::Result(CallResult { name: Some(name), .. }) => rename(name),
+                _ => {}
+            }
+        }
+        match &mut self.tool_choice {
+            Some(ToolChoice::Tool { name, .. }) => rename(name),
+            Some(ToolChoice::Allowed { names, .. }) => names.iter_mut().for_each(rename),
             _ => {}
         }
-    }
-    match &mut request.tool_choice {
-        Some(ToolChoice::Tool { name, .. }) => rename(name),
-        Some(ToolChoice::Allowed { names, .. }) => names.iter_mut().for_each(rename),
-        _ => {}
     }
 }
 

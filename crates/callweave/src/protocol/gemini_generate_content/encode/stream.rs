@@ -449,7 +449,7 @@ impl Stream {
             choice.is_told = true;
             let (mut pending, logprobs) = (take(&mut choice.pending), take(&mut choice.logprobs));
             set_logprobs(logprobs.iter(), &mut pending);
-            if finish.is_some() && self.options.is_mended() {
+            if finish.is_some() && self.manner.is_mended() {
                 // Clients walk the parts of every chunk, those of the last as well.
                 pending.set("content.role", "\"model\"");
             }

@@ -5,6 +5,7 @@ use crate::encode::EncodeOptions;
 use crate::event::{AttachmentKind, Counters, FinishReason, Json, NoticeCode, ReasoningForm};
 use crate::json::{Kind, Node as Value, Tape, Writer, compact_into, repair, write_members};
 use crate::message::{Attachment, Block, Choice, Content, Foreign, Message, ToolCall};
+use crate::protocol::error_word;
 use crate::protocol::openai_responses::{ERRORS, arguments_word, has_status, is_named, words};
 use crate::upstream::UpstreamError;
 

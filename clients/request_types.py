@@ -4,11 +4,11 @@ Every member must be one that the type knows, of the type it says, and every mem
 The types are walked here because the clients themselves look at little: pydantic reads lists of dictionaries lazily,
 Cohere's and Ollama's models let anything pass. Converse is checked by botocore's own validator.
 
-usage: requests.py WRITTEN (a line for each request: title, target, body)
+usage: request_types.py WRITTEN (a line for each request: title, target, body)
 """
 
 import base64
-import collections
+import collections.abc
 import inspect
 import json
 import sys
@@ -16,6 +16,7 @@ import types
 import typing
 
 import typing_extensions
+from answers import Matrix
 
 
 class Mismatch(Exception):
@@ -252,24 +253,21 @@ TARGETS = {
 
 
 def main(path):
-    looks, failures, count = {}, collections.defaultdict(list), 0
+    looks, matrix = {}, Matrix("python, by the types of requests")
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
             target = row["target"]
             if target not in looks:
                 looks[target] = TARGETS[target]()
-            count += 1
+            faults = []
             try:
                 looks[target](row["body"])
             except Mismatch as failure:
-                place = "/".join("*" if step.isdigit() else step for step in str(failure).split("/"))
-                failures[f"{target} {place}"].append(row["title"])
-    for what, titles in sorted(failures.items()):
-        print(f"{what}: {len(titles)} requests, such as {titles[0]}")
-    print(f"{count - sum(map(len, failures.values()))} of {count} requests fit the clients' types")
-    return bool(failures) or not count
+                faults.append(str(failure))
+            matrix.add(target, "requests", None, faults, row["title"])
+    matrix.conclude()
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(*sys.argv[1:])
