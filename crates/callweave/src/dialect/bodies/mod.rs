@@ -244,7 +244,7 @@ macro_rules! readers {
                 }
             }
 
-            #[inline]
+            #[inline(always)]
             fn is_in_string(&self) -> bool {
                 match self {
                     $(Self::$kind(reader) => reader.is_in_string(),)*
