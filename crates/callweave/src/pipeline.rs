@@ -447,10 +447,11 @@ impl Reader {
             && let Some(known) = self.shapes.find(frame.event, data.as_bytes(), &mut filled)
         {
             self.known_frames += 1;
+            let number = known.number;
             if !known.grow(&mut self.weave, frame.offset, sink) {
                 known.push_to(&mut self.weave, frame.offset, sink);
             }
-            return;
+            return self.shapes.follow(number);
         }
         self.shapes.interrupt();
         if frame.kind == FrameKind::Error {
@@ -491,10 +492,12 @@ impl Reader {
         let offset = framer.skip(length)?;
         self.frames += 1;
         self.known_frames += 1;
+        let number = known.number;
         // What only grows a block concerns no stage but those that read or mend it.
         if !(stages.are_idle() && known.grow(&mut self.weave, offset, sink)) {
             known.push_to(&mut self.weave, offset, &mut |event: Event<'_>| stages.push(event, sink));
         }
+        self.shapes.follow(number);
         Some(length)
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct Known<'s, 'd> {
     filled: &'s Filled<'d>,
     /// Whether the frame before had the same shape: then much of it is no news.
     is_repeat: bool,
+    /// Which shape it is: see [`Shapes::follow`].
+    pub(crate) number: usize,
 }
 
 impl Known<'_, '_> {
@@ -119,6 +121,11 @@ impl Shapes {
         self.known.is_empty()
     }
 
+    /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
+    pub(crate) fn follow(&mut self, number: usize) {
+        self.latest = Some(number);
+    }
+
     /// A frame came that was read in full.
     pub(crate) fn interrupt(&mut self) {
         self.latest = None;
@@ -126,7 +133,7 @@ impl Shapes {
 
     /// The frame whose data these bytes are, if it is known.
     pub(crate) fn find<'s, 'd>(
-        &'s mut self,
+        &'s self,
         event: Option<&str>,
         data: &'d [u8],
         filled: &'s mut Filled<'d>,
@@ -139,7 +146,7 @@ impl Shapes {
     /// that follows.
     #[inline]
     pub(crate) fn find_at<'s, 'd>(
-        &'s mut self,
+        &'s self,
         data: impl Fn(Option<&str>) -> Option<&'d [u8]>,
         filled: &'s mut Filled<'d>,
     ) -> Option<Known<'s, 'd>> {
@@ -156,8 +163,8 @@ impl Shapes {
                 others.find_map(|at| Some((at, length(at)?)))?
             }
         };
-        let is_repeat = self.latest.replace(at) == Some(at);
-        Some(Known { shape: &self.known[at], data, filled, is_repeat })
+        let is_repeat = self.latest == Some(at);
+        Some(Known { shape: &self.known[at], data, filled, is_repeat, number: at })
     }
 
     /// Learns from a frame that was read in full.

@@ -17,13 +17,23 @@ use laws::{data, folders, name};
 use serde_json::Value;
 use streams::STREAMS;
 
-/// All events of an input in pieces of that size, how it ended, and how many frames were known.
+/// The pieces of an input: of that size, or (0) cut right behind the data of each event, before its end.
+fn pieces(bytes: &[u8], size: usize) -> Vec<&[u8]> {
+    if size > 0 {
+        return bytes.chunks(size).collect();
+    }
+    let ends = bytes.windows(2).enumerate().filter(|(_, pair)| pair == b"\n\n").map(|(at, _)| at);
+    let cuts: Vec<usize> = [0].into_iter().chain(ends).chain([bytes.len()]).collect();
+    cuts.windows(2).map(|cut| &bytes[cut[0]..cut[1]]).collect()
+}
+
+/// All events of an input in such pieces, how it ended, and how many frames were known.
 fn events(bytes: &[u8], size: usize, reads_all: bool) -> (Vec<Event<'static>>, String, u64) {
     let builder = Decoder::builder();
     let mut decoder = if reads_all { builder.read_all().build() } else { builder.build() };
     let mut events = Vec::new();
     let mut result = Ok(());
-    for piece in bytes.chunks(size) {
+    for piece in pieces(bytes, size) {
         result = result.and_then(|()| decoder.push(piece, &mut events));
     }
     let finished = decoder.finish(&mut events);
@@ -56,16 +66,30 @@ fn inputs() -> Vec<(String, Vec<u8>)> {
         inputs.map(|file| (name(&case), fs::read(file).expect("a file"))).collect::<Vec<_>>()
     });
     let mut inputs: Vec<_> = own.collect();
+    inputs.push(in_turns());
     inputs.extend(STREAMS.iter().map(|stream| (stream.name.to_owned(), stream.bytes(60))));
     assert!(inputs.len() > 200, "{}", inputs.len());
     inputs
+}
+
+/// Two calls whose arguments come in turns.
+fn in_turns() -> (String, Vec<u8>) {
+    let call = |number: usize, function: &str| {
+        format!(
+            "data: {{\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[\
+             {{\"index\":{number},\"function\":{{{function}}}}}]}}}}]}}\n\n"
+        )
+    };
+    let begin = (0..2).map(|number| call(number, "\"name\":\"f\",\"arguments\":\"\""));
+    let grow = (0..40).map(|at| call(at % 2, &format!("\"arguments\":\"piece {at}\"")));
+    ("calls in turns".to_owned(), begin.chain(grow).collect::<String>().into_bytes())
 }
 
 #[test]
 fn a_known_frame_says_what_it_would_have_said() {
     let mut known = 0;
     for (name, bytes) in inputs() {
-        known += compare(&name, &bytes, &[bytes.len().max(1), 997, 61, 1]);
+        known += compare(&name, &bytes, &[bytes.len().max(1), 997, 61, 1, 0]);
     }
     assert!(known > 300, "only {known} frames were known");
 }
@@ -81,7 +105,7 @@ fn a_known_frame_of_a_recording_says_what_it_would_have_said() {
     for file in files {
         let bytes = fs::read(&file).expect("a file");
         if bytes.len() < 300_000 {
-            known += compare(&name(&file), &bytes, &[bytes.len().max(1), 1399, 113]);
+            known += compare(&name(&file), &bytes, &[bytes.len().max(1), 1399, 113, 0]);
         }
     }
     assert!(known > 10_000, "only {known} frames were known");
