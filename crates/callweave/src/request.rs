@@ -214,6 +214,49 @@ impl Writing<'_> {
         }
     }
 
+    /// Writes all messages into one list, what the operator says first.
+    pub(crate) fn put_messages(
+        &mut self,
+        request: &mut Request,
+        body: &mut Object,
+        write: fn(Message, &mut Vec<Value>, &mut Writing<'_>),
+    ) {
+        let mut messages = Vec::new();
+        if !request.instructions.is_empty() {
+            write(Message::new(Role::System, request.instructions.take()), &mut messages, self);
+        }
+        self.each_message(request, |message, writing| write(message, &mut messages, writing));
+        if !messages.is_empty() || !self.is_faithful {
+            body.insert("messages", messages);
+        }
+    }
+
+    /// Writes tools and which of them are to be called, as OpenAI does. Returns whether there are tools.
+    pub(crate) fn put_tools(
+        &mut self,
+        request: &mut Request,
+        body: &mut Object,
+        protocol: &str,
+        write: fn(Tool, &mut Writing<'_>) -> Option<Value>,
+        write_choice: fn(&ToolChoice) -> Value,
+    ) -> bool {
+        let tools = self.each_tool(request, write);
+        let has_tools = !tools.is_empty();
+        if has_tools {
+            body.insert("tools", tools);
+        }
+        let own = request.kept.members(protocol);
+        if self.is_faithful && own.is_some_and(|own| own.contains_key("tool_choice")) {
+            // In a form of its own, which stays.
+            request.tool_choice = None;
+        }
+        if has_tools || self.is_faithful {
+            put(body, "tool_choice", request.tool_choice.take().as_ref().map(write_choice));
+            put(body, "parallel_tool_calls", request.parallel_calls.take());
+        }
+        has_tools
+    }
+
     /// Writes all tools that the wire can say, and knows where each stood.
     pub(crate) fn each_tool(
         &mut self,

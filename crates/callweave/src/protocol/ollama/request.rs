@@ -101,14 +101,7 @@ fn read_call(call: Object) -> Part {
 fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
-    let mut messages = Vec::new();
-    if !request.instructions.is_empty() {
-        write_message(Message::new(Role::System, request.instructions.take()), &mut messages, writing);
-    }
-    writing.each_message(request, |message, writing| write_message(message, &mut messages, writing));
-    if !messages.is_empty() || !writing.is_faithful {
-        body.insert("messages", messages);
-    }
+    writing.put_messages(request, &mut body, write_message);
     if !writing.is_faithful && request.tool_choice == Some(ToolChoice::None) {
         // There is no such word: what is not there cannot be called.
         request.tools.clear();

@@ -11,33 +11,13 @@ use crate::request::{
 pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
-    let mut messages = Vec::new();
-    if !request.instructions.is_empty() {
-        let instructions = Message::new(Role::System, request.instructions.take());
-        write_message(instructions, &mut messages, writing);
-    }
-    writing.each_message(request, |message, writing| write_message(message, &mut messages, writing));
-    if !messages.is_empty() || !writing.is_faithful {
-        body.insert("messages", messages);
-    }
+    writing.put_messages(request, &mut body, write_message);
     if writing.is_faithful {
         drop_copies(request);
     } else {
         write_search(request, &mut body);
     }
-    let tools = writing.each_tool(request, write_tool);
-    let has_tools = !tools.is_empty();
-    if has_tools {
-        body.insert("tools", tools);
-    }
-    if writing.is_faithful && request.kept.members(NAME).is_some_and(|own| own.contains_key("tool_choice")) {
-        // In a form of its own, which stays.
-        request.tool_choice = None;
-    }
-    if has_tools || writing.is_faithful {
-        put(&mut body, "tool_choice", request.tool_choice.take().as_ref().map(write_choice));
-        put(&mut body, "parallel_tool_calls", request.parallel_calls.take());
-    }
+    let has_tools = writing.put_tools(request, &mut body, NAME, write_tool, write_choice);
     put(&mut body, "max_completion_tokens", request.max_tokens.take());
     let stop = std::mem::take(&mut request.stop);
     put(&mut body, "stop", (!stop.is_empty()).then_some(stop));

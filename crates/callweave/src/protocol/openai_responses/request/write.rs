@@ -20,19 +20,7 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     let mut items = Vec::new();
     writing.each_message(request, |message, writing| write_message(message, &mut items, writing));
     put(&mut body, "input", write_input(items, writing));
-    let tools = writing.each_tool(request, write_tool);
-    let has_tools = !tools.is_empty();
-    if has_tools {
-        body.insert("tools", tools);
-    }
-    if writing.is_faithful && request.kept.members(NAME).is_some_and(|own| own.contains_key("tool_choice")) {
-        // In a form of its own, which stays.
-        request.tool_choice = None;
-    }
-    if has_tools || writing.is_faithful {
-        put(&mut body, "tool_choice", request.tool_choice.take().as_ref().map(write_choice));
-        put(&mut body, "parallel_tool_calls", request.parallel_calls.take());
-    }
+    writing.put_tools(request, &mut body, NAME, write_tool, write_choice);
     put(&mut body, "max_tool_calls", request.max_tool_calls.take());
     put(&mut body, "max_output_tokens", request.max_tokens.take());
     put(&mut body, "temperature", request.sampling.temperature.take());
