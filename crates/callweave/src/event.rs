@@ -551,6 +551,13 @@ impl<'a> Json<'a> {
     pub fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))
     }
+
+    /// Says what the other says, in the memory that it has.
+    pub(crate) fn set(&mut self, other: &Json<'_>) {
+        let own = self.0.to_mut();
+        own.clear();
+        own.push_str(&other.0);
+    }
 }
 
 impl fmt::Debug for Json<'_> {

@@ -490,7 +490,7 @@ impl Usage {
         let gave_both = newer.input_tokens.is_some() && newer.output_tokens.is_some();
         let is_used = own.input_tokens == newer.input_tokens && own.output_tokens == newer.output_tokens;
         own.total_tokens = newer.total_tokens.filter(|_| gave_both && is_used);
-        self.raw = raw.clone().into_owned();
+        self.raw.set(raw);
     }
 
     /// The counters with the total filled in where the provider gave none.

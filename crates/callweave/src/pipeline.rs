@@ -337,6 +337,9 @@ impl Stages {
     }
 
     fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
+        if self.are_idle() {
+            return self.close.push(event, sink);
+        }
         let Self { extract, mend, close } = self;
         let mut close = |event: Event<'_>| close.push(event, sink);
         let mut mend = |event: Event<'_>| match mend {
@@ -371,7 +374,8 @@ struct Reader {
     /// The protocols it may be; any, where none is named.
     candidates: Vec<&'static Protocol>,
     weave: Weave,
-    tape: Tape,
+    /// Not here while a frame is read from it.
+    tape: Option<Box<Tape>>,
     /// Frames whose meaning depends on what follows.
     held: Vec<Held>,
     held_bytes: usize,
@@ -503,7 +507,7 @@ impl Reader {
 
     /// Takes the JSON of a frame; false if it is none.
     fn push_json(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) -> bool {
-        let mut tape = std::mem::take(&mut self.tape);
+        let mut tape = self.tape.take().unwrap_or_default();
         let is_json = match tape.parse(data) {
             Ok(value) => {
                 self.push_value_of(frame, data, value, sink);
@@ -511,7 +515,7 @@ impl Reader {
             }
             Err(_) => false,
         };
-        self.tape = tape;
+        self.tape = Some(tape);
         is_json
     }
 
@@ -593,7 +597,7 @@ impl Reader {
 
     /// Takes the next frame as decoded JSON.
     fn push_value(&mut self, value: &json::Value, sink: &mut EventSink<'_>) {
-        let mut tape = std::mem::take(&mut self.tape);
+        let mut tape = self.tape.take().unwrap_or_default();
         let (kind, offset) = (FrameKind::Data, self.frames);
         self.frames += 1;
         if let Ok(value) = tape.lay_out(value) {
@@ -601,7 +605,7 @@ impl Reader {
             let frame = Frame { event: None, data, id: None, offset, kind, is_lossy: false };
             self.push_value_of(&frame, data, value, sink);
         }
-        self.tape = tape;
+        self.tape = Some(tape);
     }
 
     fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
@@ -782,6 +786,9 @@ impl Reader {
 
 /// Whether the frame says nothing but words that may be an error's: they are one only if no answer follows.
 fn has_words(input: &Input<'_>) -> bool {
+    if !input.value.has_any(["message", "detail"]) {
+        return false;
+    }
     let is_error = |text: Str<'_>| text.is("error");
     let mut has_words = false;
     for (key, value) in input.value.members() {

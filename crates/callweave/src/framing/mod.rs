@@ -248,16 +248,22 @@ impl Framer {
             return Err(failure.clone());
         }
         let allowed = &bytes[..bytes.len().min(self.left())];
-        let mut result = self.split(allowed, sink);
-        match &result {
-            Ok(taken) => self.read += *taken as u64,
-            Err(_) => self.read += allowed.len() as u64,
-        }
-        if result == Ok(allowed.len()) && allowed.len() < bytes.len() {
-            let detail = format!("stream of more than {} bytes", self.limits.total);
-            result = Err(Error::new(ErrorKind::Limit, detail).at(self.read));
-        }
-        result.inspect_err(|error| self.failure = Some(error.clone()))
+        let failure = match self.split(allowed, sink) {
+            Ok(taken) => {
+                self.read += taken as u64;
+                if taken < allowed.len() || allowed.len() == bytes.len() {
+                    return Ok(taken);
+                }
+                let detail = format!("stream of more than {} bytes", self.limits.total);
+                Error::new(ErrorKind::Limit, detail).at(self.read)
+            }
+            Err(failure) => {
+                self.read += allowed.len() as u64;
+                failure
+            }
+        };
+        self.failure = Some(failure.clone());
+        Err(failure)
     }
 
     /// How many bytes may still come.

@@ -139,6 +139,11 @@ impl Sse {
 
     /// Takes bytes up to the end of an event, or all of them; tells how many.
     pub(super) fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
+        if self.is_between_frames()
+            && let Some(taken) = self.push_usual(bytes, sink)
+        {
+            return Ok(taken);
+        }
         let mut at = 0;
         if self.is_after_return && !bytes.is_empty() {
             self.is_after_return = false;
@@ -180,6 +185,31 @@ impl Sse {
         line.extend_from_slice(&bytes[at..]);
         self.line = line;
         Ok(bytes.len())
+    }
+
+    /// Takes an event as nearly all are: an object in one line, perhaps a name before it, a blank line, all of it at
+    /// hand. Tells how many bytes that were; none if it is another, which is read line by line.
+    fn push_usual(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Option<usize> {
+        let (name, rest) = match bytes.strip_prefix(b"event: ") {
+            Some(rest) => {
+                let length = line_length(rest)?;
+                (&rest[..length], rest[length..].strip_prefix(b"\n")?)
+            }
+            None => (&[][..], bytes),
+        };
+        let value = rest.strip_prefix(b"data: ").filter(|value| value.starts_with(b"{"))?;
+        let length = line_length(value)?;
+        let taken = bytes.len() - value.len() + length + 2;
+        let is_plain = value[length..].starts_with(b"\n\n") && !self.id.is_set;
+        if !is_plain || taken > self.limits.line.min(self.limits.frame) {
+            return None;
+        }
+        let data = std::str::from_utf8(&value[..length]).ok()?;
+        let event = if name.is_empty() { None } else { Some(std::str::from_utf8(name).ok()?) };
+        let (offset, kind) = (self.offset, FrameKind::Data);
+        self.offset += taken as u64;
+        sink.put(Frame { event, data, id: None, offset, kind, is_lossy: false });
+        Some(taken)
     }
 
     /// Whether the next byte begins an event.
@@ -497,6 +527,47 @@ mod tests {
         // A name after the data, a blank line of data and text in lines are as the standard says.
         assert_eq!(read("data: {}\nevent: a\n\ndata: {}\ndata:\n\n"), ["a|{}", "{}\n"]);
         assert_eq!(read("data: {} {\ndata: one\ndata: {}\n\n"), ["{} {\none\n{}"]);
+    }
+
+    #[test]
+    fn usual_events_are_read_as_others_are() {
+        let first = "data: {}\n\n";
+        for (events, expected) in [
+            ("data: {\"a\":1}\n\nevent: e\ndata: {}\n\n", vec!["{\"a\":1}", "e|{}"]),
+            ("event: e\ndata: {}\n\ndata: {}\n\n", vec!["e|{}", "{}"]),
+            ("event: \ndata: {}\n\nevent: e\ndata: {}\r\n\r\n", vec!["{}", "e|{}"]),
+            ("data: {}\ndata: {}\n\ndata: {\ndata: }\n\n", vec!["{}", "{}", "{\n}"]),
+            ("data: {} \n\ndata: {}\nevent: e\n\ndata: {}\n\n", vec!["{} ", "e|{}", "{}"]),
+            ("data: {ö}\n\ndata: {}\r\rdata: {}\n", vec!["{ö}", "{}", "{}"]),
+        ] {
+            let expected: Vec<_> = [vec!["{}"], expected].concat();
+            assert_eq!(read(&format!("{first}{events}")), expected, "{events:?}");
+        }
+        let mut seen = Vec::new();
+        Sse::new(Limits::default())
+            .push(
+                b"data: {}\n\nid: 7\ndata: {}\n\ndata: {\xff}\n\nevent: \xff\ndata: {}\n\n",
+                &mut |frame: Frame<'_>| {
+                    seen.push((
+                        frame.id.map(str::to_owned),
+                        frame.data.to_owned(),
+                        frame.offset,
+                        frame.is_lossy,
+                    ));
+                },
+            )
+            .expect("no limit is met");
+        let id = || Some("7".to_owned());
+        let expected = [
+            (None, "{}", 0, false),
+            (id(), "{}", 10, false),
+            (id(), "{\u{fffd}}", 26, true),
+            (id(), "{}", 37, true),
+        ];
+        assert_eq!(
+            seen,
+            expected.map(|(id, data, offset, is_lossy)| (id, data.to_owned(), offset, is_lossy))
+        );
     }
 
     #[test]

@@ -35,11 +35,13 @@ impl Surrogate {
 
 impl<'a> Str<'a> {
     /// Whether there is no text.
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.written().is_empty()
     }
 
     /// The text as written, escapes and all.
+    #[inline]
     pub fn written(self) -> &'a str {
         match self {
             Self::Plain(text) | Self::Escaped(text) => text,
@@ -47,6 +49,7 @@ impl<'a> Str<'a> {
     }
 
     /// Whether the text is `other`. Escaped strings are decoded for this.
+    #[inline]
     pub fn is(self, other: &str) -> bool {
         match self {
             Self::Plain(text) => text == other,

@@ -16,6 +16,12 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
     if let None | Some(b'"' | b'\\') = bytes.get(from) {
         return from;
     }
+    run_end(bytes, from)
+}
+
+/// The same where it is seldom over at once.
+#[inline]
+pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
     let found = specials(word(bytes, from));
     if found != 0 { from + first(found) } else { long_plain_end(bytes, from + 8) }
 }
@@ -23,12 +29,13 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
 #[inline(never)]
 fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     // Two words at a time, as long as there are as many.
-    while let Some((&[low, high], [])) = bytes.get(at..at + 16).map(<[u8]>::as_chunks::<8>) {
-        let found = specials(u64::from_le_bytes(low));
+    let (pairs, _) = bytes.get(at..).unwrap_or_default().as_chunks::<16>();
+    for pair in pairs {
+        let found = specials(word(pair, 0));
         if found != 0 {
             return at + first(found);
         }
-        let found = specials(u64::from_le_bytes(high));
+        let found = specials(word(pair, 8));
         if found != 0 {
             return at + 8 + first(found);
         }

@@ -178,8 +178,17 @@ fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
         error(event, ERRORS, sink);
         return;
     }
-    let place = event.get("index").and_then(Value::index).map(Place::at);
-    if let Some(counts) = event.get("usage") {
+    let (mut index, mut counts, mut failure) = (None, None, None);
+    for (key, value) in event.members() {
+        match key {
+            "index" => index = Some(value),
+            "usage" => counts = Some(value),
+            "error" => failure = Some(value),
+            _ => {}
+        }
+    }
+    let place = index.and_then(Value::index).map(Place::at);
+    if let Some(counts) = counts {
         usage(counts, sink);
     }
     for (key, value) in event.members() {
@@ -198,8 +207,8 @@ fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
-    if let Some(value) = event.get("error") {
-        error(value, ERRORS, sink);
+    if let Some(failure) = failure {
+        error(failure, ERRORS, sink);
     }
     match word {
         "content_block_stop" => put(place, Part::End, sink),
@@ -298,11 +307,21 @@ fn text_block(
     block: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    for (key, value) in block.members().filter(|(key, value)| !is_content(key, *value)) {
-        foreign(Subject::next(0), "", key, value, sink);
-    }
+    let has_hung = pass_on_rest(Subject::next(0), block, sink);
     put(place, Part::Open { channel, word }, sink);
-    content(place, block, sink);
+    content(place, block, has_hung, sink);
+}
+
+/// Passes on what is not read as content; whether there is something in it that hangs on the block.
+fn pass_on_rest(subject: Subject, content: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
+    let mut has_hung = false;
+    for (key, value) in content.members() {
+        match is_content(key, value) {
+            true => has_hung |= matches!(key, SIGNATURE | DATA | "citation" | CITATIONS),
+            false => foreign(subject, "", key, value, sink),
+        }
+    }
+    has_hung
 }
 
 /// Whether the member is read as content.
@@ -316,11 +335,12 @@ fn is_content(key: &str, value: Value<'_>) -> bool {
 }
 
 /// The members of a text or thinking block, and of the deltas that grow any block: what hangs on it first.
-fn content(place: Option<Place>, content: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn content(place: Option<Place>, content: Value<'_>, has_hung: bool, sink: &mut FragmentSink<'_>) {
     let mut hang = |kind, word: &str, value: Value<'_>| {
         put(place, Part::hung(THINKING, kind, word, value.pass_raw()), sink);
     };
-    for (key, value) in content.members().filter(|(key, value)| is_content(key, *value)) {
+    let hung = content.members().take_while(|_| has_hung);
+    for (key, value) in hung.filter(|(key, value)| is_content(key, *value)) {
         match key {
             SIGNATURE if value.is_filled() => hang(AttachmentKind::Signature, key, value),
             DATA if value.is_filled() => hang(AttachmentKind::Encrypted, key, value),
@@ -367,10 +387,8 @@ fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
     if is_unknown && !delta.members().any(|(key, value)| key != "type" && is_content(key, value)) {
         return foreign(subject, "", word, delta, sink);
     }
-    for (key, value) in delta.members().filter(|(key, value)| !is_content(key, *value)) {
-        foreign(subject, "", key, value, sink);
-    }
-    content(place, delta, sink);
+    let has_hung = pass_on_rest(subject, delta, sink);
+    content(place, delta, has_hung, sink);
 }
 
 fn call(

@@ -143,8 +143,6 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 fn decode_delta(index: Option<i64>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut finish, mut usage, mut failure) = (None, None, None);
-    // Some gateways put a word for the error beside its sentence.
-    let code = delta.get("error_type").and_then(Value::filled);
     for (key, value) in delta.members() {
         match key {
             "message" => decode_message(index, value, sink),
@@ -154,7 +152,9 @@ fn decode_delta(index: Option<i64>, delta: Value<'_>, sink: &mut FragmentSink<'_
             _ => foreign(Subject::ANSWER, "delta.", key, value, sink),
         }
     }
-    decode_end(finish, usage, failure.map(|failure| (failure, code)), sink);
+    // Some gateways put a word for the error beside its sentence.
+    let code = || delta.get("error_type").and_then(Value::filled);
+    decode_end(finish, usage, failure.map(|failure| (failure, code())), sink);
 }
 
 /// What ends an answer, in the last event or in the whole body.

@@ -165,9 +165,13 @@ fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
     let mut inner = Some(chunk);
     while let Some(chunk) = inner.take() {
         let (mut candidates, mut usage, mut feedback, mut failure) = (None, None, None, None);
+        let (mut ids, mut models) = ([None; 2], [None; 2]);
         for (key, value) in chunk.members() {
             match key {
-                "responseId" | "response_id" | "modelVersion" | "model_version" => {}
+                "responseId" => ids[0] = Some(value),
+                "response_id" => ids[1] = Some(value),
+                "modelVersion" => models[0] = Some(value),
+                "model_version" => models[1] = Some(value),
                 "candidates" => candidates = Some(value),
                 "usageMetadata" | "usage_metadata" => usage = Some(value),
                 "promptFeedback" | "prompt_feedback" => {
@@ -179,8 +183,7 @@ fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
                 _ => foreign(Subject::ANSWER, "", key, value, sink),
             }
         }
-        let id = either(chunk, "responseId", "response_id").and_then(Value::filled);
-        let model = either(chunk, "modelVersion", "model_version").and_then(Value::filled);
+        let [id, model] = [ids, models].map(|[own, dumped]| own.or(dumped).and_then(Value::filled));
         let is_answer = candidates.is_some() || usage.is_some() || feedback.is_some();
         if id.is_some() || model.is_some() || is_answer {
             sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
@@ -210,7 +213,15 @@ fn either<'a>(object: Value<'a>, camel: &str, snake: &str) -> Option<Value<'a>> 
 }
 
 fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSink<'_>) {
-    let choice = choice_number(candidate.get("index"), position);
+    let (mut index, mut content) = (None, None);
+    for (key, value) in candidate.members() {
+        match key {
+            "index" => index = Some(value),
+            "content" => content = Some(value),
+            _ => {}
+        }
+    }
+    let choice = choice_number(index, position);
     let mut finish = None;
     sink.put(Fragment::new(Part::Choice).in_choice(choice));
     for (key, value) in candidate.members() {
@@ -228,7 +239,7 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
             _ => foreign(Subject::choice(choice), "", key, value, sink),
         }
     }
-    for (key, value) in candidate.get("content").iter().flat_map(|content| content.members()) {
+    for (key, value) in content.iter().flat_map(|content| content.members()) {
         match key {
             "role" if is_usual(value, &["model"]) => {}
             "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
@@ -498,20 +509,35 @@ fn decode_tool_call(choice: u32, word: &str, call: Value<'_>, sink: &mut Fragmen
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
+/// The counters, as the wire and as SDK dumps spell them: prompt, tools, spoken, thoughts, total, cached.
+const COUNTS: [[&str; 2]; 6] = [
+    ["promptTokenCount", "prompt_token_count"],
+    ["toolUsePromptTokenCount", "tool_use_prompt_token_count"],
+    ["candidatesTokenCount", "candidates_token_count"],
+    ["thoughtsTokenCount", "thoughts_token_count"],
+    ["totalTokenCount", "total_token_count"],
+    ["cachedContentTokenCount", "cached_content_token_count"],
+];
+
 fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    let count = |camel, snake| either(usage, camel, snake).and_then(Value::count);
-    let prompt = count("promptTokenCount", "prompt_token_count");
-    let tools = count("toolUsePromptTokenCount", "tool_use_prompt_token_count");
-    let spoken = count("candidatesTokenCount", "candidates_token_count");
-    let thoughts = count("thoughtsTokenCount", "thoughts_token_count");
+    let mut found = [[None; 2]; COUNTS.len()];
+    for (key, value) in usage.members() {
+        for (names, found) in COUNTS.iter().zip(&mut found) {
+            if let Some(spelling) = names.iter().position(|name| *name == key) {
+                found[spelling] = Some(value);
+            }
+        }
+    }
+    let [prompt, tools, spoken, thoughts, total, cached] =
+        found.map(|[own, dumped]| own.or(dumped).and_then(Value::count));
     let counters = Counters {
         input_tokens: sum(prompt, tools),
         output_tokens: sum(spoken, thoughts),
-        total_tokens: count("totalTokenCount", "total_token_count"),
-        cached_tokens: count("cachedContentTokenCount", "cached_content_token_count"),
+        total_tokens: total,
+        cached_tokens: cached,
         cache_write_tokens: None,
         reasoning_tokens: thoughts,
     };

@@ -232,6 +232,7 @@ fn foreign<'a>(
 }
 
 /// Whether the value is of that kind, or null. What stands where another kind belongs is passed on.
+#[inline]
 fn is_kind(value: Value<'_>, kind: Kind) -> bool {
     value.is_null() || value.kind() == kind
 }
@@ -245,6 +246,7 @@ fn choice_number(index: Option<Value<'_>>, position: usize) -> u32 {
 
 /// Whether the value is one of the words that always stand there (or no word at all) and so says nothing;
 /// another word is worth passing on.
+#[inline]
 fn is_usual(value: Value<'_>, words: &[&str]) -> bool {
     value.str().is_some_and(|own| own.is_empty() || words.iter().any(|word| own.is(word)))
 }

@@ -74,9 +74,10 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let (mut thinking, mut response, mut message) = (None, None, None);
     let (mut logprobs, mut failure) = (None, None);
     let (mut is_done, mut reason) = (false, None);
+    let (mut model, mut counts) = (None, [None; 2]);
     for (key, value) in body.members() {
         match key {
-            "model" => {}
+            "model" => model = Some(value),
             "message" => message = Some(value),
             "thinking" => thinking = Some(value),
             "response" => response = Some(value),
@@ -84,16 +85,17 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "error" => failure = Some(value),
             "done" => is_done = value.bool() == Some(true),
             "done_reason" => reason = value.str(),
-            "prompt_eval_count" | "eval_count" => {}
+            "prompt_eval_count" => counts[0] = Some(value),
+            "eval_count" => counts[1] = Some(value),
             key if VOLATILE.contains(&key) => {}
             _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
-    if let model @ Some(_) = body.get("model").and_then(Value::filled) {
+    if let model @ Some(_) = model.and_then(Value::filled) {
         let word = if response.is_some() { GENERATE } else { CHAT };
         sink.put(Fragment::new(Part::Start { id: None, model, word }));
     }
-    decode_usage(body, sink);
+    decode_usage(counts.map(|count| count.and_then(Value::count)), sink);
     if let Some(entries) = logprobs.filter(|entries| entries.elements().next().is_some()) {
         let (level, kind, word) = (Level::Choice, AttachmentKind::Logprobs, "logprobs");
         sink.put(Fragment::new(Part::Attach { level, on: "", kind, word, value: entries.pass_raw() }));
@@ -121,7 +123,7 @@ fn text(channel: Channel, word: &str, value: Option<Value<'_>>, sink: &mut Fragm
 
 /// Thoughts first, then text, then calls, whatever the order of the members.
 fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (mut thinking, mut content, mut calls) = (None, None, None);
+    let (mut thinking, mut content, mut calls, mut images) = (None, None, None, None);
     for (key, value) in message.members() {
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
@@ -129,13 +131,18 @@ fn decode_message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
             "content" => content = Some(value),
             "tool_calls" => calls = Some(value),
             // Pictures that the model has made.
-            "images" if value.kind() == Kind::Array => {}
+            "images" => {
+                images = Some(value);
+                if value.kind() != Kind::Array {
+                    foreign(Subject::choice(0), "message.", key, value, sink);
+                }
+            }
             _ => foreign(Subject::choice(0), "message.", key, value, sink),
         }
     }
     text(Channel::REASONING, "thinking", thinking, sink);
     text(Channel::Text, "content", content, sink);
-    for image in message.get("images").iter().flat_map(|images| images.elements()) {
+    for image in images.iter().flat_map(|images| images.elements()) {
         sink.put(Fragment::new(Part::Opaque { word: "images", value: image.pass_raw() }));
     }
     for call in calls.iter().flat_map(|calls| calls.elements()) {
@@ -164,9 +171,7 @@ fn decode_call(call: Value<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 /// The counters stand among the other members, so their object is made here.
-fn decode_usage(body: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let input = body.get("prompt_eval_count").and_then(Value::count);
-    let output = body.get("eval_count").and_then(Value::count);
+fn decode_usage([input, output]: [Option<u64>; 2], sink: &mut FragmentSink<'_>) {
     let counters = Counters { input_tokens: input, output_tokens: output, ..Counters::default() };
     let raw = match (input, output) {
         (None, None) => return,

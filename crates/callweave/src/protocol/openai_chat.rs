@@ -208,7 +208,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let (mut id, mut model, mut object) = (None, None, None);
     let (mut choices, mut usage, mut groq) = (None, None, None);
-    let mut words = [None; 2];
+    let (mut message, mut detail) = (None, None);
     let (mut failure, mut refusal, mut citations) = (None, None, None);
     for (key, value) in body.members() {
         match key {
@@ -228,7 +228,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             "base_resp" if has_failed(value) => refusal = Some(value),
             // A message of another protocol is no words.
             "message" | "detail" if value.get("role").or(value.get("content")).is_none() => {
-                words[usize::from(key == "detail")] = Some((key, value));
+                *(if key == "message" { &mut message } else { &mut detail }) = Some(value);
             }
             "citations" if is_kind(value, Kind::Array) => citations = Some(value),
             "x_groq" if is_kind(value, Kind::Object) => {
@@ -244,28 +244,40 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         }
     }
     // A bare `{"message": …}` or `{"detail": …}` body is how some servers report an error.
-    let is_words = words.iter().any(Option::is_some) && failure.is_none() && choices.is_none();
-    for (key, value) in words.into_iter().flatten().filter(|_| !is_words) {
-        foreign(Subject::ANSWER, "", key, value, sink);
+    let has_words = message.or(detail).is_some();
+    let is_words = has_words && failure.is_none() && choices.is_none();
+    if has_words && !is_words {
+        for (key, value) in [("message", message), ("detail", detail)] {
+            value.into_iter().for_each(|value| foreign(Subject::ANSWER, "", key, value, sink));
+        }
     }
     let is_completion = object.is_some_and(|object| object.is(TEXT_COMPLETION));
     let word = if is_completion { TEXT_COMPLETION } else { CHAT };
     if choices.is_some() || id.is_some() || model.is_some() {
         sink.put(Fragment::new(Part::Start { id, model, word }));
     }
-    for citation in citations.iter().flat_map(|citations| citations.elements()) {
-        attach(0, Level::Answer, AttachmentKind::Annotation, words::CITATIONS, citation, sink);
-    }
-    for (word, usage) in [(words::GROQ_USAGE, groq), (words::USAGE, usage)] {
-        if let Some(usage) = usage {
-            decode_usage(word, usage, sink);
+    if let Some(citations) = citations {
+        for citation in citations.elements() {
+            attach(0, Level::Answer, AttachmentKind::Annotation, words::CITATIONS, citation, sink);
         }
     }
+    if let Some(usage) = groq {
+        decode_usage(words::GROQ_USAGE, usage, sink);
+    }
+    if let Some(usage) = usage {
+        decode_usage(words::USAGE, usage, sink);
+    }
     let is_whole = object.is_some_and(|object| object.is(CHAT));
-    for (position, choice) in choices.iter().flat_map(|choices| choices.elements()).enumerate() {
-        match choice.kind() {
-            Kind::Object => decode_choice(position, choice, is_whole, sink),
-            _ => foreign(Subject::ANSWER, "", "choices", choice, sink),
+    let (mut count, mut told_whole) = (0, 0);
+    if let Some(choices) = choices {
+        for choice in choices.elements() {
+            match choice.kind() {
+                Kind::Object => {
+                    told_whole += usize::from(decode_choice(count, choice, is_whole, sink) == Portion::Whole);
+                }
+                _ => foreign(Subject::ANSWER, "", "choices", choice, sink),
+            }
+            count += 1;
         }
     }
     if let Some(failure) = failure {
@@ -279,14 +291,8 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     if is_words {
         error(body, ERRORS, sink);
     }
-    let is_told_whole = |choice: Value<'_>| {
-        let has = |key| choice.get(key).is_some_and(|value| !value.is_null());
-        has("message") && has("finish_reason") && !has("delta")
-    };
-    let mut all = choices.iter().flat_map(|choices| choices.elements()).peekable();
-    let is_all = all.peek().is_some() && all.all(is_told_whole);
     // A whole body has all there is.
-    if is_all || is_whole && choices.is_some() {
+    if count > 0 && told_whole == count || is_whole && choices.is_some() {
         sink.put(Fragment::new(Part::Done));
     }
 }
@@ -309,19 +315,25 @@ fn has_failed(status: Value<'_>) -> bool {
     status.get("status_code").and_then(Value::index).is_some_and(|code| code != 0)
 }
 
-fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut FragmentSink<'_>) {
+/// A choice; tells whether this is all of it.
+fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut FragmentSink<'_>) -> Portion {
     // Most choices begin with their number.
     let index = choice.members().find(|(key, _)| *key == "index").map(|(_, index)| index);
     let number = choice_number(index, position);
     let (mut delta, mut message, mut spoken, mut finish, mut failure) = (None, None, None, None, None);
+    let (mut has_delta, mut has_message, mut has_finish) = (false, false, false);
     sink.put(Fragment::new(Part::Choice).in_choice(number));
     for (key, value) in choice.members() {
         match key {
+            "delta" => has_delta = !value.is_null(),
+            "message" => has_message = !value.is_null(),
+            "finish_reason" => has_finish = !value.is_null(),
+            _ => {}
+        }
+        match key {
             "index" => {}
-            "delta" if is_kind(value, Kind::Object) => delta = Some(value).filter(|value| !value.is_null()),
-            "message" if is_kind(value, Kind::Object) => {
-                message = Some(value).filter(|value| !value.is_null());
-            }
+            "delta" if is_kind(value, Kind::Object) => delta = Some(value).filter(|_| has_delta),
+            "message" if is_kind(value, Kind::Object) => message = Some(value).filter(|_| has_message),
             "finish_reason" if is_kind(value, Kind::String) => finish = value.str(),
             "error" => failure = Some(value),
             "text" if is_kind(value, Kind::String) => spoken = Some(value),
@@ -353,6 +365,7 @@ fn decode_choice(position: usize, choice: Value<'_>, is_whole: bool, sink: &mut 
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
     }
+    if has_message && has_finish && !has_delta { Portion::Whole } else { Portion::Piece }
 }
 
 /// Whether a `delta` holds more than a role.
@@ -401,6 +414,7 @@ fn logprobs(choice: u32, value: Value<'_>, sink: &mut FragmentSink<'_>) {
 fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
     let (mut content, mut refusal, mut calls, mut legacy, mut executed) = (None, None, None, None, None);
     let (mut details, mut reasoning_content, mut reasoning, mut signature) = (None, None, None, None);
+    let mut has_opaque = false;
     for (key, value) in message.members() {
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
@@ -421,12 +435,14 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
             "thought_signature" if is_kind(value, Kind::String) => {
                 signature = Some(value).filter(|value| value.filled().is_some());
             }
-            key if words::OPAQUE.contains(&key) => {}
+            key if words::OPAQUE.contains(&key) => has_opaque = true,
             key if VOLATILE.contains(&key) => {}
             _ => foreign(Subject::choice(choice), "message.", key, value, sink),
         }
     }
-    decode_thoughts(choice, details, reasoning_content, reasoning, portion, sink);
+    if details.or(reasoning_content).or(reasoning).is_some() {
+        decode_thoughts(choice, details, reasoning_content, reasoning, portion, sink);
+    }
     if let Some(value) = signature {
         let (level, kind) = (Level::Block, AttachmentKind::Signature);
         let part = Part::Attach {
@@ -444,22 +460,31 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
     if let Some(refusal) = refusal {
         text(choice, Channel::Refusal, words::REFUSAL, refusal, portion, sink);
     }
+    if has_opaque {
+        decode_opaque(choice, message, sink);
+    }
+    if let Some(executed) = executed {
+        executed.elements().for_each(|tool| decode_executed(choice, tool, sink));
+    }
+    // A list of calls, or the only one.
+    if let Some(calls) = calls {
+        match calls.kind() {
+            Kind::Object => decode_call(choice, calls, portion, sink),
+            _ => calls.elements().for_each(|call| decode_call(choice, call, portion, sink)),
+        }
+    }
+    if let Some(function) = legacy.filter(|legacy| legacy.members().next().is_some()) {
+        decode_legacy(choice, function, portion, sink);
+    }
+}
+
+/// Members of a message that hold content of no other protocol.
+fn decode_opaque(choice: u32, message: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (word, value) in message.members().filter(|(key, _)| words::OPAQUE.contains(key)) {
         let alone = Some(value).filter(|value| !matches!(value.kind(), Kind::Array | Kind::Null));
         for value in value.elements().chain(alone) {
             sink.put(Fragment::new(Part::Opaque { word, value: value.pass_raw() }).in_choice(choice));
         }
-    }
-    for tool in executed.iter().flat_map(|tools| tools.elements()) {
-        decode_executed(choice, tool, sink);
-    }
-    // A list of calls, or the only one.
-    let alone = calls.filter(|calls| calls.kind() == Kind::Object);
-    for call in calls.into_iter().flat_map(Value::elements).chain(alone) {
-        decode_call(choice, call, portion, sink);
-    }
-    if let Some(function) = legacy.filter(|legacy| legacy.members().next().is_some()) {
-        decode_legacy(choice, function, portion, sink);
     }
 }
 

@@ -49,8 +49,9 @@ struct Trace {
     short: String,
 }
 
-/// Values up to this length are kept as they are: comparing them costs less than a hash.
-const SHORT: usize = 64;
+/// Values up to this length are kept as they are: comparing them costs less than a hash. Token counts, which some
+/// wires tell anew with every chunk, are not longer.
+const SHORT: usize = 512;
 
 impl Trace {
     fn of(value: &str) -> Self {
