@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, Completion, Event, ItemId, Json, Notice, NoticeCode, Scope,
-    Sink,
+    Sink, Span,
 };
 use crate::json::each_member;
 use crate::message::{
@@ -99,14 +99,22 @@ impl Accumulator {
 impl<'e> Sink<Event<'e>> for Accumulator {
     fn put(&mut self, event: Event<'e>) {
         // Most events are such.
-        if let Body::Delta { block, .. } = event.body
-            && !self.is_ended
+        if !self.is_ended
+            && let Body::Delta { block, text, .. } = event.body
         {
             if let Some(block) = self.answer.block(block) {
-                block.take(&event);
+                block.grow(&text, event.source);
             }
             return;
         }
+        self.put_other(event);
+    }
+}
+
+impl Accumulator {
+    /// Takes an event that is no delta of the answer at hand. Apart, so that it costs a delta nothing.
+    #[inline(never)]
+    fn put_other(&mut self, event: Event<'_>) {
         // What is noticed after the end is noticed of the answer before it.
         if self.is_ended && !matches!(event.body, Body::Notice(_) | Body::End) {
             self.is_ended = false;
@@ -131,12 +139,16 @@ impl Answer {
         &mut self.message.choices[at]
     }
 
+    #[inline]
     fn block(&mut self, block: BlockId) -> Option<&mut Block> {
         let (choice, at) = match self.latest {
             Some((latest, choice, at)) if latest == block => (choice, at),
-            _ => *self.blocks.get(&block)?,
+            _ => {
+                let &(choice, at) = self.blocks.get(&block)?;
+                self.latest = Some((block, choice, at));
+                (choice, at)
+            }
         };
-        self.latest = Some((block, choice, at));
         self.message.choices.get_mut(choice)?.blocks.get_mut(at)
     }
 
@@ -220,15 +232,20 @@ impl Block {
         })
     }
 
+    /// Takes the text of a delta that was made from there.
+    #[inline]
+    fn grow(&mut self, text: &str, source: Span) {
+        self.source.end = self.source.end.max(source.end);
+        if let Some(own) = self.text_mut() {
+            own.push_str(text);
+        }
+    }
+
     /// Takes an event about the block.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         self.source.end = self.source.end.max(event.source.end);
         match &event.body {
-            Body::Delta { text, .. } => {
-                if let Some(own) = self.text_mut() {
-                    own.push_str(text);
-                }
-            }
+            Body::Delta { text, .. } => self.grow(text, event.source),
             Body::Correction { text, .. } => {
                 if let Some(own) = self.text_mut() {
                     own.clear();
@@ -255,6 +272,7 @@ impl Block {
         }
     }
 
+    #[inline]
     fn text_mut(&mut self) -> Option<&mut String> {
         match &mut self.content {
             Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => Some(text),

@@ -18,6 +18,8 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
+use std::ops::Range;
+
 use crate::accumulator::Accumulator;
 use crate::close::Close;
 use crate::dialect::{self, Stage, Tools};
@@ -28,7 +30,7 @@ use crate::json::{self, AsValue, Kind, Node as Value, Str, Tape, repair};
 use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
-use crate::shape::{Shapes, UNFILLED};
+use crate::shape::{Pieces, Shapes};
 use crate::truncated::{Remains, Truncated};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
@@ -226,14 +228,22 @@ impl Decoder {
     /// Takes the next bytes. An error ends the stream; what was emitted before stays, and
     /// [`Decoder::finish`] may still be called to end the blocks that are open.
     pub fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
-        let mut rest = bytes;
+        let Self { framer, frames } = self;
+        let mut rest = &bytes[frames.push_known(bytes, framer, sink)..];
         while !rest.is_empty() {
-            let Self { framer, frames } = self;
-            let taken = match frames.push_known(rest, framer, sink) {
-                Some(taken) => taken,
-                None => framer.push_some(rest, &mut |frame: Frame<'_>| frames.push(&frame, sink))?,
-            };
+            let began = framer.between_frames();
+            let mut brought = Brought::Nothing;
+            let taken = framer.push_some(rest, &mut |frame: Frame<'_>| {
+                brought.take(&frame, rest);
+                frames.push(&frame, sink);
+            })?;
+            if let (Some(began), Some(_), Brought::One { data, offset }) =
+                (began, framer.between_frames(), brought)
+            {
+                frames.reader.shapes.place(&rest[..taken], data, offset - began);
+            }
             rest = &rest[taken..];
+            rest = &rest[frames.push_known(rest, framer, sink)..];
         }
         Ok(())
     }
@@ -261,6 +271,31 @@ impl Decoder {
         self.push(bytes, &mut accumulator)?;
         self.finish(&mut accumulator)?;
         Ok(accumulator)
+    }
+}
+
+/// What the framing made of some bytes.
+enum Brought {
+    Nothing,
+    /// A frame whose data stand there in the bytes.
+    One {
+        data: Range<usize>,
+        offset: u64,
+    },
+    /// Frames, or one whose data do not stand in the bytes as they are.
+    Other,
+}
+
+impl Brought {
+    fn take(&mut self, frame: &Frame<'_>, bytes: &[u8]) {
+        let data = frame.data.trim_ascii();
+        let start = (data.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
+        *self = match self {
+            Self::Nothing if start.saturating_add(data.len()) <= bytes.len() => {
+                Self::One { data: start..start + data.len(), offset: frame.offset }
+            }
+            _ => Self::Other,
+        };
     }
 }
 
@@ -295,10 +330,17 @@ impl FrameDecoder {
         self.stages.extract.as_ref().and_then(Stage::dialect)
     }
 
-    /// Takes the frame that these bytes begin with, if its shape is known, and tells how many bytes that were.
-    fn push_known(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> Option<usize> {
+    /// Takes the frames that these bytes begin with, as long as their shapes are known; tells how many bytes that were.
+    fn push_known(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
         let Self { reader, stages } = self;
-        reader.push_known(bytes, framer, stages, sink)
+        match framer.between_frames().filter(|_| reader.is_steady()) {
+            Some(offset) => {
+                let taken = reader.push_known(bytes, offset, framer.room(), stages, sink);
+                framer.skip(taken);
+                taken
+            }
+            None => 0,
+        }
     }
 
     /// Takes the next frame.
@@ -445,17 +487,15 @@ impl Reader {
         if data.is_empty() {
             return;
         }
-        let mut filled = UNFILLED;
+        let mut pieces = Pieces::default();
         if frame.kind == FrameKind::Data
             && self.is_steady()
-            && let Some(known) = self.shapes.find(frame.event, data.as_bytes(), &mut filled)
+            && let Some(known) = self.shapes.find(frame.event, data.as_bytes(), &mut pieces)
         {
             self.known_frames += 1;
             let number = known.number;
-            if !known.grow(&mut self.weave, frame.offset, sink) {
-                known.push_to(&mut self.weave, frame.offset, sink);
-            }
-            return self.shapes.follow(number);
+            known.push_to(&mut self.weave, frame.offset, sink);
+            return self.shapes.follow_brought(number);
         }
         self.shapes.interrupt();
         if frame.kind == FrameKind::Error {
@@ -478,31 +518,44 @@ impl Reader {
         !self.shapes.is_empty() && self.held.is_empty() && !self.weave.is_over()
     }
 
-    /// Takes the frame that these bytes begin with, if its shape is known, and tells how many bytes that were.
+    /// Takes the frames that these bytes begin with, as long as their shapes are known and there is room for each and
+    /// for all of them; tells how many bytes that were.
     fn push_known(
         &mut self,
         bytes: &[u8],
-        framer: &mut Framer,
+        mut offset: u64,
+        (most, left): (usize, usize),
         stages: &mut Stages,
         sink: &mut EventSink<'_>,
-    ) -> Option<usize> {
-        if !self.is_steady() || !framer.is_between_frames() {
-            return None;
+    ) -> usize {
+        let mut rest = &bytes[..bytes.len().min(left)];
+        let room = rest.len();
+        while self.is_steady() {
+            let Self { shapes, weave, .. } = self;
+            // What only grows a block concerns no stage but those that read or mend it.
+            let (frames, taken) = match stages.are_idle() {
+                true => shapes.run(rest, offset, most, weave, sink),
+                false => {
+                    shapes.run(rest, offset, most, weave, &mut |event: Event<'_>| stages.push(event, sink))
+                }
+            };
+            (offset, rest) = (offset + taken as u64, &rest[taken..]);
+            self.frames += frames;
+            self.known_frames += frames;
+            let mut pieces = Pieces::default();
+            let Some(known) = self.shapes.find_at(rest, &mut pieces).filter(|known| known.length() <= most)
+            else {
+                break;
+            };
+            let (number, length) = (known.number, known.length());
+            let mut sink = |event: Event<'_>| stages.push(event, sink);
+            known.push_to(&mut self.weave, known.offset(offset), &mut sink);
+            self.shapes.follow(number);
+            self.frames += 1;
+            self.known_frames += 1;
+            (offset, rest) = (offset + length as u64, &rest[length..]);
         }
-        let framing = framer.framing()?;
-        let mut filled = UNFILLED;
-        let known = self.shapes.find_at(|event| framing.data_of(event, bytes), &mut filled)?;
-        let length = framing.end_of(bytes, known.end_in(bytes))?;
-        let offset = framer.skip(length)?;
-        self.frames += 1;
-        self.known_frames += 1;
-        let number = known.number;
-        // What only grows a block concerns no stage but those that read or mend it.
-        if !(stages.are_idle() && known.grow(&mut self.weave, offset, sink)) {
-            known.push_to(&mut self.weave, offset, &mut |event: Event<'_>| stages.push(event, sink));
-        }
-        self.shapes.follow(number);
-        Some(length)
+        room - rest.len()
     }
 
     /// Takes the JSON of a frame; false if it is none.
@@ -538,7 +591,8 @@ impl Reader {
         let is_plain = self.held.is_empty() && !has_words;
         if let Some(known) = self.protocol.filter(|_| is_plain && self.is_confirmed) {
             self.decode(known, &input, frame.offset, sink);
-            if !self.reads_all {
+            // What follows the end is looked at each time.
+            if !self.reads_all && !self.weave.is_over() {
                 self.shapes.learn(known, &input, data);
             }
             return;

@@ -13,7 +13,10 @@
 mod cast;
 mod fit;
 
+use std::ops::Range;
+
 use cast::{Cast, Growth, Recorder};
+pub(crate) use fit::Piece;
 use fit::{Hole, HoleKind, fit};
 
 use crate::event::EventSink;
@@ -22,8 +25,8 @@ use crate::json::{Kind, Leaf, Node, Seen, Str};
 use crate::protocol::{Input, Protocol};
 use crate::weave::Weave;
 
-/// So many shapes are kept: of text, of thoughts, of arguments, and one to spare.
-const MOST_SHAPES: usize = 4;
+/// So many shapes are kept: of text, of thoughts, of arguments, of what begins and ends them, and one to spare.
+const MOST_SHAPES: usize = 6;
 /// Longer frames say something new each time.
 const LONGEST: usize = 2048;
 /// So many holes a shape may have.
@@ -39,6 +42,8 @@ pub(crate) struct Shapes {
     known: Vec<Shape>,
     /// The shape that the last frame had, if it had one.
     latest: Option<usize>,
+    /// The shape of the frame that the framing has just brought.
+    brought: Option<usize>,
     /// The last frame that was read in full.
     before: Option<(Option<String>, String)>,
     /// How many frames in a row taught nothing.
@@ -51,24 +56,33 @@ pub(crate) struct Shapes {
 struct Shape {
     /// What the framing calls such frames.
     event: Option<String>,
-    text: String,
+    /// The frame that it was learned from, within what the framing writes around the data, once that is known.
+    text: Vec<u8>,
+    /// Where the data stand in it.
+    data: Range<usize>,
+    is_placed: bool,
+    /// How many bytes the framing counts before it says that the frame begins.
+    before: u64,
     holes: Vec<Hole>,
     casts: Vec<Cast>,
     /// The only one of them that is news where the frame before had the same shape, if it is a piece of a text.
     growth: Option<Growth>,
+    /// Where in the data the number of a place stands, if it is known which places follow it.
+    number: Option<Hole>,
 }
 
-/// What stands in the holes of a frame.
-pub(crate) type Filled<'d> = [Str<'d>; MOST_HOLES];
-
-/// Nothing stands anywhere.
-pub(crate) const UNFILLED: Filled<'_> = [Str::Plain(""); MOST_HOLES];
+/// Where the contents of the holes of a frame stand.
+pub(crate) type Pieces = [Piece; MOST_HOLES];
 
 /// A frame that has a known shape.
+#[derive(Clone, Copy)]
 pub(crate) struct Known<'s, 'd> {
     shape: &'s Shape,
-    data: &'d [u8],
-    filled: &'s Filled<'d>,
+    /// The frame as it was written, or its data.
+    frame: &'d [u8],
+    /// Where in it the data begin.
+    from: usize,
+    pieces: &'s Pieces,
     /// Whether the frame before had the same shape: then much of it is no news.
     is_repeat: bool,
     /// Which shape it is: see [`Shapes::follow`].
@@ -76,38 +90,105 @@ pub(crate) struct Known<'s, 'd> {
 }
 
 impl Known<'_, '_> {
-    /// Where its data end in the bytes that they are a piece of.
-    pub(crate) fn end_in(&self, bytes: &[u8]) -> usize {
-        self.data.as_ptr() as usize - bytes.as_ptr() as usize + self.data.len()
+    /// How many bytes it has.
+    pub(crate) fn length(&self) -> usize {
+        self.frame.len()
     }
 
-    /// Has the fold take what the frame contains, if that is nothing but more of what the frame before brought.
-    #[inline]
-    pub(crate) fn grow(&self, weave: &mut Weave, offset: u64, sink: &mut EventSink<'_>) -> bool {
-        let growth = self.shape.growth.as_ref().filter(|_| self.is_repeat);
-        growth.is_some_and(|growth| weave.go_on(offset, growth.choice, growth.at, self.text(growth), sink))
+    /// Where it begins for the framing, if its first byte stands at that offset.
+    pub(crate) fn offset(&self, first: u64) -> u64 {
+        first + self.shape.before
     }
 
     /// Has the fold take what the frame contains.
     pub(crate) fn push_to(&self, weave: &mut Weave, offset: u64, sink: &mut EventSink<'_>) {
-        weave.push(offset, |fragments| self.tell(fragments), sink);
-    }
-
-    #[inline]
-    fn text(&self, growth: &Growth) -> Str<'_> {
-        match growth.hole {
-            Some(hole) => self.filled[hole],
-            None => self.shape.casts[growth.cast].text(),
+        if self.is_repeat
+            && let Some(growth) = &self.shape.growth
+            && let Some(mut run) = weave.run(growth.choice, growth.at)
+        {
+            return run.push(offset, self.shape.grown(growth, self.frame, self.pieces), sink);
         }
+        weave.push(offset, |fragments| self.tell(fragments), sink);
     }
 
     /// Says what the frame contains.
     fn tell(&self, sink: &mut FragmentSink<'_>) {
         for cast in &self.shape.casts {
             if !(self.is_repeat && cast.is_quiet) {
-                cast.tell(self.shape, self.data, self.filled, sink);
+                cast.tell(self, sink);
             }
         }
+    }
+}
+
+impl Shape {
+    /// The length of the frame that these bytes begin with, if it has this shape.
+    #[inline(always)]
+    fn fit(&self, bytes: &[u8], pieces: &mut Pieces) -> Option<usize> {
+        fit(&self.text, self.data.start, &self.holes, bytes, pieces)
+    }
+
+    /// The text by which a frame of this shape grows a block.
+    #[inline(always)]
+    fn grown<'f>(&'f self, growth: &Growth, frame: &'f [u8], pieces: &Pieces) -> Str<'f> {
+        match growth.hole {
+            Some(hole) => pieces[hole].str(frame),
+            None => self.casts[growth.cast].text(),
+        }
+    }
+
+    /// Takes over what the framing writes around the data of such frames.
+    fn place(&mut self, lead: &[u8], trail: &[u8], before: u64) {
+        let is_same = self.is_placed
+            && self.before == before
+            && self.text[..self.data.start] == *lead
+            && self.text[self.data.end..] == *trail;
+        if is_same {
+            return;
+        }
+        self.text = [lead, &self.text[self.data.clone()], trail].concat();
+        self.data = lead.len()..self.text.len() - trail.len();
+        self.before = before;
+        self.is_placed = true;
+    }
+}
+
+impl Shape {
+    /// The contents of the holes of a frame of those data, and the number of its place, if it has this shape but for that
+    /// number.
+    fn number_in(&self, data: &[u8]) -> Option<Piece> {
+        let number = self.number?;
+        let before = self.holes.iter().take_while(|hole| hole.start < number.start).count();
+        let mut holes = [number; MOST_HOLES + 1];
+        for (at, hole) in self.holes.iter().enumerate() {
+            let kind = match hole.kind {
+                HoleKind::SameAs(other) if other >= before => HoleKind::SameAs(other + 1),
+                kind => kind,
+            };
+            holes[at + usize::from(at >= before)] = Hole { kind, ..*hole };
+        }
+        let mut pieces = [Piece::default(); MOST_HOLES + 1];
+        let holes = &holes[..=self.holes.len()];
+        let length = fit(&self.text[self.data.clone()], 0, holes, data, &mut pieces)?;
+        (length == data.len()).then(|| pieces[before])
+    }
+
+    /// Takes over another number of the place.
+    fn bind(&mut self, written: &[u8]) -> Option<()> {
+        let number = std::str::from_utf8(written).ok()?.parse().ok()?;
+        let hole = self.number?;
+        let moved =
+            |at: usize| if at >= hole.end { at + written.len() - (hole.end - hole.start) } else { at };
+        let start = self.data.start;
+        self.text.splice(start + hole.start..start + hole.end, written.iter().copied());
+        self.data.end = start + moved(self.data.end - start);
+        for own in &mut self.holes {
+            *own = Hole { start: moved(own.start), end: moved(own.end), ..*own };
+        }
+        self.number = Some(Hole { end: moved(hole.end), ..hole });
+        self.casts.iter_mut().for_each(|cast| cast.bind(number));
+        self.growth = Growth::of(&self.casts);
+        Some(())
     }
 }
 
@@ -126,45 +207,107 @@ impl Shapes {
         self.latest = Some(number);
     }
 
+    /// A frame of that shape, which the framing brought, was told.
+    pub(crate) fn follow_brought(&mut self, number: usize) {
+        self.latest = Some(number);
+        self.brought = Some(number);
+    }
+
     /// A frame came that was read in full.
     pub(crate) fn interrupt(&mut self) {
         self.latest = None;
+        self.brought = None;
     }
 
-    /// The frame whose data these bytes are, if it is known.
+    /// The framing read nothing but these bytes to bring the latest frame, whose data stand there, and which began
+    /// `before` bytes after the first of them: the next one of its shape need not be framed.
+    pub(crate) fn place(&mut self, written: &[u8], data: Range<usize>, before: u64) {
+        if let Some(shape) = self.brought.take().and_then(|number| self.known.get_mut(number)) {
+            shape.place(&written[..data.start], &written[data.end..], before);
+        }
+    }
+
+    /// Takes all frames that these bytes, which begin at that offset, begin with, as long as they are no longer than
+    /// `most` and only go on with what the latest frame brought. How many frames and bytes that were.
+    pub(crate) fn run(
+        &self,
+        bytes: &[u8],
+        offset: u64,
+        most: usize,
+        weave: &mut Weave,
+        sink: &mut EventSink<'_>,
+    ) -> (u64, usize) {
+        let (mut frames, mut at) = (0, 0);
+        if let Some(shape) = self.latest.and_then(|latest| self.known.get(latest))
+            && shape.is_placed
+            && let Some(growth) = &shape.growth
+            && let Some(mut run) = weave.run(growth.choice, growth.at)
+        {
+            let mut pieces = Pieces::default();
+            while let Some(length) = shape.fit(&bytes[at..], &mut pieces).filter(|length| *length <= most) {
+                let text = shape.grown(growth, &bytes[at..], &pieces);
+                run.push(offset + at as u64 + shape.before, text, sink);
+                (frames, at) = (frames + 1, at + length);
+            }
+        }
+        (frames, at)
+    }
+
+    /// The frame whose data these bytes are, if it is known, or known but for the number of its place.
     pub(crate) fn find<'s, 'd>(
-        &'s self,
+        &'s mut self,
         event: Option<&str>,
         data: &'d [u8],
-        filled: &'s mut Filled<'d>,
+        pieces: &'s mut Pieces,
     ) -> Option<Known<'s, 'd>> {
-        self.find_at(|own| (own == event).then_some(data), filled)
-            .filter(|known| known.data.len() == data.len())
+        let fits = |shape: &Shape, pieces: &mut Pieces| {
+            let is_such = shape.event.as_deref() == event;
+            let length = fit(&shape.text[shape.data.clone()], 0, &shape.holes, data, pieces);
+            length.filter(|length| is_such && *length == data.len())
+        };
+        let (number, _) = self.first(&fits, pieces).or_else(|| {
+            let such = self.known.iter_mut().enumerate().filter(|(_, shape)| shape.event.as_deref() == event);
+            let (number, shape, piece) = such
+                .filter_map(|(number, shape)| shape.number_in(data).map(|piece| (number, shape, piece)))
+                .next()?;
+            shape.bind(&data[piece.start..piece.end])?;
+            // It goes on with something else.
+            self.latest = None;
+            Some((number, fits(&self.known[number], pieces)?))
+        })?;
+        Some(Known { from: 0, ..self.known(number, data, pieces) })
     }
 
-    /// The frame that some bytes begin with, if it is known: `data` finds the data of one that is called so, with all
-    /// that follows.
-    #[inline]
+    /// The frame that some bytes begin with, if it is known.
     pub(crate) fn find_at<'s, 'd>(
         &'s self,
-        data: impl Fn(Option<&str>) -> Option<&'d [u8]>,
-        filled: &'s mut Filled<'d>,
+        bytes: &'d [u8],
+        pieces: &'s mut Pieces,
     ) -> Option<Known<'s, 'd>> {
-        let mut length = |at: usize| {
-            let Shape { event, text, holes, .. } = self.known.get(at)?;
-            let data = data(event.as_deref())?;
-            fit(text, holes, data, filled).map(|length| &data[..length])
+        let fits = |shape: &Shape, pieces: &mut Pieces| {
+            if shape.is_placed { shape.fit(bytes, pieces) } else { None }
         };
+        let (number, length) = self.first(fits, pieces)?;
+        Some(self.known(number, &bytes[..length], pieces))
+    }
+
+    /// The first shape that fits, and the length of its frame; the latest is tried first.
+    fn first(
+        &self,
+        fits: impl Fn(&Shape, &mut Pieces) -> Option<usize>,
+        pieces: &mut Pieces,
+    ) -> Option<(usize, usize)> {
         let latest = self.latest.unwrap_or_default();
-        let (at, data) = match length(latest) {
-            Some(data) => (latest, data),
-            None => {
-                let mut others = (0..self.known.len()).filter(|&at| at != latest);
-                others.find_map(|at| Some((at, length(at)?)))?
-            }
-        };
-        let is_repeat = self.latest == Some(at);
-        Some(Known { shape: &self.known[at], data, filled, is_repeat, number: at })
+        let others = (0..self.known.len()).filter(|&at| at != latest);
+        [latest].into_iter().chain(others).find_map(|at| {
+            let shape = self.known.get(at)?;
+            Some((at, fits(shape, pieces)?))
+        })
+    }
+
+    fn known<'s, 'd>(&'s self, number: usize, frame: &'d [u8], pieces: &'s Pieces) -> Known<'s, 'd> {
+        let shape = &self.known[number];
+        Known { shape, frame, from: shape.data.start, pieces, is_repeat: self.latest == Some(number), number }
     }
 
     /// Learns from a frame that was read in full.
@@ -193,36 +336,63 @@ impl Shapes {
 
     /// Compares the frame with the shapes and with the frame before; whether that taught something.
     fn compare(&mut self, protocol: &Protocol, input: &Input<'_>, data: &str) -> bool {
-        let known = self.known.iter().enumerate().rev();
-        let known =
-            known.map(|(at, shape)| (Some(at), shape.event.as_deref(), &shape.text, Some(&shape.holes[..])));
-        let before = self.before.iter().map(|(event, text)| (None, event.as_deref(), text, None));
-        let mut relatives = known
-            .chain(before)
-            .filter(|(_, event, text, _)| *event == input.event && is_alike(text, data))
-            .peekable();
-        if relatives.peek().is_none() {
+        let is_relative = |event: &Option<String>, text: &[u8]| {
+            event.as_deref() == input.event && is_alike(text, data.as_bytes())
+        };
+        let known = || {
+            let known = self.known.iter().enumerate().rev();
+            known.filter(|(_, shape)| is_relative(&shape.event, &shape.text[shape.data.clone()]))
+        };
+        let before = self.before.as_ref().filter(|(event, text)| is_relative(event, text.as_bytes()));
+        if known().next().is_none() && before.is_none() {
             return false;
         }
         let Some(all) = possible_holes(input.value, data) else { return false };
-        let found = relatives
-            .find_map(|(at, _, text, own)| differing(&all, data, text, own).map(|holes| (at, holes)));
-        let Some((at, holes)) = found else { return false };
+        let with_shape = |differs_in_place: bool| {
+            known().find_map(|(at, shape)| {
+                let news = shape.news(&all, data, differs_in_place)?;
+                Some((Some(at), news))
+            })
+        };
+        let with_before = || {
+            let (_, text) = before?;
+            Some((None, News::of(&all, data, text.as_bytes(), None)?))
+        };
+        let found = with_shape(false).or_else(with_before).or_else(|| with_shape(true));
+        let Some((at, News { holes, number, .. })) = found else { return false };
         let mut recorder = Recorder::new(data, &holes);
         protocol.decode(input, &mut recorder);
-        let Some(casts) = recorder.finish() else { return false };
+        let Some(mut casts) = recorder.finish() else { return false };
+        let number = match (at, number) {
+            (Some(at), Some((number, [own, other]))) => {
+                let others = &self.known[at].casts;
+                let is_same = casts.len() == others.len()
+                    && casts.iter_mut().zip(others).all(|(cast, by)| cast.learn_place(own, by, other));
+                if !is_same && own != other {
+                    return false;
+                }
+                is_same.then_some(number)
+            }
+            _ => None,
+        };
         let event = input.event.map(Into::into);
         let growth = Growth::of(&casts);
-        let shape = Shape { event, text: data.to_owned(), holes, casts, growth };
-        match at {
-            Some(at) => self.known[at] = shape,
+        let (text, whole) = (data.into(), 0..data.len());
+        let shape =
+            Shape { event, text, data: whole, is_placed: false, before: 0, holes, casts, growth, number };
+        self.brought = Some(match at {
+            Some(at) => {
+                self.known[at] = shape;
+                at
+            }
             None => {
                 if self.known.len() == MOST_SHAPES {
                     self.known.remove(0);
                 }
                 self.known.push(shape);
+                self.known.len() - 1
             }
-        }
+        });
         true
     }
 }
@@ -237,10 +407,11 @@ fn replace(own: &mut Option<String>, event: Option<&str>) {
     }
 }
 
-/// Whether it is worth while to compare: most frames that have nothing in common differ soon.
-fn is_alike(one: &str, other: &str) -> bool {
-    const START: usize = 12;
-    one.as_bytes().iter().zip(other.as_bytes()).take(START).all(|(one, other)| one == other)
+/// Whether it is worth while to compare: frames that have nothing in common differ at both ends.
+fn is_alike(one: &[u8], other: &[u8]) -> bool {
+    const FEW: usize = 8;
+    let (start, end) = (one.first_chunk::<FEW>(), one.last_chunk::<FEW>());
+    start == other.first_chunk() || end == other.last_chunk()
 }
 
 /// The values of a frame that nobody looked at.
@@ -252,6 +423,7 @@ fn possible_holes(value: Node<'_>, data: &str) -> Option<Vec<Hole>> {
             (Seen::All, _) => continue,
             (Seen::Kind, Kind::Number) => HoleKind::Number,
             (Seen::Kind, _) => HoleKind::Text,
+            (Seen::Place, _) => HoleKind::Place,
             (Seen::SameAs(other), _) => match notes.iter().position(|note| *note == other) {
                 Some(at) => HoleKind::SameAs(at),
                 None => continue,
@@ -271,39 +443,68 @@ fn possible_holes(value: Node<'_>, data: &str) -> Option<Vec<Hole>> {
     (holes.len() <= MOST_LEAVES).then_some(holes)
 }
 
-/// Those of `all` holes of a frame in which another frame differs, or which that one's shape has already. None if the
-/// other differs elsewhere or in too much, or if its shape has all of them.
-fn differing(all: &[Hole], data: &str, other: &str, own: Option<&[Hole]>) -> Option<Vec<Hole>> {
-    let mut filled = [Str::Plain(""); MOST_LEAVES];
-    let length = fit(data, all, other.as_bytes(), &mut filled)?;
-    let mut is_hole = [false; MOST_LEAVES];
-    let (mut moved, mut has_more) = (0, false);
-    for (at, (hole, filled)) in all.iter().zip(filled).enumerate() {
-        let filled = filled.written();
-        // Where the hole begins in the other frame.
-        let there = (hole.start as isize + moved) as usize;
-        moved += filled.len() as isize - (hole.end - hole.start) as isize;
-        let is_known =
-            own.unwrap_or_default().iter().any(|own| own.start == there && own.end == there + filled.len());
-        let differs = filled != &data[hole.start..hole.end];
-        has_more |= differs && !is_known;
-        is_hole[at] = is_known || differs;
+/// In what a frame differs from another.
+struct News {
+    /// The holes of both.
+    holes: Vec<Hole>,
+    /// The number of a place, here and there, where it is known which places follow it or where it differs.
+    number: Option<(Hole, [i64; 2])>,
+    /// Whether it differs in what the other's shape has no hole for.
+    has_more: bool,
+}
+
+impl Shape {
+    /// In what a frame differs that is not quite of this shape, be it only the number of a place.
+    fn news(&self, all: &[Hole], data: &str, differs_in_place: bool) -> Option<News> {
+        let news = News::of(all, data, &self.text[self.data.clone()], Some(self))?;
+        let has_other = news.number.as_ref().is_some_and(|(_, [own, other])| own != other);
+        (has_other == differs_in_place && (has_other || news.has_more)).then_some(news)
     }
-    // What is the same as a hole is a hole, too.
-    let mut renamed = [0; MOST_LEAVES];
-    let mut holes: Vec<Hole> = Vec::new();
-    for (at, hole) in all.iter().enumerate() {
-        let kind = match hole.kind {
-            HoleKind::SameAs(other) if is_hole[other] => HoleKind::SameAs(renamed[other]),
-            HoleKind::SameAs(_) => continue,
-            kind if is_hole[at] => kind,
-            _ => continue,
-        };
-        is_hole[at] = true;
-        renamed[at] = holes.len();
-        holes.push(Hole { kind, ..*hole });
+}
+
+impl News {
+    /// Those of `all` holes of a frame in which another frame differs, or which that one's shape has already. None if the
+    /// other differs elsewhere or in too much.
+    fn of(all: &[Hole], data: &str, other: &[u8], shape: Option<&Shape>) -> Option<Self> {
+        let mut pieces = [Piece::default(); MOST_LEAVES];
+        let length = fit(data.as_bytes(), 0, all, other, &mut pieces)?;
+        let is_at = |piece: Piece, own: &Hole| (own.start, own.end) == (piece.start, piece.end);
+        let mut is_hole = [false; MOST_LEAVES];
+        let (mut number, mut has_more) = (None, false);
+        for (at, (hole, piece)) in all.iter().zip(pieces).enumerate() {
+            let (here, there) = (&data[hole.start..hole.end], &other[piece.start..piece.end]);
+            let differs = here.as_bytes() != there;
+            if hole.kind == HoleKind::Place {
+                let is_known = shape.and_then(|shape| shape.number).is_some_and(|own| is_at(piece, &own));
+                if differs || is_known {
+                    shape?;
+                    let there = std::str::from_utf8(there).ok()?;
+                    // Of several numbers it is not clear which places follow which.
+                    let is_other = number.replace((*hole, [here.parse().ok()?, there.parse().ok()?]));
+                    if is_other.is_some() {
+                        return None;
+                    }
+                }
+                continue;
+            }
+            let is_known = shape.is_some_and(|shape| shape.holes.iter().any(|own| is_at(piece, own)));
+            has_more |= differs && !is_known;
+            is_hole[at] = is_known || differs;
+        }
+        // What is the same as a hole is a hole, too.
+        let mut renamed = [0; MOST_LEAVES];
+        let mut holes: Vec<Hole> = Vec::new();
+        for (at, hole) in all.iter().enumerate() {
+            let kind = match hole.kind {
+                HoleKind::SameAs(other) if is_hole[other] => HoleKind::SameAs(renamed[other]),
+                HoleKind::SameAs(_) => continue,
+                kind if is_hole[at] => kind,
+                _ => continue,
+            };
+            is_hole[at] = true;
+            renamed[at] = holes.len();
+            holes.push(Hole { kind, ..*hole });
+        }
+        (length == other.len() && holes.len() <= MOST_HOLES).then_some(Self { holes, number, has_more })
     }
-    let is_whole = length == other.len();
-    let is_news = own.is_none() || has_more;
-    (is_whole && is_news && holes.len() <= MOST_HOLES).then_some(holes)
 }

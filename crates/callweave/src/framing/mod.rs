@@ -105,38 +105,6 @@ impl Framing {
     }
 }
 
-/// Frames as they are mostly written, for those who know what will stand in them.
-impl Framing {
-    /// The data of a frame that these bytes begin with, and all that follows, if it is called so.
-    #[inline]
-    pub(crate) fn data_of<'b>(self, event: Option<&str>, mut bytes: &'b [u8]) -> Option<&'b [u8]> {
-        match self {
-            Self::Sse => {
-                if let Some(event) = event {
-                    bytes = bytes.strip_prefix(b"event: ")?.strip_prefix(event.as_bytes())?;
-                    bytes = bytes.strip_prefix(b"\r").unwrap_or(bytes).strip_prefix(b"\n")?;
-                }
-                bytes = bytes.strip_prefix(b"data:")?;
-                Some(bytes.strip_prefix(b" ").unwrap_or(bytes))
-            }
-            Self::JsonLines => event.is_none().then_some(bytes),
-            Self::JsonValues | Self::AwsEventStream => None,
-        }
-    }
-
-    /// Where the frame ends whose data end at `at`, if all of its end is there.
-    #[inline]
-    pub(crate) fn end_of(self, bytes: &[u8], at: usize) -> Option<usize> {
-        match (self, &bytes[at..]) {
-            (Self::Sse, [b'\n', b'\n', ..]) => Some(at + 2),
-            (Self::Sse, [b'\r', b'\n', b'\r', b'\n', ..]) => Some(at + 4),
-            (Self::JsonLines, [b'\n', ..]) => Some(at + 1),
-            (Self::JsonLines, [b'\r', b'\n', ..]) => Some(at + 2),
-            _ => None,
-        }
-    }
-}
-
 impl fmt::Display for Framing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -271,24 +239,26 @@ impl Framer {
         usize::try_from(self.limits.total - self.read).unwrap_or(usize::MAX)
     }
 
-    /// Whether the next byte begins a frame.
-    pub(crate) fn is_between_frames(&self) -> bool {
+    /// Where the next byte stands, if it begins a frame.
+    pub(crate) fn between_frames(&self) -> Option<u64> {
         match &self.stage {
-            Stage::Detect(_) => false,
-            Stage::Split(splitter) => self.failure.is_none() && splitter.is_between_frames(),
+            Stage::Split(splitter) if self.failure.is_none() => splitter.between_frames(),
+            Stage::Split(_) | Stage::Detect(_) => None,
         }
     }
 
-    /// Steps over a frame of so many bytes that the caller has read itself, if it is within the limits; tells where
-    /// it began.
-    pub(crate) fn skip(&mut self, length: usize) -> Option<u64> {
-        let (Limits { line, frame, .. }, left) = (self.limits, self.left());
-        let Stage::Split(splitter) = &mut self.stage else { return None };
-        if length > line.min(frame) || length > left {
-            return None;
-        }
+    /// How many bytes a frame may have, and how many all that follow.
+    pub(crate) fn room(&self) -> (usize, usize) {
+        (self.limits.line.min(self.limits.frame), self.left())
+    }
+
+    /// Steps over frames of so many bytes, for which there was [room](Framer::room) between frames and which the
+    /// caller has read itself.
+    pub(crate) fn skip(&mut self, length: usize) {
         self.read += length as u64;
-        splitter.skip(length)
+        if let Stage::Split(splitter) = &mut self.stage {
+            splitter.skip(length);
+        }
     }
 
     /// Says that the stream has ended: emits what is still held.
@@ -378,24 +348,22 @@ impl Splitter {
         Ok(bytes.len())
     }
 
-    fn is_between_frames(&self) -> bool {
+    /// Where the next byte stands, if it begins a frame that can be [skipped](Splitter::skip).
+    fn between_frames(&self) -> Option<u64> {
         match self {
-            Self::Sse(sse) => sse.is_between_frames(),
-            Self::JsonLines(lines) => lines.is_between_frames(),
-            Self::JsonValues(_) | Self::AwsEventStream(_) => false,
+            Self::Sse(sse) => sse.is_between_frames().then_some(sse.offset),
+            Self::JsonLines(lines) => lines.is_between_frames().then_some(lines.offset),
+            Self::JsonValues(_) | Self::AwsEventStream(_) => None,
         }
     }
 
-    /// Steps over a frame of so many bytes; tells where it began.
-    fn skip(&mut self, length: usize) -> Option<u64> {
-        let offset = match self {
-            Self::Sse(sse) => &mut sse.offset,
-            Self::JsonLines(lines) => &mut lines.offset,
-            Self::JsonValues(_) | Self::AwsEventStream(_) => return None,
-        };
-        let began = *offset;
-        *offset += length as u64;
-        Some(began)
+    /// Steps over frames of so many bytes.
+    fn skip(&mut self, length: usize) {
+        match self {
+            Self::Sse(sse) => sse.offset += length as u64,
+            Self::JsonLines(lines) => lines.offset += length as u64,
+            Self::JsonValues(_) | Self::AwsEventStream(_) => {}
+        }
     }
 
     fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {

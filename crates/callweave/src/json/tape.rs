@@ -73,6 +73,8 @@ struct Sight(AtomicU16);
 impl Sight {
     const UNSEEN: u16 = u16::MAX;
     const SEEN: u16 = u16::MAX - 1;
+    /// It is a number that was passed on as that of a place.
+    const PASSED: u16 = u16::MAX - 2;
 
     fn get(&self) -> u16 {
         self.0.load(Ordering::Relaxed)

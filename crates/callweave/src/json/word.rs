@@ -26,6 +26,48 @@ pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
     if found != 0 { from + first(found) } else { long_plain_end(bytes, from + 8) }
 }
 
+/// Where the string ends whose contents begin at `from`; none if they are empty or have escapes or more than ASCII in
+/// them.
+#[inline]
+pub(crate) fn ascii_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let word = word(bytes, from);
+    let found = specials(word);
+    if found == 0 {
+        return if word & HIGHS == 0 { long_ascii_end(bytes, from + 8) } else { None };
+    }
+    let end = from + first(found);
+    let is_plain = word & below(found) & HIGHS == 0;
+    (is_plain && end > from && bytes.get(end) == Some(&b'"')).then_some(end)
+}
+
+#[inline(never)]
+fn long_ascii_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        let word = word(bytes, at);
+        let found = specials(word);
+        if word & below(found) & HIGHS != 0 {
+            return None;
+        }
+        if found != 0 {
+            let end = at + first(found);
+            return (bytes.get(end) == Some(&b'"')).then_some(end);
+        }
+        at += 8;
+    }
+}
+
+/// Where a whole number of a few digits ends that begins at `from`; none if there is none, or if it may be written
+/// otherwise.
+#[inline]
+pub(crate) fn digits_alone_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let digits = word(bytes, from) ^ (ONES * b'0' as u64);
+    // Exact up to the first byte that is no digit.
+    let found = (digits.wrapping_add(ONES * 0x76) | digits) & HIGHS;
+    let end = from + first(found);
+    let is_alone = found != 0 && end > from && !matches!(bytes.get(end), Some(b'.' | b'e' | b'E'));
+    (is_alone && bytes.get(from) != Some(&b'0')).then_some(end)
+}
+
 #[inline(never)]
 fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     // Two words at a time, as long as there are as many.
@@ -154,6 +196,12 @@ fn odd(word: u64, quote: u8) -> u64 {
     specials(word) | ((quotes | brackets) & !word & HIGHS)
 }
 
+/// All bits below the first mark; all there are, if there is none.
+#[inline]
+fn below(marks: u64) -> u64 {
+    (marks & marks.wrapping_neg()).wrapping_sub(1)
+}
+
 /// Which byte of a word is the first that is marked.
 #[inline]
 fn first(marks: u64) -> usize {
@@ -183,10 +231,37 @@ mod tests {
                         assert_eq!(plain_end(&bytes, from), expected(is_special, from), "{bytes:?}");
                         let is_odd = |byte: &u8| matches!(byte, b'"' | b'\'' | b'\\' | b'{' | b'[' | 0..b' ');
                         assert_eq!(odd_end(&bytes, from, b'\''), expected(is_odd, from), "{bytes:?}");
+                        let end = expected(is_special, from);
+                        let is_plain = end > from && bytes.get(end) == Some(&b'"');
+                        let plain = Some(end).filter(|_| is_plain && bytes[from..end].is_ascii());
+                        assert_eq!(ascii_end(&bytes, from), plain, "{bytes:?}");
                         assert_eq!(digits_end(&bytes, from), expected(|byte| !byte.is_ascii_digit(), from));
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn digits_alone_are_a_number() {
+        for (text, end) in [
+            ("0,", None),
+            ("7}", Some(1)),
+            ("1234567 ", Some(7)),
+            ("1234567", Some(7)),
+            ("12345678,", None),
+            ("12.5,", None),
+            ("1e5,", None),
+            ("012,", None),
+            ("-1,", None),
+            (",", None),
+            ("", None),
+            ("19:", Some(2)),
+            ("19/", Some(2)),
+            ("1\u{e9}", Some(1)),
+        ] {
+            assert_eq!(digits_alone_end(text.as_bytes(), 0), end, "{text:?}");
+            assert_eq!(digits_alone_end(format!("x{text}").as_bytes(), 1), end, "{text:?}");
         }
     }
 }

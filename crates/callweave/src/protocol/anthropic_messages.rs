@@ -187,7 +187,7 @@ fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => {}
         }
     }
-    let place = index.and_then(Value::index).map(Place::at);
+    let place = index.and_then(Value::pass_index).map(Place::at);
     if let Some(counts) = counts {
         usage(counts, sink);
     }

@@ -115,7 +115,7 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in frame.members() {
         match key {
             "type" => {}
-            "index" => index = value.index(),
+            "index" => index = value.pass_index(),
             "delta" => delta = Some(value),
             "id" => id = value.filled(),
             "logprobs" => entries = Some(value),

@@ -212,8 +212,8 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let (mut failure, mut refusal, mut citations) = (None, None, None);
     for (key, value) in body.members() {
         match key {
-            "id" => id = value.filled(),
-            "model" => model = value.filled(),
+            "id" => id = value.pass_filled(),
+            "model" => model = value.pass_filled(),
             // Names the shape: chunk, whole or error.
             "object" => {
                 object = value.str();
@@ -709,7 +709,7 @@ fn decode_call(choice: u32, call: Value<'_>, portion: Portion, sink: &mut Fragme
     let call = CallObject::read(call, &CALL, pass_on);
     let arguments = call.told(portion);
     let CallObject { id, name, kind, index, .. } = call;
-    let place = index.and_then(Value::index).map(Place::at);
+    let place = index.and_then(Value::pass_index).map(Place::at);
     let part = Part::Call { id, name, kind, word: words::TOOL_CALLS, arguments };
     sink.put(Fragment { choice, place, part });
 }

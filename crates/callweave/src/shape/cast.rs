@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::Known;
 use super::fit::Hole;
-use super::{MOST_HOLES, Shape};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Sink};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::Str;
@@ -12,12 +12,15 @@ use crate::json::Str;
 pub(super) struct Cast {
     choice: u32,
     place: Option<Place>,
+    /// Whether that is the place whose number stands in the frame: see [`Cast::bind`].
+    follows: bool,
     part: CastPart,
     /// Whether it is no news in a frame that follows another of the same shape.
     pub(super) is_quiet: bool,
 }
 
-/// Those parts of which frames of a shape may consist; what begins or ends things has no shape.
+/// Those parts of which frames of a shape may consist.
+#[derive(PartialEq)]
 enum CastPart {
     Start { id: Option<Slice>, model: Option<Slice>, word: Slice },
     Choice,
@@ -27,6 +30,8 @@ enum CastPart {
     Attach { level: Level, on: Slice, kind: AttachmentKind, word: Slice, value: Slice },
     Usage { word: Slice, counters: Counters, raw: Slice },
     Finish { reason: FinishReason, raw: Option<Slice> },
+    End,
+    Progress { word: Slice, value: Option<Slice> },
     Foreign { level: Level, path: &'static str, key: Slice, value: Slice },
 }
 
@@ -70,6 +75,19 @@ enum Slice {
     Around(Range<usize>),
 }
 
+/// Equal pieces of two frames. Of what has holes in it that cannot be told.
+impl PartialEq for Slice {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fixed { text, is_escaped }, Self::Fixed { text: other, is_escaped: is_other_escaped }) => {
+                (text, is_escaped) == (other, is_other_escaped)
+            }
+            (Self::Hole(own), Self::Hole(other)) => own == other,
+            _ => false,
+        }
+    }
+}
+
 impl Slice {
     fn is_fixed(&self) -> bool {
         matches!(self, Self::Fixed { .. })
@@ -83,36 +101,28 @@ impl Slice {
         }
     }
 
-    fn str<'f>(&'f self, known: &Frame<'f, '_>) -> Str<'f> {
+    fn str<'f>(&'f self, known: &Known<'f, 'f>) -> Str<'f> {
         match self {
             Self::Fixed { .. } => self.fixed(),
-            Self::Hole(at) => known.filled[*at],
+            Self::Hole(at) => known.pieces[*at].str(known.frame),
             Self::Around(range) => Str::Plain(known.around(range)),
         }
     }
 
-    fn text<'f>(&'f self, known: &Frame<'f, '_>) -> &'f str {
+    fn text<'f>(&'f self, known: &Known<'f, 'f>) -> &'f str {
         self.str(known).written()
     }
 }
 
-/// A frame that a shape fits.
-#[derive(Clone, Copy)]
-struct Frame<'f, 'k> {
-    shape: &'f Shape,
-    data: &'f [u8],
-    filled: &'k [Str<'f>; MOST_HOLES],
-}
-
-impl<'f> Frame<'f, '_> {
-    /// What stands where that range stood in the frame that the shape was learned from.
+impl<'f> Known<'f, 'f> {
+    /// What stands where that range of the data stood in the frame that the shape was learned from.
     fn around(&self, range: &Range<usize>) -> &'f str {
         let moved = |at: usize| {
-            let before = self.shape.holes.iter().zip(self.filled).take_while(|(hole, _)| hole.end <= at);
-            before.fold(at, |at, (hole, own)| at + own.written().len() - (hole.end - hole.start))
+            let before = self.shape.holes.iter().zip(self.pieces).take_while(|(hole, _)| hole.end <= at);
+            before.fold(self.from + at, |at, (hole, own)| at + own.len() - (hole.end - hole.start))
         };
         // Checked when it was fitted: neither bound stands inside a character.
-        std::str::from_utf8(&self.data[moved(range.start)..moved(range.end)]).unwrap_or_default()
+        std::str::from_utf8(&self.frame[moved(range.start)..moved(range.end)]).unwrap_or_default()
     }
 }
 
@@ -125,14 +135,28 @@ impl Cast {
         }
     }
 
-    pub(super) fn tell<'f>(
-        &'f self,
-        shape: &'f Shape,
-        data: &'f [u8],
-        filled: &[Str<'f>; MOST_HOLES],
-        sink: &mut FragmentSink<'_>,
-    ) {
-        let frame = &Frame { shape, data, filled };
+    /// Learns which places follow the number of a place in the frame: it says the same as `other` does of a frame where
+    /// nothing else differs, but those numbers. False if it does not.
+    pub(super) fn learn_place(&mut self, number: i64, other: &Self, other_number: i64) -> bool {
+        self.follows = match (self.place, other.place) {
+            _ if number == other_number => other.follows,
+            (Some(own), Some(other)) => own != other && (own.index, other.index) == (number, other_number),
+            _ => false,
+        };
+        let place = self
+            .place
+            .map(|place| Place { index: if self.follows { other_number } else { place.index }, ..place });
+        (self.choice, &self.part) == (other.choice, &other.part) && place == other.place
+    }
+
+    /// Takes over another number of the place.
+    pub(super) fn bind(&mut self, number: i64) {
+        if let Some(place) = self.place.as_mut().filter(|_| self.follows) {
+            place.index = number;
+        }
+    }
+
+    pub(super) fn tell<'f>(&'f self, frame: &Known<'f, 'f>, sink: &mut FragmentSink<'_>) {
         let str = |slice: &'f Slice| slice.str(frame);
         let may_be = |slice: &'f Option<Slice>| slice.as_ref().map(str);
         let text = |slice: &'f Slice| slice.text(frame);
@@ -163,6 +187,10 @@ impl Cast {
                 Part::Usage { word: text(word), counters: *counters, raw: text(raw) }
             }
             CastPart::Finish { reason, raw } => Part::Finish { reason: *reason, raw: may_be(raw) },
+            CastPart::End => Part::End,
+            CastPart::Progress { word, value } => {
+                Part::Progress { word: text(word), value: value.as_ref().map(text) }
+            }
             CastPart::Foreign { level, path, key, value } => {
                 Part::Foreign { level: *level, path, key: text(key), value: text(value) }
             }
@@ -289,6 +317,10 @@ impl<'d> Recorder<'d> {
                 CastPart::Usage { word: self.text(word)?, counters, raw: self.text(raw)? }
             }
             Part::Finish { reason, raw } => CastPart::Finish { reason, raw: self.may_be(raw)? },
+            Part::End => CastPart::End,
+            Part::Progress { word, value } => {
+                CastPart::Progress { word: self.text(word)?, value: self.may_be(value.map(Str::Plain))? }
+            }
             Part::Foreign { level, path, key, value } => {
                 CastPart::Foreign { level, path, key: self.text(key)?, value: self.text(value)? }
             }
@@ -301,7 +333,7 @@ impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
     fn put(&mut self, fragment: Fragment<'f>) {
         let Fragment { choice, place, part } = fragment;
         match self.cast(part) {
-            Some(part) => self.casts.push(Cast { choice, place, part, is_quiet: false }),
+            Some(part) => self.casts.push(Cast { choice, place, follows: false, part, is_quiet: false }),
             None => self.has_failed = true,
         }
     }

@@ -226,24 +226,16 @@ impl Choice {
         self.slots[at].append(text, context, sink);
     }
 
-    /// Whether a piece of the text at a place, or of the arguments of a call, that is told just as the one before
-    /// belongs to the block of that one.
-    #[inline]
-    pub(super) fn goes_on(&self, place: Option<Option<Place>>) -> bool {
+    /// The slot, and where it stands, to which a piece of the text at a place, or of the arguments of a call, belongs
+    /// that is told just as the one before; and the slot of the complete call.
+    pub(super) fn running_on(
+        &mut self,
+        place: Option<Option<Place>>,
+    ) -> Option<(usize, &mut Slot, &mut Option<usize>)> {
         let is_settled = self.ripe.is_empty() && self.named.is_empty();
-        let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call));
-        at.is_some_and(|at| self.slots[at].goes_on(place))
-    }
-
-    /// Takes such a piece.
-    #[inline]
-    pub(super) fn go_on(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
-        let Some(at) = self.last else { return };
-        let slot = &mut self.slots[at];
-        slot.append(text, context, sink);
-        if slot.is_complete_call() {
-            self.complete = Some(at);
-        }
+        let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call))?;
+        let slot = self.slots.get_mut(at).filter(|slot| slot.goes_on(place))?;
+        Some((at, slot, &mut self.complete))
     }
 
     /// Takes content that comes whole and is no text.

@@ -26,13 +26,23 @@ impl Fingerprint {
     #[inline]
     pub(super) fn push(&mut self, text: &str) {
         let bytes = text.as_bytes();
+        if bytes.len() >= WORD {
+            return self.push_long(bytes);
+        }
         let held = (self.length % WORD as u64) as usize;
         self.length += bytes.len() as u64;
-        self.rest |= word_at(bytes, 0) << (8 * held);
-        if held + bytes.len() < WORD {
-            return;
+        let few = few(bytes);
+        self.rest |= few << (8 * held);
+        if held + bytes.len() >= WORD {
+            self.mix(self.rest);
+            self.rest = few >> (8 * (WORD - held));
         }
-        self.mix(self.rest);
+    }
+
+    fn push_long(&mut self, bytes: &[u8]) {
+        let held = (self.length % WORD as u64) as usize;
+        self.length += bytes.len() as u64;
+        self.mix(self.rest | word_at(bytes, 0) << (8 * held));
         let mut at = WORD - held;
         while at + WORD <= bytes.len() {
             self.mix(word_at(bytes, at));
@@ -41,6 +51,7 @@ impl Fingerprint {
         self.rest = word_at(bytes, at);
     }
 
+    #[inline]
     fn mix(&mut self, word: u64) {
         let product = u128::from(self.hash ^ word) * 0x9E37_79B9_7F4A_7C15_u128;
         // A word of zeros after zeros is told by the length.
@@ -61,6 +72,18 @@ impl Fingerprint {
         let (prefix, suffix) = text.split_at_checked(length)?;
         (Self::of(prefix) == self).then_some(suffix)
     }
+}
+
+/// Fewer bytes than a word has, the first lowest: pieces that may overlap, since most deltas are that short.
+#[inline]
+fn few(bytes: &[u8]) -> u64 {
+    let last = bytes.len().wrapping_sub(1);
+    if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (low, high) = (u32::from_le_bytes(*low), u32::from_le_bytes(*high));
+        return u64::from(low) | u64::from(high) << (8 * (last - 3));
+    }
+    let byte = |at: usize| bytes.get(at).map_or(0, |byte| u64::from(*byte) << (8 * at));
+    byte(0) | byte(last / 2) | byte(last)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use self::choice::{Choice, Ending, Piece};
 use self::glance::Glance;
 use self::members::{Member, Members, path_of};
 use self::seen::{Seen, Spot};
-use self::slot::Cut;
+use self::slot::{Cut, Slot};
 use crate::event::{
     AttachmentKind, BlockId, Body, CallKind, Counters, Event, EventSink, ItemId, Json, Notice, NoticeCode,
     Scope, Sink,
@@ -242,29 +242,18 @@ impl Weave {
         }
     }
 
-    /// Takes a frame that says nothing but what the one before said, and a piece of the same text or of the arguments
-    /// of the same call (which has no `place` here). False if it must be pushed all the same, because something is to do at its end or the block
-    /// is over.
-    pub(crate) fn go_on(
-        &mut self,
-        offset: u64,
-        number: u32,
-        place: Option<Option<Place>>,
-        text: Str<'_>,
-        sink: &mut EventSink<'_>,
-    ) -> bool {
+    /// The block that the text at a place, or the arguments of the call (which has no `place` here), belong to in frames
+    /// that say nothing else but what the one before said. None if such a frame must be pushed all the same, because
+    /// something is to do at its end or the block is over.
+    pub(crate) fn run(&mut self, number: u32, place: Option<Option<Place>>) -> Option<Run<'_>> {
         let Self { context, choices, awake, .. } = self;
-        let Some((_, choice)) = choices.iter_mut().take(MANY).find(|(own, _)| *own == number) else {
-            return false;
-        };
-        if !awake.is_empty() || !context.next.is_empty() || !choice.goes_on(place) {
-            return false;
+        if !awake.is_empty() || !context.next.is_empty() {
+            return None;
         }
-        context.frame += 1;
-        context.offset = offset;
+        let (_, choice) = choices.iter_mut().take(MANY).find(|(own, _)| *own == number)?;
+        let (at, slot, complete) = choice.running_on(place)?;
         context.choice = number;
-        choice.go_on(text, context, sink);
-        true
+        Some(Run { context, at, slot, complete })
     }
 
     /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the answer if it is over
@@ -660,6 +649,29 @@ impl Answer {
     /// Whether there is something to tell of its start.
     fn is_named(&self) -> bool {
         !self.has_begun && (self.id.is_some() || self.model.is_some() || !self.word.is_empty())
+    }
+}
+
+/// A block that frame after frame only grows: see [`Weave::run`]. What it takes changes nothing of what was asked to
+/// find it.
+pub(crate) struct Run<'w> {
+    context: &'w mut Context,
+    at: usize,
+    slot: &'w mut Slot,
+    /// The call of its choice that is complete.
+    complete: &'w mut Option<usize>,
+}
+
+impl Run<'_> {
+    /// Takes the text of the next frame, which began at that byte of the input.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, offset: u64, text: Str<'_>, sink: &mut EventSink<'_>) {
+        self.context.frame += 1;
+        self.context.offset = offset;
+        self.slot.append(text, self.context, sink);
+        if self.slot.is_complete_call() {
+            *self.complete = Some(self.at);
+        }
     }
 }
 

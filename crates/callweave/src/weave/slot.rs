@@ -256,72 +256,92 @@ impl Slot {
     }
 
     /// Takes text to append.
+    #[inline(always)]
     pub(super) fn append(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
         match text {
             Str::Plain(text) if !self.surrogate.is_pending() => self.append_decoded(text, context, sink),
-            _ => {
-                let mut scratch = context.take_scratch();
-                text.decode_into(&mut scratch, &mut self.surrogate);
-                self.append_decoded(&scratch, context, sink);
-                context.return_scratch(scratch);
-            }
+            _ => self.append_escaped(text, context, sink),
         }
     }
 
+    #[inline(never)]
+    fn append_escaped(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+        let mut scratch = context.take_scratch();
+        text.decode_into(&mut scratch, &mut self.surrogate);
+        self.append_decoded(&scratch, context, sink);
+        context.return_scratch(scratch);
+    }
+
+    #[inline(always)]
     fn append_decoded(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
         if text.is_empty() {
             return;
         }
-        if let Content::Call(call) = &mut self.content
-            && call.kind != CallKind::Custom
-        {
-            let suffix = self.told.suffix_of(text).filter(|_| !self.told.is_empty());
-            if call.is_cumulative {
-                match suffix {
-                    Some(_) => return self.restate_decoded(text, context, sink),
-                    None => call.is_cumulative = false,
-                }
-            }
-            let mut ahead = call.scanner;
-            let taken = ahead.push(text);
-            let is_impossible = call.scanner.status() != Status::Broken
-                && (ahead.status() == Status::Broken
-                    || text[taken..].bytes().any(|byte| !byte.is_ascii_whitespace()));
-            // What a provider runs itself need not be JSON, and then any text may follow any other.
-            let is_long = call.kind == CallKind::Function && self.told.length() >= CERTAIN_RESEND;
-            let is_certain = is_impossible || is_long;
-            if let Some(suffix) = suffix.filter(|_| is_certain) {
-                // One fragment sent twice does not say that all will be.
-                let is_repeat = suffix.is_empty();
-                call.is_cumulative = !is_repeat;
-                let detail = match is_repeat {
-                    true => format!("a fragment of the arguments of {} came twice", call.name),
-                    false => format!("the arguments of {} are resent whole each time", call.name),
-                };
-                let code = if is_repeat { NoticeCode::Repeated } else { NoticeCode::Cumulative };
-                context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
-                return self.restate_decoded(text, context, sink);
-            }
-            if is_impossible && is_placeholder(self.told) {
-                return self.restate_decoded(text, context, sink);
-            }
-            call.scanner = ahead;
-        } else if let Content::Call(call) = &mut self.content {
-            call.scanner.push(text);
+        if matches!(self.content, Content::Call(_)) && !self.takes_arguments(text, context, sink) {
+            return;
         }
         self.told.push(text);
         self.emit_delta(text, context, sink);
     }
 
-    fn emit_delta(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
-        let kind = self.delta_kind();
-        match (self.block, &mut self.content) {
-            (Some(block), _) => context.emit(Body::Delta { block, kind, text: Cow::Borrowed(text) }, sink),
-            (None, Content::Call(call)) => call.held.push_str(text),
-            (None, Content::Running(_) | Content::Fixed) => {
-                self.start(context, sink);
-                self.emit_delta(text, context, sink);
+    /// Whether the text goes on with the arguments of the call. Else it told them again, and was taken as that.
+    #[inline(never)]
+    fn takes_arguments(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) -> bool {
+        let Content::Call(call) = &mut self.content else { return true };
+        if call.kind == CallKind::Custom {
+            call.scanner.push(text);
+            return true;
+        }
+        let suffix = self.told.suffix_of(text).filter(|_| !self.told.is_empty());
+        if call.is_cumulative {
+            match suffix {
+                Some(_) => {
+                    self.restate_decoded(text, context, sink);
+                    return false;
+                }
+                None => call.is_cumulative = false,
             }
+        }
+        let mut ahead = call.scanner;
+        let taken = ahead.push(text);
+        let is_impossible = call.scanner.status() != Status::Broken
+            && (ahead.status() == Status::Broken
+                || text[taken..].bytes().any(|byte| !byte.is_ascii_whitespace()));
+        // What a provider runs itself need not be JSON, and then any text may follow any other.
+        let is_long = call.kind == CallKind::Function && self.told.length() >= CERTAIN_RESEND;
+        let is_certain = is_impossible || is_long;
+        if let Some(suffix) = suffix.filter(|_| is_certain) {
+            // One fragment sent twice does not say that all will be.
+            let is_repeat = suffix.is_empty();
+            call.is_cumulative = !is_repeat;
+            let detail = match is_repeat {
+                true => format!("a fragment of the arguments of {} came twice", call.name),
+                false => format!("the arguments of {} are resent whole each time", call.name),
+            };
+            let code = if is_repeat { NoticeCode::Repeated } else { NoticeCode::Cumulative };
+            context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
+            self.restate_decoded(text, context, sink);
+            return false;
+        }
+        if is_impossible && is_placeholder(self.told) {
+            self.restate_decoded(text, context, sink);
+            return false;
+        }
+        call.scanner = ahead;
+        true
+    }
+
+    #[inline(always)]
+    fn emit_delta(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+        if self.block.is_none() {
+            if let Content::Call(call) = &mut self.content {
+                return call.held.push_str(text);
+            }
+            self.start(context, sink);
+        }
+        if let Some(block) = self.block {
+            let kind = self.delta_kind();
+            context.emit(Body::Delta { block, kind, text: Cow::Borrowed(text) }, sink);
         }
     }
 

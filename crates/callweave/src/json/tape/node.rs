@@ -13,6 +13,8 @@ pub(crate) enum Seen {
     Kind,
     /// Besides that it is the same string as the one whose note has that number.
     SameAs(u32),
+    /// Besides that it is a number that fits an `i64`, and was passed on as the number of a place.
+    Place,
     /// What it says.
     All,
 }
@@ -142,8 +144,8 @@ impl<'t> Node<'t> {
             let (first, later) = if self.at < other.at { (self, other) } else { (other, self) };
             // Who has looked at either has looked at both, and a third that is the same is so by the first.
             match (first.note().sight.get(), later.note().sight.get(), u16::try_from(first.at)) {
-                (Sight::UNSEEN, Sight::UNSEEN, Ok(at)) if at < Sight::SEEN => later.note().sight.set(at),
-                (_, known, Ok(at)) if known == at && at < Sight::SEEN => {}
+                (Sight::UNSEEN, Sight::UNSEEN, Ok(at)) if at < Sight::PASSED => later.note().sight.set(at),
+                (_, known, Ok(at)) if known == at && at < Sight::PASSED => {}
                 _ => {
                     first.look();
                     later.look();
@@ -161,7 +163,7 @@ impl<'t> Node<'t> {
     fn look(self) {
         let sight = &self.note().sight;
         let known = sight.get();
-        if known < Sight::SEEN {
+        if known < Sight::PASSED {
             self.notes[usize::from(known)].sight.set(Sight::SEEN);
         }
         sight.set(Sight::SEEN);
@@ -188,6 +190,7 @@ impl<'t> Node<'t> {
                 _ if at < seen_until => Seen::All,
                 Sight::UNSEEN => Seen::Kind,
                 Sight::SEEN => Seen::All,
+                Sight::PASSED => Seen::Place,
                 other => Seen::SameAs(other.into()),
             };
             Some(Leaf { note: at, kind: note.kind, start, end, seen })
@@ -205,10 +208,7 @@ impl<'t> Node<'t> {
             return None;
         }
         let raw = self.raw();
-        if let [digit @ b'0'..=b'9'] = raw.as_bytes() {
-            return Some(u64::from(digit - b'0'));
-        }
-        raw.parse().ok().or_else(|| {
+        whole(raw).or_else(|| {
             let float: f64 = raw.parse().ok()?;
             (float >= 0.0 && float < u64::MAX as f64 && float.fract() == 0.0).then_some(float as u64)
         })
@@ -227,14 +227,26 @@ impl<'t> Node<'t> {
             }
             _ => return None,
         };
-        if let [digit @ b'0'..=b'9'] = raw.as_bytes() {
-            return Some(i64::from(digit - b'0'));
-        }
-        raw.parse().ok().or_else(|| {
+        whole(raw).or_else(|| {
             let float: f64 = raw.parse().ok()?;
             let whole = float as i64;
             Some(if whole as f64 == float && whole != i64::MAX { whole } else { float.to_bits() as i64 })
         })
+    }
+
+    /// The number as [`Node::index`] gives it, for one who makes a place of it and does not look at it.
+    pub(crate) fn pass_index(self) -> Option<i64> {
+        let sight = &self.note().sight;
+        if self.kind() == Kind::Number
+            && sight.get() >= Sight::PASSED
+            && let Some(index) = whole(self.pass_raw())
+        {
+            if sight.get() == Sight::UNSEEN {
+                sight.set(Sight::PASSED);
+            }
+            return Some(index);
+        }
+        self.index()
     }
 
     /// The members, if it is an object; else none.
@@ -368,6 +380,15 @@ impl<'t> Node<'t> {
             at = value.next;
         }
         found.map(|at| Node { at, ..self })
+    }
+}
+
+/// The whole number that a text is. Most have one digit.
+#[inline]
+fn whole<T: From<u8> + std::str::FromStr>(raw: &str) -> Option<T> {
+    match raw.as_bytes() {
+        [digit @ b'0'..=b'9'] => Some(T::from(digit - b'0')),
+        _ => raw.parse().ok(),
     }
 }
 
