@@ -36,9 +36,10 @@ mod loss;
 mod manner;
 pub(crate) mod objects;
 mod pieces;
+mod stamps;
 mod turns;
 
-use crate::event::{Counters, Event, Json};
+use crate::event::{Body, Counters, Event, Json};
 use crate::framing::Framing;
 use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
@@ -49,6 +50,7 @@ use loss::Ledger;
 pub(crate) use loss::{Feature, Says, no_logprobs, nothing_hangs};
 pub(crate) use manner::Manner;
 pub(crate) use pieces::{Pieces, write_arguments};
+pub(crate) use stamps::{Piece, Stamps};
 pub(crate) use turns::{InTurns, Reading};
 
 /// How an answer is written.
@@ -130,7 +132,10 @@ pub struct Encoder {
 impl Encoder {
     /// Appends what the wire says of the event; for many events that is nothing, or it waits for the next.
     pub fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        self.ledger.take(event);
+        // By far the most are deltas, and nothing is lost of them.
+        if !matches!(event.body, Body::Delta { .. }) {
+            self.ledger.take(event);
+        }
         self.wire.encode(event, out);
     }
 

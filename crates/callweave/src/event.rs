@@ -520,6 +520,11 @@ impl<'a> Json<'a> {
         Json(Cow::Owned(value.as_value().to_string()))
     }
 
+    /// Takes the text of another, in the memory of its own.
+    pub(crate) fn set(&mut self, other: &Json<'_>) {
+        other.as_str().clone_into(self.0.to_mut());
+    }
+
     /// The JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -550,13 +555,6 @@ impl<'a> Json<'a> {
     /// Detaches it from what it borrows.
     pub fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))
-    }
-
-    /// Says what the other says, in the memory that it has.
-    pub(crate) fn set(&mut self, other: &Json<'_>) {
-        let own = self.0.to_mut();
-        own.clear();
-        own.push_str(&other.0);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use allocation_counter::measure;
 use callweave::encode::EncodeOptions;
-use callweave::event::Event;
+use callweave::event::{BlockId, BlockKind, Body, CallKind, Counters, DeltaKind, Event, Json, ReasoningForm};
 use callweave::pipeline::Decoder;
-use callweave::protocol::TABLE;
+use callweave::protocol::{Protocol, TABLE};
 
 /// A stream of one long text, as a protocol tells it: before, one delta, how many of them.
 const STREAMS: &[(&str, &str, &str)] = &[
@@ -79,4 +79,81 @@ fn a_long_text_allocates_only_what_holds_it() {
             }
         }
     }
+}
+
+/// A block, and what its deltas are.
+fn blocks() -> [(BlockKind<'static>, DeltaKind); 5] {
+    let call = |call| BlockKind::ToolCall { id: Some("c".into()), is_made: false, name: "f".into(), call };
+    [
+        (BlockKind::Text, DeltaKind::Text),
+        (BlockKind::Reasoning(ReasoningForm::Raw), DeltaKind::Reasoning),
+        (BlockKind::Refusal, DeltaKind::Refusal),
+        (call(CallKind::Function), DeltaKind::Arguments),
+        (call(CallKind::Custom), DeltaKind::Arguments),
+    ]
+}
+
+/// What a provider may say with every delta.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    Counts,
+    /// Another block that grows.
+    Block,
+}
+
+/// Writes a block that grows; a complaint, if that allocates.
+fn encode_growing(
+    written: &Protocol,
+    options: &EncodeOptions,
+    kind: usize,
+    beside: Beside,
+) -> Option<String> {
+    let (block, kind) = blocks()[kind].clone();
+    let title = format!("{} {:?}, {block:?}, {beside:?}", written.name, options.mode);
+    let mut encoder = written.encoder(options).expect("a protocol that is written");
+    let mut out = Vec::with_capacity(4 << 20);
+    let mut put = |event: &Event<'_>| encoder.encode(event, &mut out);
+    let event = |body| Event::new(0, body);
+    let (model, word) = (Some("anthropic.m".into()), "of another protocol".into());
+    put(&event(Body::Start { id: Some("a".into()), model, word, members: None }));
+    put(&event(Body::ChoiceStart));
+    put(&event(Body::block_start(BlockId(0), block.clone())));
+    if beside == Beside::Block {
+        put(&event(Body::block_start(BlockId(1), block)));
+    }
+    let raw = Json::from_value(&serde_json::json!({"eval_count": 7}));
+    let mut counts = event(Body::Usage { word: "usage".into(), counters: Counters::default(), raw });
+    let mut grow = |count| {
+        let delta = |block, text: &'static str| event(Body::Delta { block, kind, text: text.into() });
+        match (beside, &mut counts.body) {
+            (Beside::Counts, Body::Usage { counters, .. }) => {
+                let output_tokens = Some(count);
+                *counters = Counters { output_tokens, reasoning_tokens: Some(1), ..Counters::default() };
+                put(&counts);
+            }
+            (Beside::Block, _) => put(&delta(BlockId(1), "beside")),
+            _ => {}
+        }
+        put(&delta(BlockId(0), "line \"one\""));
+    };
+    (0..100).for_each(&mut grow);
+    let counted = measure(|| (100..4100).for_each(&mut grow));
+    // Doubling what holds the text.
+    (counted.count_total > 16).then(|| format!("{title}: {}", counted.count_total))
+}
+
+#[test]
+fn what_comes_with_every_delta_allocates_nothing_either() {
+    let mut complaints = Vec::new();
+    for written in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
+        for options in [EncodeOptions::faithful(), EncodeOptions::mended()] {
+            for kind in 0..blocks().len() {
+                for beside in [Beside::Nothing, Beside::Counts, Beside::Block] {
+                    complaints.extend(encode_growing(written, &options, kind, beside));
+                }
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{complaints:#?}");
 }

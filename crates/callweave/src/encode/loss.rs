@@ -258,8 +258,6 @@ impl Ledger {
     /// Takes the next event of a stream.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
         match &event.body {
-            // By far the most, and nothing is lost of them.
-            Body::Delta { .. } => {}
             Body::Start { id, model, word, members } => {
                 // That the input is cut off may be noticed before its answer begins.
                 *self = Self { is_endless: self.is_endless, ..Self::new(self.row, &self.options) };

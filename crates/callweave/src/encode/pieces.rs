@@ -22,6 +22,11 @@ impl Pieces {
         Self { mode, is_free: kind == CallKind::Custom, is_begun: false, held: 0 }
     }
 
+    /// Whether pieces are written as they come, from the first that is written on.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.is_free
+    }
+
     /// What to write of the next piece; nothing if that is held back.
     pub(crate) fn next<'t>(&mut self, text: &'t str, scratch: &'t mut String) -> Option<&'t str> {
         let may_be_none = self.mode == Mode::Mended && !self.is_free && !self.is_begun;

@@ -34,8 +34,10 @@ impl<W: Encode> Encode for InTurns<W> {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let Self { turns, wire } = self;
         match turns {
-            Some(turns) => turns.push(event, &mut |event| wire.encode(event, out)),
-            None => wire.encode(event, out),
+            Some(turns) if !turns.continues(event) => {
+                turns.push(event, &mut |event| wire.encode(event, out));
+            }
+            _ => wire.encode(event, out),
         }
     }
 }
@@ -62,6 +64,16 @@ struct Lane {
 }
 
 impl Turns {
+    /// Whether the event continues what is being told, as by far the most do.
+    fn continues(&self, event: &Event<'_>) -> bool {
+        match (&event.body, self.lanes.first()) {
+            (Body::Delta { block, .. }, Some((choice, lane))) => {
+                (*choice, lane.open) == (event.choice, Some(*block))
+            }
+            _ => false,
+        }
+    }
+
     /// Takes the next event; `put` gets what can be told now.
     fn push(&mut self, event: &Event<'_>, put: &mut dyn FnMut(&Event<'_>)) {
         if let Body::Start { .. } = event.body {

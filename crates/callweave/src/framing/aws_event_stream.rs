@@ -14,8 +14,10 @@ use crate::{Error, ErrorKind, Result};
 
 /// Bytes before the headers: two lengths and their checksum.
 const PRELUDE: usize = 12;
+/// Bytes behind the payload.
+pub(crate) const CHECKSUM: usize = 4;
 /// Bytes of a message without headers and payload.
-const OVERHEAD: usize = PRELUDE + 4;
+const OVERHEAD: usize = PRELUDE + CHECKSUM;
 
 /// Splits an AWS event stream. One frame is one message.
 ///
@@ -176,16 +178,12 @@ pub(crate) fn write_exception(name: &str, payload: &str, out: &mut Vec<u8>) {
 
 fn write_message([key, kind]: [&str; 2], name: &str, payload: &str, out: &mut Vec<u8>) {
     let headers = [(key, name), (":content-type", "application/json"), (":message-type", kind)];
-    let payload = payload.as_bytes();
     let start = out.len();
     let length = |(name, value): &(&str, &str)| 4 + name.len() + value.len();
     let head: usize = headers.iter().map(length).sum();
-    let total = OVERHEAD + head + payload.len();
-    for number in [total, head] {
-        out.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes());
+    for number in [0, u32::try_from(head).unwrap_or(u32::MAX), 0] {
+        out.extend_from_slice(&number.to_be_bytes());
     }
-    let checksum = crc32fast::hash(&out[start..]);
-    out.extend_from_slice(&checksum.to_be_bytes());
     for (name, value) in headers {
         out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
         out.extend_from_slice(name.as_bytes());
@@ -194,8 +192,18 @@ fn write_message([key, kind]: [&str; 2], name: &str, payload: &str, out: &mut Ve
         out.extend_from_slice(&u16::try_from(value.len()).unwrap_or(u16::MAX).to_be_bytes());
         out.extend_from_slice(value.as_bytes());
     }
-    out.extend_from_slice(payload);
-    let checksum = crc32fast::hash(&out[start..]);
+    out.extend_from_slice(payload.as_bytes());
+    seal(start, out);
+}
+
+/// Ends the message that begins at `start`, and fills in its length and checksums.
+pub(crate) fn seal(start: usize, out: &mut Vec<u8>) {
+    let message = &mut out[start..];
+    let total = u32::try_from(message.len() + CHECKSUM).unwrap_or(u32::MAX);
+    message[..4].copy_from_slice(&total.to_be_bytes());
+    let checksum = crc32fast::hash(&message[..8]);
+    message[8..12].copy_from_slice(&checksum.to_be_bytes());
+    let checksum = crc32fast::hash(message);
     out.extend_from_slice(&checksum.to_be_bytes());
 }
 

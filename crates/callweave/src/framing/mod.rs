@@ -39,7 +39,7 @@ use crate::event::Sink;
 use crate::{Error, ErrorKind, Result};
 
 pub use aws_event_stream::AwsEventStream;
-pub(crate) use aws_event_stream::{write_event, write_exception};
+pub(crate) use aws_event_stream::{CHECKSUM, seal, write_event, write_exception};
 pub use json_lines::JsonLines;
 pub use json_values::JsonValues;
 pub use sse::Sse;

@@ -20,6 +20,7 @@ mod write;
 
 pub use compact::compact_into;
 pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
+pub(crate) use str::escape_bytes;
 pub use str::{Str, Surrogate, escape_into};
 // The spine: frames are read from it.
 #[doc(hidden)]
@@ -27,5 +28,5 @@ pub use tape::{Elements, Kind, Members, Node, Tape};
 pub(crate) use tape::{Leaf, Seen, number_end, string_end};
 pub use value::{Array, AsValue, Number, Object, Value};
 pub(crate) use value::{Named, bounded};
-pub(crate) use word::{ascii_end, digits_alone_end, word as word_at};
-pub(crate) use write::{Paths, Writer, each_member, write_members};
+pub(crate) use word::word as word_at;
+pub(crate) use write::{Paths, Writer, each_member, each_member_on, write_members};

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::word::plain_end;
+
 /// The contents of a JSON string, without its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Str<'a> {
@@ -175,33 +177,52 @@ pub fn escape_into(text: &str, out: &mut String) {
     escape_to(text, out).expect("a string takes everything");
 }
 
+/// Appends `text` as the inside of a JSON string.
+pub(crate) fn escape_bytes(text: &str, out: &mut Vec<u8>) {
+    escape_to(text, &mut Bytes(out)).expect("a vector takes everything");
+}
+
+/// A text written as its bytes.
+struct Bytes<'o>(&'o mut Vec<u8>);
+
+impl fmt::Write for Bytes<'_> {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
 /// Writes `text` as the inside of a JSON string.
+#[inline]
 pub(in crate::json) fn escape_to(text: &str, out: &mut impl fmt::Write) -> fmt::Result {
     let mut from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let short = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0x08 => "\\b",
-            0x0C => "\\f",
-            0x00..=0x1F => "",
-            _ => continue,
-        };
-        out.write_str(&text[from..at])?;
-        from = at + 1;
-        if short.is_empty() {
-            const HEX: &[u8; 16] = b"0123456789abcdef";
+    loop {
+        let end = plain_end(text.as_bytes(), from);
+        out.write_str(&text[from..end])?;
+        let Some(&byte) = text.as_bytes().get(end) else { return Ok(()) };
+        escape_byte(byte, out)?;
+        from = end + 1;
+    }
+}
+
+/// Writes a byte that cannot stand in a JSON string as it is.
+fn escape_byte(byte: u8, out: &mut impl fmt::Write) -> fmt::Result {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.write_str(match byte {
+        b'"' => "\\\"",
+        b'\\' => "\\\\",
+        b'\n' => "\\n",
+        b'\r' => "\\r",
+        b'\t' => "\\t",
+        0x08 => "\\b",
+        0x0C => "\\f",
+        _ => {
             out.write_str("\\u00")?;
             out.write_char(HEX[usize::from(byte >> 4)] as char)?;
-            out.write_char(HEX[usize::from(byte & 15)] as char)?;
-        } else {
-            out.write_str(short)?;
+            return out.write_char(HEX[usize::from(byte & 15)] as char);
         }
-    }
-    out.write_str(&text[from..])
+    })
 }
 
 #[cfg(test)]

@@ -79,60 +79,88 @@ impl Writer<'_> {
 /// Values by path, to be written as members of one object: keys joined by dots, a dot inside a key escaped, as in
 /// [`Body::Foreign`](crate::event::Body::Foreign).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Paths(Vec<(String, String)>);
+pub(crate) struct Paths {
+    /// What was cleared stands last, for the memory it has: some are filled and cleared with every delta.
+    entries: Vec<(String, String)>,
+    count: usize,
+}
 
 impl Paths {
     /// Sets the value at a path.
     pub(crate) fn set(&mut self, path: &str, json: &str) {
-        match self.0.iter_mut().find(|(own, _)| own == path) {
-            Some((_, value)) => {
-                value.clear();
-                value.push_str(json);
-            }
-            None => self.0.push((path.to_owned(), json.to_owned())),
-        }
+        let value = self.value_mut(path);
+        value.clear();
+        value.push_str(json);
+    }
+
+    /// Sets the number at a path.
+    pub(crate) fn set_number(&mut self, path: &str, number: u64) {
+        let value = self.value_mut(path);
+        value.clear();
+        Writer(value).number(number);
     }
 
     /// Appends the value, or the elements of a list, to the list at a path.
     pub(crate) fn extend(&mut self, path: &str, json: &str) {
         let json = json.trim_ascii();
         let elements = json.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or(json);
-        match self.0.iter_mut().find(|(own, _)| own == path) {
-            Some((_, list)) => {
-                list.pop();
-                list.push_str(if list.len() > 1 { "," } else { "" });
-                list.push_str(elements);
-                list.push(']');
-            }
-            None => self.0.push((path.to_owned(), format!("[{elements}]"))),
+        let list = self.value_mut(path);
+        match list.pop() {
+            Some(_) => list.push_str(if list.len() > 1 { "," } else { "" }),
+            None => list.push('['),
         }
+        list.push_str(elements);
+        list.push(']');
+    }
+
+    /// The value at a path, which is empty if it is new.
+    fn value_mut(&mut self, path: &str) -> &mut String {
+        let known = self.entries[..self.count].iter().position(|(own, _)| own == path);
+        let at = known.unwrap_or_else(|| {
+            if self.count == self.entries.len() {
+                self.entries.push(Default::default());
+            }
+            let (own, value) = &mut self.entries[self.count];
+            path.clone_into(own);
+            value.clear();
+            self.count += 1;
+            self.count - 1
+        });
+        &mut self.entries[at].1
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == path).map(|(_, value)| value.as_str())
+        self.iter().find(|(own, _)| *own == path).map(|(_, value)| value)
     }
 
     /// Takes the value at a path away.
     pub(crate) fn remove(&mut self, path: &str) -> Option<String> {
-        let at = self.0.iter().position(|(own, _)| own == path)?;
-        Some(self.0.remove(at).1)
+        let at = self.iter().position(|(own, _)| own == path)?;
+        self.count -= 1;
+        Some(self.entries.remove(at).1)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.count == 0
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.count = 0;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(path, value)| (path.as_str(), value.as_str()))
+        self.entries[..self.count].iter().map(|(path, value)| (path.as_str(), value.as_str()))
     }
 
     /// Writes them as members of the object that is open.
     pub(crate) fn write(&self, writer: &mut Writer<'_>) {
-        write_members(&self.iter().collect::<Vec<_>>(), writer);
+        // Most are plain keys, of which none has a beginning in common with another.
+        if self.iter().any(|(path, _)| path.contains(['.', '\\'])) {
+            return write_members(&self.iter().collect::<Vec<_>>(), writer);
+        }
+        for (path, value) in self.iter() {
+            writer.raw_member(path, value);
+        }
     }
 }
 
@@ -163,12 +191,18 @@ pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut Writer<'_>) {
 }
 
 /// Goes through the members of a start, which stand by path in one object.
-pub(crate) fn each_member(members: Option<&Json<'_>>, mut take: impl FnMut(&str, &str)) {
+pub(crate) fn each_member(members: Option<&Json<'_>>, take: impl FnMut(&str, &str)) {
+    each_member_on(&mut Tape::new(), members, take);
+}
+
+/// The same on a tape that is used again.
+pub(crate) fn each_member_on(tape: &mut Tape, members: Option<&Json<'_>>, mut take: impl FnMut(&str, &str)) {
     if let Some(members) = members
-        && let Ok(object) = Tape::new().parse(members.as_str())
+        && let Ok(object) = tape.parse(members.as_str())
     {
         for (key, value) in object.members() {
-            take(&Str::Escaped(key).to_cow(), value.raw());
+            let key = if key.contains('\\') { Str::Escaped(key) } else { Str::Plain(key) };
+            take(&key.to_cow(), value.raw());
         }
     }
 }

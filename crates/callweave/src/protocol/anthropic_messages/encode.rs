@@ -146,9 +146,13 @@ fn write_usage(counters: &Counters, raw: Option<&Json<'_>>, writer: &mut Writer<
             writer.number(count);
         }
     }
-    if let (Some(count), None) = (counters.reasoning_tokens, paths.get("output_tokens_details")) {
-        paths.set("output_tokens_details", &format!("{{\"thinking_tokens\":{count}}}"));
-    }
     paths.write(writer);
+    if let (Some(count), None) = (counters.reasoning_tokens, paths.get("output_tokens_details")) {
+        writer.key("output_tokens_details");
+        writer.object();
+        writer.key("thinking_tokens");
+        writer.number(count);
+        writer.end_object();
+    }
     writer.end_object();
 }

@@ -128,7 +128,7 @@ fn write_usage(counters: &Counters, raw: Option<&Json<'_>>, writer: &mut Writer<
         paths.clear();
     }
     // An older name for the same.
-    let is_told = |key: &str| paths.get(&key.replace("Tokens", "TokenCount")).is_some();
+    let is_told = |key: &str| !paths.is_empty() && paths.get(&key.replace("Tokens", "TokenCount")).is_some();
     let counts = counts.map(|(key, count)| (key, count.filter(|_| !is_told(key))));
     writer.object();
     for (key, count) in counts {

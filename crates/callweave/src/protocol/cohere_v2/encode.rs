@@ -13,8 +13,8 @@ use std::mem::{replace, take};
 use super::{CHAT, FINISH, words};
 use crate::encode::objects::{self, INPUT, INVALID_JSON};
 use crate::encode::{
-    Encode, EncodeOptions, Encoding, Feature, Ids, InTurns, Manner, Mode, Reading, Says, count, no_logprobs,
-    nothing_hangs, put_event,
+    Encode, EncodeOptions, Encoding, Feature, Ids, InTurns, Manner, Mode, Piece, Reading, Says, Stamps,
+    count, no_logprobs, nothing_hangs, put_event,
 };
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
@@ -87,6 +87,7 @@ struct Stream {
     finish: Option<(FinishReason, Option<String>)>,
     error: Option<UpstreamError<'static>>,
     ids: Ids,
+    stamps: Stamps,
     scratch: String,
     frame: String,
 }
@@ -115,6 +116,9 @@ enum Form {
 
 impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if self.stamps.repeat(event, out) {
+            return;
+        }
         match &event.body {
             Body::Start { id, word, members, .. } => {
                 let manner = self.manner.of_next(word == CHAT);
@@ -262,17 +266,18 @@ impl Stream {
         };
         let (form, index, is_first) = (running.form, running.index, !running.has_text);
         running.has_text = true;
+        let is_plain = self.message.is_empty() && self.delta.is_empty() && self.beside.is_empty();
+        let is_plain = is_plain && self.logprobs.is_empty() && form != Form::FreeText;
+        let mut piece = Piece::new(text);
         match form {
             Form::Content(word) => self.put("content-delta", Some(index), out, |writer| {
                 writer.key("content");
                 writer.object();
-                writer.text_member(word, text);
+                piece.write(word, writer);
                 writer.end_object();
             }),
-            Form::Plan => self.put("tool-plan-delta", None, out, |writer| {
-                writer.text_member(words::PLAN, text);
-            }),
-            Form::Call => self.put_arguments(index, text, out),
+            Form::Plan => self.put("tool-plan-delta", None, out, |writer| piece.write(words::PLAN, writer)),
+            Form::Call => self.put_arguments(index, &mut piece, out),
             Form::FreeText => {
                 let mut scratch = take(&mut self.scratch);
                 scratch.clear();
@@ -280,19 +285,22 @@ impl Stream {
                     open_free_text(&mut scratch);
                 }
                 escape_into(text, &mut scratch);
-                self.put_arguments(index, &scratch, out);
+                self.put_arguments(index, &mut Piece::new(&scratch), out);
                 self.scratch = scratch;
             }
         }
+        if is_plain {
+            self.stamps.keep(block, self.frame.as_bytes(), &piece);
+        }
     }
 
-    fn put_arguments(&mut self, index: i64, text: &str, out: &mut Vec<u8>) {
+    fn put_arguments(&mut self, index: i64, piece: &mut Piece<'_>, out: &mut Vec<u8>) {
         self.put("tool-call-delta", Some(index), out, |writer| {
             for key in ["tool_calls", "function"] {
                 writer.key(key);
                 writer.object();
             }
-            writer.text_member("arguments", text);
+            piece.write("arguments", writer);
             writer.end_object();
             writer.end_object();
         });
@@ -312,12 +320,12 @@ impl Stream {
             Form::Call | Form::FreeText if completion == Completion::Cut => {
                 // What was cut has no end. What has not even begun must not pass for a call without arguments.
                 if is_mended && !has_text {
-                    self.put_arguments(index, &objects::under(INVALID_JSON, ""), out);
+                    self.put_arguments(index, &mut Piece::new(&objects::under(INVALID_JSON, "")), out);
                 }
             }
             Form::Call => {
                 if !has_text && is_mended {
-                    self.put_arguments(index, "{}", out);
+                    self.put_arguments(index, &mut Piece::new("{}"), out);
                 }
                 self.put_end("tool-call-end", index, out);
             }
@@ -327,7 +335,7 @@ impl Stream {
                     open_free_text(&mut rest);
                 }
                 rest.push_str("\"}");
-                self.put_arguments(index, &rest, out);
+                self.put_arguments(index, &mut Piece::new(&rest), out);
                 self.put_end("tool-call-end", index, out);
             }
         }
@@ -409,8 +417,7 @@ impl Stream {
     /// Writes the end of something.
     fn put_end(&mut self, name: &str, index: i64, out: &mut Vec<u8>) {
         let mut frame = begin_frame(take(&mut self.frame), name, Some(index));
-        frame.push('}');
-        put_event(Some(name), &frame, out);
+        end_frame(&mut frame, out);
         self.frame = frame;
     }
 
@@ -445,14 +452,16 @@ impl Stream {
         }
         self.beside.write(&mut writer);
         self.beside.clear();
-        writer.end_object();
-        put_event(Some(name), &frame, out);
+        end_frame(&mut frame, out);
         self.frame = frame;
     }
 }
 
 fn begin_frame(mut frame: String, name: &str, index: Option<i64>) -> String {
     frame.clear();
+    for piece in ["event: ", name, "\ndata: "] {
+        frame.push_str(piece);
+    }
     let mut writer = Writer(&mut frame);
     writer.object();
     writer.text_member("type", name);
@@ -461,6 +470,11 @@ fn begin_frame(mut frame: String, name: &str, index: Option<i64>) -> String {
         writer.number(index);
     }
     frame
+}
+
+fn end_frame(frame: &mut String, out: &mut Vec<u8>) {
+    frame.push_str("}\n\n");
+    out.extend_from_slice(frame.as_bytes());
 }
 
 /// The number that the wire gave, or else the next one.

@@ -15,7 +15,7 @@ mod stream;
 use self::part::{set_logprobs, write_belongings, write_block, write_text};
 use self::stream::Stream;
 use super::{ERRORS, FINISH, RESPONSE, words};
-use crate::encode::{EncodeOptions, Encoding, Feature, Ids, Mode, Says, no_logprobs, nothing_hangs};
+use crate::encode::{EncodeOptions, Encoding, Feature, Ids, Mode, Piece, Says, no_logprobs, nothing_hangs};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode};
 use crate::json::{Paths, Tape, Writer, write_members};
 use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall, Usage};
@@ -120,12 +120,10 @@ fn write_candidate(
 }
 
 /// Token counts in this wire's words. It counts thoughts apart from what was said.
-fn usage(counters: &Counters) -> String {
+fn write_usage(counters: &Counters, writer: &mut Writer<'_>) {
     let output = counters.output_tokens;
     let thoughts = counters.reasoning_tokens.map(|thoughts| thoughts.min(output.unwrap_or(thoughts)));
     let spoken = output.map(|output| output - thoughts.unwrap_or(0));
-    let mut text = String::new();
-    let mut writer = Writer(&mut text);
     writer.object();
     for (key, count) in [
         ("promptTokenCount", counters.input_tokens),
@@ -140,13 +138,20 @@ fn usage(counters: &Counters) -> String {
         }
     }
     writer.end_object();
-    text
 }
 
 /// The provider's own object, if clients can read it: one that spells otherwise was not read from the wire.
-fn told_usage(own: &Usage, keeps: bool, mode: Mode) -> String {
+/// Nothing, if nothing was counted.
+fn tell_usage(own: &Usage, keeps: bool, mode: Mode, out: &mut String) {
     let is_spelt = mode == Mode::Faithful || own.raw.as_str().contains("TokenCount");
-    if keeps && is_spelt { own.raw.as_str().to_owned() } else { usage(&own.counters()) }
+    out.clear();
+    match keeps && is_spelt {
+        true => out.push_str(own.raw.as_str()),
+        false => write_usage(&own.counters(), &mut Writer(out)),
+    }
+    if out == "{}" {
+        out.clear();
+    }
 }
 
 fn write_error(error: &UpstreamError<'_>, mode: Mode, writer: &mut Writer<'_>) {
@@ -230,8 +235,9 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     }
     answer.write(&mut writer);
     if let Some(own) = &message.usage {
-        let made = told_usage(own, keeps, mode);
-        if made != "{}" {
+        let mut made = String::new();
+        tell_usage(own, keeps, mode, &mut made);
+        if !made.is_empty() {
             writer.raw_member(words::USAGE, &made);
         }
     }
@@ -310,7 +316,7 @@ fn whole_candidate(
                 }
             };
             if !text.is_empty() || has_members {
-                write_text(text, is_thought, writer, |writer| {
+                write_text(&mut Piece::new(text), is_thought, writer, |writer| {
                     if has_members {
                         write_belongings(block, |_| true, writer);
                     }

@@ -14,14 +14,14 @@ use std::mem::take;
 use super::{CHAT, FINISH, GENERATE};
 use crate::encode::objects::{self, is_object};
 use crate::encode::{
-    Encode, EncodeOptions, Encoding, Feature, Held, Ids, InTurns, Manner, Mode, Reading, Says, count,
-    no_logprobs, nothing_hangs,
+    Encode, EncodeOptions, Encoding, Feature, Held, Ids, InTurns, Manner, Mode, Piece, Reading, Says, Stamps,
+    count, no_logprobs, nothing_hangs,
 };
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
     Scope,
 };
-use crate::json::{Paths, Writer, each_member, write_members};
+use crate::json::{Paths, Tape, Writer, each_member, each_member_on, write_members};
 use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
 use crate::protocol::error::is_told_by_status;
 use crate::protocol::finish_word;
@@ -92,11 +92,16 @@ struct Stream {
     has_failed: bool,
     has_written: bool,
     ids: Ids,
+    stamps: Stamps,
+    tape: Tape,
     frame: String,
 }
 
 impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if self.stamps.repeat(event, out) {
+            return;
+        }
         match &event.body {
             Body::Start { model, word, members, .. } => {
                 let manner = self.manner.of_next(is_own(word));
@@ -109,9 +114,16 @@ impl Encode for Stream {
             }
             Body::BlockStart { block, kind, .. } => self.block_start(*block, kind, event),
             Body::Delta { block, text, .. } => match self.thought(*block) {
-                Some(is_thought) => self.write(out, |is_generate, writer| {
-                    write_text(text, is_thought, is_generate, writer);
-                }),
+                Some(is_thought) => {
+                    let is_plain = self.answer.is_empty() && self.message.is_empty();
+                    let mut piece = Piece::new(text);
+                    self.write(out, |is_generate, writer| {
+                        write_text(&mut piece, is_thought, is_generate, writer);
+                    });
+                    if is_plain {
+                        self.stamps.keep(*block, self.frame.as_bytes(), &piece);
+                    }
+                }
                 None => self.held.take(event),
             },
             Body::BlockEnd { block, .. } => self.block_end(*block, event, out),
@@ -124,14 +136,18 @@ impl Encode for Stream {
                 self.answer.extend("logprobs", value.as_str());
             }
             Body::Usage { counters, raw, .. } => {
+                // The next line tells them.
+                self.stamps.forget();
                 count(&mut self.total, counters, raw);
-                let own = Json::trusted(usage(&self.total.as_ref().map(Usage::counters).unwrap_or_default()));
                 if !self.manner.is_mended() && self.answer.get("eval_count").is_some() {
                     self.flush(out);
                 }
-                each_member(Some(if self.manner.keeps() { raw } else { &own }), |path, value| {
-                    self.answer.set(path, value);
-                });
+                match &self.total {
+                    Some(total) if !self.manner.keeps() => set_usage(&total.counters(), &mut self.answer),
+                    _ => {
+                        each_member_on(&mut self.tape, Some(raw), |path, value| self.answer.set(path, value))
+                    }
+                }
             }
             Body::Foreign { scope, path, value } if self.manner.keeps() => {
                 self.foreign(*scope, path, value.as_str(), event, out);
@@ -367,17 +383,22 @@ fn write_message(
     writer.end_object();
 }
 
-fn write_content(text: &str, is_generate: bool, writer: &mut Writer<'_>) {
-    writer.text_member(if is_generate { "response" } else { "content" }, text);
+/// The member that holds the text.
+fn content_word(is_generate: bool) -> &'static str {
+    if is_generate { "response" } else { "content" }
 }
 
-fn write_text(text: &str, is_thought: bool, is_generate: bool, writer: &mut Writer<'_>) {
+fn write_content(text: &str, is_generate: bool, writer: &mut Writer<'_>) {
+    writer.text_member(content_word(is_generate), text);
+}
+
+fn write_text(piece: &mut Piece<'_>, is_thought: bool, is_generate: bool, writer: &mut Writer<'_>) {
     match is_thought {
         true => {
             write_content("", is_generate, writer);
-            writer.text_member("thinking", text);
+            piece.write("thinking", writer);
         }
-        false => write_content(text, is_generate, writer),
+        false => piece.write(content_word(is_generate), writer),
     }
 }
 
@@ -436,19 +457,13 @@ fn write_error(error: &UpstreamError<'_>, mode: Mode, beside: &mut Paths, writer
 }
 
 /// Token counts in this wire's words.
-fn usage(counters: &Counters) -> String {
-    let mut text = String::new();
-    let mut writer = Writer(&mut text);
-    writer.object();
+fn set_usage(counters: &Counters, answer: &mut Paths) {
     for (key, count) in [("prompt_eval_count", counters.input_tokens), ("eval_count", counters.output_tokens)]
     {
         if let Some(count) = count {
-            writer.key(key);
-            writer.number(count);
+            answer.set_number(key, count);
         }
     }
-    writer.end_object();
-    text
 }
 
 /// Writes the whole body.
@@ -479,8 +494,10 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
         }
     }
     if let Some(own) = &message.usage {
-        let made = Json::trusted(usage(&own.counters()));
-        each_member(Some(if keeps { &own.raw } else { &made }), |path, value| answer.set(path, value));
+        match keeps {
+            true => each_member(Some(&own.raw), |path, value| answer.set(path, value)),
+            false => set_usage(&own.counters(), &mut answer),
+        }
     }
     let is_truncated = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
     if let Some(finish) = choice.and_then(|choice| choice.finish.as_ref()) {

@@ -9,8 +9,8 @@ use std::mem::take;
 use super::{CHAT, CHAT_CHUNK, ERRORS, REASONING, ReasoningWord, TEXT_COMPLETION, words};
 use crate::encode::objects::{self, INVALID_JSON};
 use crate::encode::{
-    Encode, EncodeOptions, Encoding, Feature, Ids, InTurns, Manner, Reading, Says, count, nothing_hangs,
-    put_event,
+    Encode, EncodeOptions, Encoding, Feature, Ids, InTurns, Manner, Piece, Reading, Says, Stamps, count,
+    nothing_hangs, put_event,
 };
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
@@ -71,6 +71,7 @@ struct Stream {
     /// All token counts so far.
     counts: Option<Usage>,
     has_failed: bool,
+    stamps: Stamps,
     frame: String,
 }
 
@@ -111,6 +112,14 @@ struct Call {
     whole: String,
 }
 
+impl Running {
+    /// Whether its next chunk says nothing but text.
+    fn is_plain(&self) -> bool {
+        let is_told = self.call.as_ref().is_none_or(|call| call.is_named);
+        is_told && self.members.is_empty() && self.word != words::EXECUTED_TOOLS
+    }
+}
+
 impl Call {
     /// What clients must get of a call that has ended without arguments.
     fn rest(&self, completion: Completion) -> Cow<'static, str> {
@@ -126,6 +135,9 @@ impl Call {
 
 impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if self.stamps.repeat(event, out) {
+            return;
+        }
         let number = event.choice;
         match &event.body {
             Body::Start { id, model, word, members } => {
@@ -172,8 +184,11 @@ impl Encode for Stream {
                     self.flush_news(out);
                 }
                 if self.manner.is_mended() {
-                    count(&mut self.counts, counters, raw);
-                } else if word == words::CHOICE_USAGE {
+                    return count(&mut self.counts, counters, raw);
+                }
+                // The next chunk tells them.
+                self.stamps.forget();
+                if word == words::CHOICE_USAGE {
                     self.set_pending(number, words::USAGE, raw);
                 } else {
                     self.usage.set(word, raw.as_str());
@@ -464,37 +479,42 @@ impl Stream {
         content: impl FnOnce(&mut Writer<'_>),
     ) {
         let is_completion = self.is_completion();
+        let mut is_plain = self.answer.is_empty() && self.usage.is_empty();
         let mut frame = self.begin_frame();
         let mut writer = Writer(&mut frame);
+        let mut piece = piece.map(|(block, text)| (block, Piece::new(text)));
         writer.key("choices");
         writer.list();
         writer.object();
         writer.key("index");
         writer.number(number);
         if let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) {
+            is_plain &= choice.pending.is_empty();
             let (of_message, of_choice): (Vec<_>, Vec<_>) =
                 choice.pending.iter().partition(|(path, _)| path.starts_with("message."));
             let of_message: Vec<_> =
                 of_message.iter().map(|(path, value)| (&path["message.".len()..], *value)).collect();
-            let block = piece.and_then(|(block, text)| {
-                let running = choice.blocks.iter_mut().rev().find(|running| running.block == block)?;
-                Some((running, text))
+            let block = piece.as_mut().and_then(|(block, piece)| {
+                let running = choice.blocks.iter_mut().rev().find(|running| running.block == *block)?;
+                is_plain &= running.is_plain();
+                Some((running, piece))
             });
             match block {
-                Some((running, text)) if running.word == words::TEXT => {
-                    writer.text_member("text", text);
+                Some((running, piece)) if running.word == words::TEXT => {
+                    piece.write("text", &mut writer);
                     running.members.write(&mut writer);
                 }
                 block if !is_completion || block.is_some() => {
                     writer.key("delta");
                     writer.object();
+                    is_plain &= choice.has_role;
                     if !take(&mut choice.has_role) {
                         writer.text_member("role", "assistant");
                     }
                     choice.has_role = true;
                     crate::json::write_members(&of_message, &mut writer);
-                    if let Some((running, text)) = block {
-                        write_block(running, text, &mut writer);
+                    if let Some((running, piece)) = block {
+                        write_block(running, piece, &mut writer);
                     }
                     content(&mut writer);
                     writer.end_object();
@@ -508,12 +528,16 @@ impl Stream {
         writer.end_object();
         writer.end_list();
         self.end_frame(frame, out);
+        if let Some((block, piece)) = piece.filter(|_| is_plain) {
+            self.stamps.keep(block, self.frame.as_bytes(), &piece);
+        }
     }
 
     /// A frame with what every chunk repeats and what waits for the next one.
     fn begin_frame(&mut self) -> String {
         let mut frame = take(&mut self.frame);
         frame.clear();
+        frame.push_str("data: ");
         // Nobody may have said that an answer begins.
         frame.push_str(if self.envelope.is_empty() { "{" } else { &self.envelope });
         self.has_news = false;
@@ -531,8 +555,8 @@ impl Stream {
     }
 
     fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
-        frame.push('}');
-        put_event(None, &frame, out);
+        frame.push_str("}\n\n");
+        out.extend_from_slice(frame.as_bytes());
         self.frame = frame;
     }
 
@@ -665,11 +689,11 @@ fn write_opaque(word: &str, value: &str, writer: &mut Writer<'_>) {
 }
 
 /// A piece of a block, as a member of a delta.
-fn write_block(running: &mut Running, text: &str, writer: &mut Writer<'_>) {
+fn write_block(running: &mut Running, piece: &mut Piece<'_>, writer: &mut Writer<'_>) {
     let Running { word, index, members, call, .. } = running;
     match call {
-        Some(call) => write_call(word, *index, members, call, text, writer),
-        None => write_text(word, *index, members, text, writer),
+        Some(call) => write_call(word, *index, members, call, piece, writer),
+        None => write_text(word, *index, members, piece, writer),
     }
     members.clear();
 }
@@ -679,10 +703,10 @@ fn write_call(
     index: Option<i64>,
     members: &Paths,
     call: &mut Call,
-    text: &str,
+    piece: &mut Piece<'_>,
     writer: &mut Writer<'_>,
 ) {
-    call.has_arguments |= !text.is_empty();
+    call.has_arguments |= !piece.text.is_empty();
     match word {
         words::FUNCTION_CALL => {
             writer.key("function_call");
@@ -690,7 +714,7 @@ fn write_call(
             if !call.is_named {
                 writer.text_member("name", &call.name);
             }
-            writer.text_member("arguments", text);
+            piece.write("arguments", writer);
             members.write(writer);
             writer.end_object();
         }
@@ -727,7 +751,7 @@ fn write_call(
                 kind,
                 member,
                 (!call.is_named).then_some(&call.name),
-                text,
+                piece,
                 members.iter(),
                 writer,
             );
@@ -751,7 +775,7 @@ fn write_function<'p>(
     kind: &str,
     member: &str,
     name: Option<&String>,
-    text: &str,
+    piece: &mut Piece<'_>,
     members: impl Iterator<Item = (&'p str, &'p str)>,
     writer: &mut Writer<'_>,
 ) {
@@ -762,14 +786,20 @@ fn write_function<'p>(
     if let Some(name) = name {
         writer.text_member("name", name);
     }
-    writer.text_member(member, text);
+    piece.write(member, writer);
     crate::json::write_members(&inside, writer);
     writer.end_object();
     crate::json::write_members(&beside, writer);
 }
 
-fn write_text(word: &str, index: Option<i64>, members: &Paths, text: &str, writer: &mut Writer<'_>) {
-    let mut part = |kind: &str, write: &mut dyn FnMut(&mut Writer<'_>)| {
+fn write_text(
+    word: &str,
+    index: Option<i64>,
+    members: &Paths,
+    piece: &mut Piece<'_>,
+    writer: &mut Writer<'_>,
+) {
+    let part = |kind: &str, writer: &mut Writer<'_>, write: &mut dyn FnMut(&mut Writer<'_>)| {
         writer.key("content");
         writer.list();
         writer.object();
@@ -780,29 +810,29 @@ fn write_text(word: &str, index: Option<i64>, members: &Paths, text: &str, write
         writer.end_list();
     };
     match word {
-        words::CONTENT_TEXT => part("text", &mut |writer| writer.text_member("text", text)),
-        words::CONTENT_REFUSAL => part("refusal", &mut |writer| writer.text_member("refusal", text)),
-        words::CONTENT_THINKING => part("thinking", &mut |writer| writer.text_member("thinking", text)),
-        words::CONTENT_THINKING_LIST => part("thinking", &mut |writer| {
+        words::CONTENT_TEXT => part("text", writer, &mut |writer| piece.write("text", writer)),
+        words::CONTENT_REFUSAL => part("refusal", writer, &mut |writer| piece.write("refusal", writer)),
+        words::CONTENT_THINKING => part("thinking", writer, &mut |writer| piece.write("thinking", writer)),
+        words::CONTENT_THINKING_LIST => part("thinking", writer, &mut |writer| {
             writer.key("thinking");
             writer.list();
-            write_typed_text(text, writer);
+            write_typed_text(piece, writer);
             writer.end_list();
         }),
         _ => match REASONING.iter().find(|row| row.word == word) {
-            Some(row) => write_reasoning(row, index, members, text, writer),
+            Some(row) => write_reasoning(row, index, members, piece, writer),
             None if word.starts_with("reasoning.") => {
-                write_detail(word, index, members, text, writer);
+                write_detail(word, index, members, piece, writer);
             }
-            None => writer.text_member(word, text),
+            None => piece.write(word, writer),
         },
     }
 }
 
-fn write_typed_text(text: &str, writer: &mut Writer<'_>) {
+fn write_typed_text(piece: &mut Piece<'_>, writer: &mut Writer<'_>) {
     writer.object();
     writer.text_member("type", "text");
-    writer.text_member("text", text);
+    piece.write("text", writer);
     writer.end_object();
 }
 
@@ -810,27 +840,33 @@ fn write_reasoning(
     row: &ReasoningWord,
     index: Option<i64>,
     members: &Paths,
-    text: &str,
+    piece: &mut Piece<'_>,
     writer: &mut Writer<'_>,
 ) {
-    if !text.is_empty() {
+    if !piece.text.is_empty() {
         if row.has_reasoning_content {
-            writer.text_member("reasoning_content", text);
+            piece.write("reasoning_content", writer);
         }
         if row.has_reasoning {
-            writer.text_member("reasoning", text);
+            piece.write("reasoning", writer);
         }
     }
     if !row.detail.is_empty() {
-        write_detail(row.detail, index, members, text, writer);
+        write_detail(row.detail, index, members, piece, writer);
     }
 }
 
 /// An entry of `reasoning_details`.
-fn write_detail(kind: &str, index: Option<i64>, members: &Paths, text: &str, writer: &mut Writer<'_>) {
+fn write_detail(
+    kind: &str,
+    index: Option<i64>,
+    members: &Paths,
+    piece: &mut Piece<'_>,
+    writer: &mut Writer<'_>,
+) {
     writer.key("reasoning_details");
     writer.list();
-    write_detail_entry(kind, index, members.iter(), text, writer);
+    write_detail_entry(kind, index, members.iter(), piece, writer);
     writer.end_list();
 }
 
@@ -838,7 +874,7 @@ fn write_detail_entry<'p>(
     kind: &str,
     index: Option<i64>,
     members: impl Iterator<Item = (&'p str, &'p str)>,
-    text: &str,
+    piece: &mut Piece<'_>,
     writer: &mut Writer<'_>,
 ) {
     writer.object();
@@ -847,8 +883,8 @@ fn write_detail_entry<'p>(
         writer.key("index");
         writer.number(index);
     }
-    if !text.is_empty() {
-        writer.text_member(if kind == words::DETAIL_SUMMARY { "summary" } else { "text" }, text);
+    if !piece.text.is_empty() {
+        piece.write(if kind == words::DETAIL_SUMMARY { "summary" } else { "text" }, writer);
     }
     crate::json::write_members(&members.collect::<Vec<_>>(), writer);
     writer.end_object();
@@ -1068,7 +1104,7 @@ fn whole_parts(choice: &Choice, writer: &mut Writer<'_>) {
         if block.word == words::CONTENT_THINKING_LIST {
             writer.key("thinking");
             writer.list();
-            write_typed_text(text, writer);
+            write_typed_text(&mut Piece::new(text), writer);
             writer.end_list();
         } else {
             writer.text_member(kind, text);
@@ -1106,7 +1142,8 @@ fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer:
         let detail = row.map_or(block.word.as_str(), |row| row.detail);
         if detail.starts_with("reasoning.") {
             let hung = block.attachments.iter().map(|hung| (hung.word.as_str(), hung.value.as_str()));
-            write_detail_entry(detail, block.index, members(&block.foreign).chain(hung), text, &mut entries);
+            let members = members(&block.foreign).chain(hung);
+            write_detail_entry(detail, block.index, members, &mut Piece::new(text), &mut entries);
         } else {
             for hung in &block.attachments {
                 inside.set(&hung.word, hung.value.as_str());
@@ -1152,7 +1189,7 @@ fn whole_calls(choice: &Choice, is_mended: bool, writer: &mut Writer<'_>) {
             }
             writer.text_member("type", kind);
             let beside = members(&block.foreign).filter(|_| !is_mended);
-            write_function(kind, member, Some(&call.name), &arguments, beside, writer);
+            write_function(kind, member, Some(&call.name), &mut Piece::new(&arguments), beside, writer);
             writer.end_object();
         }
         writer.end_list();

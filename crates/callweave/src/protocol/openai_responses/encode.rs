@@ -12,13 +12,17 @@ mod faithful;
 mod mended;
 mod plan;
 
+use std::ops::Range;
+
 use self::body::{Closing, Response};
 use self::faithful::Faithful;
 use self::mended::Mended;
 use self::plan::Plan;
 use super::{ERRORS, RESPONSE};
-use crate::encode::{Encode, EncodeOptions, Encoding, Feature, Says, no_logprobs, nothing_hangs};
-use crate::event::FinishReason;
+use crate::encode::{
+    Encode, EncodeOptions, Encoding, Feature, Piece, Says, Stamps, no_logprobs, nothing_hangs,
+};
+use crate::event::{BlockId, Event, FinishReason};
 use crate::json::Writer;
 use crate::message::Message;
 
@@ -77,6 +81,9 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
 #[derive(Default)]
 struct Frames {
     sequence: u64,
+    /// Where the number of the last event stands.
+    number: Range<usize>,
+    stamps: Stamps,
     scratch: String,
 }
 
@@ -91,11 +98,25 @@ impl Frames {
         writer.object();
         writer.text_member("type", name);
         writer.key("sequence_number");
+        let start = writer.0.len();
         writer.number(self.sequence);
+        self.number = start..writer.0.len();
         members(&mut writer);
         writer.end_object();
         self.scratch.push_str("\n\n");
         self.sequence += 1;
         out.extend_from_slice(self.scratch.as_bytes());
+    }
+
+    /// Keeps the event that was written last, which told a delta of the block and nothing else.
+    fn keep(&mut self, block: BlockId, piece: &Piece<'_>) {
+        self.stamps.keep_numbered(block, self.scratch.as_bytes(), piece, Some(self.number.clone()));
+    }
+
+    /// Tells a delta as the one before it of the same block; false if it is told otherwise.
+    fn repeat(&mut self, event: &Event<'_>, out: &mut Vec<u8>) -> bool {
+        let is_told = self.stamps.repeat_numbered(event, self.sequence, out);
+        self.sequence += u64::from(is_told);
+        is_told
     }
 }

@@ -12,7 +12,7 @@ use super::super::{
 use super::{
     NO_USAGE, READ, answers, calls_itself, hangs, stop_reason, write_block, write_error, write_usage,
 };
-use crate::encode::{Encode, EncodeOptions, Ids, InTurns, Manner, Pieces, Reading, count};
+use crate::encode::{Encode, EncodeOptions, Ids, InTurns, Manner, Piece, Pieces, Reading, Stamps, count};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
     ReasoningForm, Scope,
@@ -36,8 +36,8 @@ struct Wire {
     model: String,
     /// A `message_start` that waits for its usage.
     start: Option<Start>,
-    /// Token counts that wait for a `message_delta`, and those that were told last.
-    usage: Option<String>,
+    /// Token counts that wait for a `message_delta`, and those that were told last; empty if there are none.
+    usage: String,
     told_usage: String,
     /// All token counts so far.
     counts: Option<Usage>,
@@ -49,6 +49,7 @@ struct Wire {
     next_index: i64,
     ids: Ids,
     has_failed: bool,
+    stamps: Stamps,
     frame: String,
     text: String,
 }
@@ -97,6 +98,9 @@ impl Form {
 
 impl Encode for Wire {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if self.stamps.repeat(event, out) {
+            return;
+        }
         let body = &event.body;
         if self.has_failed && self.manner.is_mended() && !matches!(body, Body::Start { .. }) {
             // Clients stop reading at an error.
@@ -242,22 +246,25 @@ impl Wire {
 
     fn usage(&mut self, word: &str, counters: &Counters, raw: &Json<'_>, out: &mut Vec<u8>) {
         count(&mut self.counts, counters, raw);
-        let mut usage = String::new();
         let keeps = self.manner.keeps() && word == USAGE;
+        if self.start.is_none() && !self.usage.is_empty() && keeps {
+            self.flush_news(out);
+        }
+        let is_start = self.start.is_some();
+        let mut usage = std::mem::take(if is_start { &mut self.told_usage } else { &mut self.usage });
+        usage.clear();
         match &self.counts {
             Some(counts) if self.manner.is_mended() => {
                 write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut Writer(&mut usage));
             }
             _ => Writer(&mut usage).raw(raw.as_str()),
         }
-        if self.start.is_some() {
-            self.told_usage.clone_from(&usage);
-            return self.write_start(Some(&usage), out);
+        if is_start {
+            self.write_start(Some(&usage), out);
+            self.told_usage = usage;
+        } else {
+            self.usage = usage;
         }
-        if self.usage.is_some() && keeps {
-            self.flush_news(out);
-        }
-        self.usage = Some(usage);
     }
 
     fn foreign(&mut self, scope: Scope, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
@@ -420,20 +427,24 @@ impl Wire {
 
     fn grow(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
         self.tell_block(block, None, out);
-        let Self { blocks, frame, text: scratch, .. } = self;
+        let Self { blocks, stamps, frame, text: scratch, .. } = self;
         let Some(open) = blocks.iter_mut().rev().find(|open| open.block == block) else { return };
-        let text = match &mut open.form {
-            Form::Call { arguments, .. } => arguments.next(text, scratch),
-            _ => Some(text),
+        let (text, is_plain) = match &mut open.form {
+            Form::Call { arguments, .. } => (arguments.next(text, scratch), arguments.is_plain()),
+            _ => (Some(text), true),
         };
         let Some(text) = text else { return };
         let (index, (kind, key)) = (open.index, open.form.delta());
+        let mut piece = Piece::new(text);
         put_delta(frame, index, kind, out, |writer| {
             if open.members.get(key).is_none() {
-                writer.text_member(key, text);
+                piece.write(key, writer);
             }
             open.members.write(writer);
         });
+        if is_plain && open.members.is_empty() {
+            stamps.keep(block, frame.as_bytes(), &piece);
+        }
         open.members.clear();
     }
 
@@ -519,7 +530,7 @@ impl Wire {
 
     fn fail(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
         self.has_failed = true;
-        if self.usage.is_some() && !self.manner.is_mended() {
+        if !self.usage.is_empty() && !self.manner.is_mended() {
             self.flush_news(out);
         }
         let (is_mended, answer) = (self.manner.is_mended(), std::mem::take(&mut self.answer));
@@ -539,7 +550,7 @@ impl Wire {
 
     /// Writes what waits for a `message_delta`, if anything does.
     fn flush_news(&mut self, out: &mut Vec<u8>) {
-        if self.usage.is_some() || !self.answer.is_empty() {
+        if !self.usage.is_empty() || !self.answer.is_empty() {
             self.write_end(None, out);
         }
     }
@@ -547,7 +558,11 @@ impl Wire {
     fn write_end(&mut self, stop_reason: Option<&str>, out: &mut Vec<u8>) {
         let answer = std::mem::take(&mut self.answer);
         // Clients look for counts in every one; equal ones say nothing new.
-        let usage = self.usage.take().unwrap_or_else(|| std::mem::take(&mut self.told_usage));
+        if !self.usage.is_empty() {
+            std::mem::swap(&mut self.told_usage, &mut self.usage);
+            self.usage.clear();
+        }
+        let usage = std::mem::take(&mut self.told_usage);
         let is_mended = self.manner.is_mended();
         self.put("message_delta", out, |writer| {
             writer.key("delta");

@@ -8,12 +8,12 @@ use super::super::{EVENTS, OUTPUT, REASONING, REDACTED, SIGNATURE, TEXT, TOOL_RE
 use super::{
     NO_METRICS, NO_USAGE, exception_name, is_apt, is_read, set_call, stop_reason, write_error, write_usage,
 };
-use crate::encode::{Encode, EncodeOptions, Ids, InTurns, Manner, Pieces, Reading, count};
+use crate::encode::{Encode, EncodeOptions, Ids, InTurns, Manner, Piece, Pieces, Reading, Stamps, count};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Counters, Event, FinishReason, Json,
     ReasoningForm, Scope,
 };
-use crate::framing::{write_event, write_exception};
+use crate::framing::{CHECKSUM, seal, write_event, write_exception};
 use crate::json::{Paths, Writer, each_member, write_members};
 use crate::message::Usage;
 use crate::protocol::error::IN_AMAZON_STREAMS;
@@ -41,6 +41,7 @@ struct Wire {
     next_index: i64,
     ids: Ids,
     has_failed: bool,
+    stamps: Stamps,
     payload: String,
     text: String,
 }
@@ -64,6 +65,10 @@ enum Form {
 
 impl Encode for Wire {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        if self.stamps.repeat(event, out) {
+            return seal(start, out);
+        }
         let body = &event.body;
         if self.has_failed && self.manner.is_mended() && !matches!(body, Body::Start { .. }) {
             // Clients stop reading at an exception.
@@ -207,29 +212,35 @@ impl Wire {
 
     fn grow(&mut self, block: BlockId, text: &str, out: &mut Vec<u8>) {
         let Some(index) = self.told_index(block) else { return };
-        let Self { blocks, payload, text: scratch, .. } = self;
+        let Self { blocks, stamps, payload, text: scratch, .. } = self;
         let Some(open) = blocks.iter_mut().rev().find(|open| open.block == block) else { return };
-        let text = match &mut open.form {
-            Form::Call(arguments) => arguments.next(text, scratch),
-            _ => Some(text),
+        let (text, is_plain) = match &mut open.form {
+            Form::Call(arguments) => (arguments.next(text, scratch), arguments.is_plain()),
+            _ => (Some(text), true),
         };
         let Some(text) = text else { return };
+        let (start, mut piece) = (out.len(), Piece::new(text));
         put(payload, "contentBlockDelta", out, |writer| {
             writer.key("delta");
             writer.object();
             match &open.form {
-                Form::Text | Form::Fixed => writer.text_member(TEXT, text),
+                Form::Text | Form::Fixed => piece.write(TEXT, writer),
                 Form::Reasoning(_) => {
                     writer.key(REASONING);
                     writer.object();
-                    writer.text_member(TEXT, text);
+                    piece.write(TEXT, writer);
                     writer.end_object();
                 }
-                Form::Call(_) => write_input(text, writer),
+                Form::Call(_) => write_input(&mut piece, writer),
             }
             writer.end_object();
             write_index(index, writer);
         });
+        if is_plain {
+            let message = &out[start..out.len() - CHECKSUM];
+            piece.stands_behind(message.len() - payload.len());
+            stamps.keep(block, message, &piece);
+        }
     }
 
     fn attach(
@@ -278,7 +289,7 @@ impl Wire {
         if let Form::Call(arguments) = form
             && let Some(rest) = arguments.rest().filter(|rest| !is_cut && !rest.is_empty())
         {
-            self.put_delta(index, out, |writer| write_input(rest, writer));
+            self.put_delta(index, out, |writer| write_input(&mut Piece::new(rest), writer));
         }
         match is_cut {
             true => self.cut.push(index),
@@ -288,15 +299,16 @@ impl Wire {
 
     fn usage(&mut self, word: &str, counters: &Counters, raw: &Json<'_>) {
         count(&mut self.counts, counters, raw);
-        let mut usage = String::new();
         let keeps = self.manner.keeps() && word == USAGE;
+        self.text.clear();
+        let mut writer = Writer(&mut self.text);
         match &self.counts {
             Some(counts) if self.manner.is_mended() => {
-                write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut Writer(&mut usage));
+                write_usage(&counts.counters, Some(raw).filter(|_| keeps), &mut writer);
             }
-            _ => Writer(&mut usage).raw(raw.as_str()),
+            _ => writer.raw(raw.as_str()),
         }
-        self.metadata.set(USAGE, &usage);
+        self.metadata.set(USAGE, &self.text);
     }
 
     fn foreign(&mut self, scope: Scope, path: &str, value: &Json<'_>, out: &mut Vec<u8>) {
@@ -416,10 +428,10 @@ fn write_index(index: i64, writer: &mut Writer<'_>) {
     writer.number(index);
 }
 
-fn write_input(text: &str, writer: &mut Writer<'_>) {
+fn write_input(piece: &mut Piece<'_>, writer: &mut Writer<'_>) {
     writer.key(TOOL_USE);
     writer.object();
-    writer.text_member("input", text);
+    piece.write("input", writer);
     writer.end_object();
 }
 

@@ -1,20 +1,20 @@
 //! The parts of a content: texts, calls, results, data, and what hangs on each.
 
-use crate::encode::Mode;
 use crate::encode::objects::{self, is_object};
+use crate::encode::{Mode, Piece};
 use crate::event::{Completion, Json};
 use crate::json::{Kind, Node, Paths, Str, Tape, Writer, write_members};
 use crate::message::{Block, Content, ToolCall};
 use crate::protocol::gemini_generate_content::words;
 
 pub(super) fn write_text(
-    text: &str,
+    piece: &mut Piece<'_>,
     is_thought: bool,
     writer: &mut Writer<'_>,
     members: impl FnOnce(&mut Writer<'_>),
 ) {
     writer.object();
-    writer.text_member("text", text);
+    piece.write("text", writer);
     if is_thought {
         writer.raw_member("thought", "true");
     }

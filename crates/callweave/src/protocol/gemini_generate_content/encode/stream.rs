@@ -3,8 +3,8 @@
 use std::mem::take;
 
 use super::part::{set_logprobs, write_block, write_call_names, write_leaves, write_part, write_text};
-use super::{block_reason, told_usage, word_for, write_candidate, write_error, write_names};
-use crate::encode::{Encode, EncodeOptions, Held, Ids, InTurns, Manner, Mode, Reading, count, put_event};
+use super::{block_reason, tell_usage, word_for, write_candidate, write_error, write_names};
+use crate::encode::{Encode, EncodeOptions, Held, Ids, InTurns, Manner, Mode, Piece, Reading, Stamps, count};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, FinishReason, Json, Scope,
 };
@@ -20,9 +20,9 @@ pub(super) struct Stream {
     manner: Manner,
     id: String,
     model: String,
-    /// What waits for the next chunk.
+    /// What waits for the next chunk; no usage is empty.
     answer: Paths,
-    usage: Option<String>,
+    usage: String,
     /// All that was counted.
     total: Option<Usage>,
     choices: Vec<Open>,
@@ -38,6 +38,7 @@ pub(super) struct Stream {
     ids: Ids,
     /// How many chunks this answer has.
     chunks: usize,
+    stamps: Stamps,
     frame: String,
 }
 
@@ -71,6 +72,9 @@ impl Stream {
 
 impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if self.stamps.repeat(event, out) {
+            return;
+        }
         let number = event.choice;
         if self.announce_before(event, out) {
             return;
@@ -110,11 +114,13 @@ impl Encode for Stream {
                 self.attach(number, *scope, *kind, word, value, event, out);
             }
             Body::Usage { counters, raw, .. } => {
-                if self.usage.is_some() && !self.manner.is_mended() {
+                // The next chunk tells them.
+                self.stamps.forget();
+                if !self.usage.is_empty() && !self.manner.is_mended() {
                     self.flush(out);
                 }
                 count(&mut self.total, counters, raw);
-                self.usage = self.counted();
+                self.tell_counts();
             }
             Body::Finish { reason, raw } => self.finish(number, *reason, raw.as_deref(), out),
             // What is held comes before it.
@@ -320,11 +326,11 @@ impl Stream {
         }
     }
 
-    /// The token counts so far.
-    fn counted(&self) -> Option<String> {
-        let total = self.total.as_ref()?;
-        let made = told_usage(total, self.manner.keeps(), self.manner.mode());
-        Some(made).filter(|made| made != "{}")
+    /// Has the next chunk tell the token counts so far.
+    fn tell_counts(&mut self) {
+        if let Some(total) = &self.total {
+            tell_usage(total, self.manner.keeps(), self.manner.mode(), &mut self.usage);
+        }
     }
 
     /// Keeps a member of the answer for the next chunk.
@@ -345,7 +351,7 @@ impl Stream {
         let is_blocked = raw.is_some() && self.blocked.as_deref() == raw;
         if is_mended {
             // Clients look for the counts in the last chunk.
-            self.usage = self.counted();
+            self.tell_counts();
         }
         let Some(choice) = self.choice(number) else { return };
         let is_silent = word.is_none() && choice.pending.is_empty() && (choice.is_told || number == 0);
@@ -356,11 +362,10 @@ impl Stream {
 
     /// Writes an error, which stands alone in its chunk.
     fn write_error(&mut self, error: &UpstreamError<'_>, out: &mut Vec<u8>) {
-        if self.usage.is_some() || !self.answer.is_empty() {
+        if !self.usage.is_empty() || !self.answer.is_empty() {
             self.flush_news(out);
         }
-        let mut frame = take(&mut self.frame);
-        frame.clear();
+        let mut frame = self.begin_frame();
         let mut writer = Writer(&mut frame);
         writer.object();
         write_error(error, self.manner.mode(), &mut writer);
@@ -372,7 +377,7 @@ impl Stream {
         if let Some(error) = self.error.take() {
             self.write_error(&error, out);
         }
-        if !self.has_failed || self.usage.is_some() || !self.answer.is_empty() {
+        if !self.has_failed || !self.usage.is_empty() || !self.answer.is_empty() {
             self.flush_news(out);
         }
         if self.is_array() && !self.manner.is_truncated {
@@ -408,11 +413,10 @@ impl Stream {
 
     /// Writes a chunk without candidates, if there is something to say.
     fn flush_news(&mut self, out: &mut Vec<u8>) {
-        if self.usage.is_none() && self.answer.is_empty() && !self.has_news {
+        if self.usage.is_empty() && self.answer.is_empty() && !self.has_news {
             return;
         }
-        let mut frame = take(&mut self.frame);
-        frame.clear();
+        let mut frame = self.begin_frame();
         let mut writer = Writer(&mut frame);
         writer.object();
         self.write_news(&mut writer);
@@ -421,11 +425,22 @@ impl Stream {
 
     /// Writes a part of a text.
     fn write_text(&mut self, number: u32, at: usize, text: &str, out: &mut Vec<u8>) {
+        // The first chunk of a list begins it.
+        let is_plain = self.usage.is_empty() && self.answer.is_empty() && self.chunks > 0;
+        let plain = self
+            .choice(number)
+            .filter(|choice| is_plain && choice.pending.is_empty() && choice.logprobs.is_empty());
+        let plain = plain.and_then(|choice| choice.texts.get(at)).filter(|own| own.members.is_empty());
+        let plain = plain.map(|own| own.block);
+        let mut piece = Piece::new(text);
         self.write(number, None, out, &mut |choice, writer| {
             let Some(own) = choice.texts.get_mut(at) else { return };
-            write_text(text, own.is_thought, writer, |writer| own.members.write(writer));
+            write_text(&mut piece, own.is_thought, writer, |writer| own.members.write(writer));
             own.members.clear();
         });
+        if let Some(block) = plain {
+            self.stamps.keep(block, self.frame.as_bytes(), &piece);
+        }
     }
 
     /// Writes a chunk of a candidate without parts.
@@ -441,8 +456,7 @@ impl Stream {
         out: &mut Vec<u8>,
         parts: &mut dyn FnMut(&mut Open, &mut Writer<'_>),
     ) {
-        let mut frame = take(&mut self.frame);
-        frame.clear();
+        let mut frame = self.begin_frame();
         let mut writer = Writer(&mut frame);
         writer.object();
         if let Some(choice) = self.choices.iter_mut().find(|choice| choice.number == number) {
@@ -466,21 +480,28 @@ impl Stream {
     fn write_news(&mut self, writer: &mut Writer<'_>) {
         self.answer.write(writer);
         self.answer.clear();
-        if let Some(usage) = self.usage.take() {
-            writer.raw_member(words::USAGE, &usage);
+        if !self.usage.is_empty() {
+            writer.raw_member(words::USAGE, &self.usage);
+            self.usage.clear();
         }
         write_names([&self.model, &self.id].map(String::as_str), writer);
         self.has_news = false;
     }
 
+    fn begin_frame(&mut self) -> String {
+        let mut frame = take(&mut self.frame);
+        frame.clear();
+        frame.push_str(match (self.is_array(), self.chunks) {
+            (false, _) => "data: ",
+            (true, 0) => "[",
+            (true, _) => ",\r\n",
+        });
+        frame
+    }
+
     fn end_frame(&mut self, mut frame: String, out: &mut Vec<u8>) {
-        frame.push('}');
-        if self.is_array() {
-            out.extend_from_slice(if self.chunks == 0 { b"[" } else { b",\r\n" });
-            out.extend_from_slice(frame.as_bytes());
-        } else {
-            put_event(None, &frame, out);
-        }
+        frame.push_str(if self.is_array() { "}" } else { "}\n\n" });
+        out.extend_from_slice(frame.as_bytes());
         self.chunks += 1;
         self.frame = frame;
     }

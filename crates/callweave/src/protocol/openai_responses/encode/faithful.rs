@@ -8,7 +8,7 @@
 use super::Frames;
 use super::body::{Closing, Phase, coordinates, growing, is_event, is_response_error, part_names, splice};
 use super::plan::{Draft, Form, Spot};
-use crate::encode::{Encode, EncodeOptions};
+use crate::encode::{Encode, EncodeOptions, Piece};
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, Event, ItemId, Json, Scope,
 };
@@ -74,6 +74,9 @@ impl Encode for Faithful {
         if self.answer.draft.plan.entries.len() > known {
             self.answer.number(known);
         }
+        if self.frames.repeat(event, out) {
+            return;
+        }
         self.tell(&event.body, out);
     }
 }
@@ -115,6 +118,7 @@ impl Faithful {
             }
             Body::Identity { scope: Scope::Answer, .. } => true,
             Body::Usage { .. } => {
+                self.frames.stamps.forget();
                 self.answer.is_past_output = true;
                 true
             }
@@ -260,14 +264,18 @@ impl Faithful {
         let (response, entry) = (answer.draft.response(options), &answer.draft.plan.entries[spot.entry]);
         let index = block.index.unwrap_or(0);
         let Some(growing) = growing(response.item_word(entry), block) else { return };
+        let mut piece = Piece::new(text);
         frames.put(growing.delta, out, |writer| {
             coordinates(&response, entry, growing.index.map(|key| (key, index)), writer);
-            writer.text_member("delta", text);
+            piece.write("delta", writer);
             if let Content::Text(_) = block.content {
                 writer.raw_member("logprobs", logprobs.unwrap_or("[]"));
             }
             beside.write(writer);
         });
+        if logprobs.is_none() && beside.is_empty() {
+            frames.keep(block.id, &piece);
+        }
     }
 
     /// Writes the whole text of a block.

@@ -6,7 +6,7 @@
 use super::Frames;
 use super::body::{Closing, Phase, coordinates, error_code, growing, is_summary, listed, part_names, splice};
 use super::plan::{Draft, Form, Spot, is_empty, is_own};
-use crate::encode::{Encode, EncodeOptions};
+use crate::encode::{Encode, EncodeOptions, Piece};
 use crate::event::{AttachmentKind, Body, Event, Json, Scope};
 use crate::message::{Block, Content};
 
@@ -69,6 +69,12 @@ impl Encode for Mended {
             return;
         }
         self.begin(out);
+        if self.frames.repeat(event, out) {
+            if let Body::Delta { text, .. } = &event.body {
+                self.at.written += text.len();
+            }
+            return;
+        }
         match &event.body {
             Body::ItemEnd { item } => {
                 if let Some(entry) = self.draft.plan.entry_of(*item) {
@@ -236,14 +242,18 @@ impl Mended {
         at.written += news.len();
         at.attached += attached.len();
         if !news.is_empty() {
+            let mut piece = Piece::new(news);
             frames.put(growing.delta, out, |writer| {
                 coordinates(&response, entry, index, writer);
-                writer.text_member("delta", news);
+                piece.write("delta", writer);
                 if let Content::Text(_) = own.content {
                     writer.key("logprobs");
                     listed(attached, AttachmentKind::Logprobs, writer);
                 }
             });
+            if attached.is_empty() {
+                frames.keep(own.id, &piece);
+            }
         }
         for annotation in attached.iter().filter(|own| own.kind == AttachmentKind::Annotation) {
             frames.put("response.output_text.annotation.added", out, |writer| {

@@ -1,0 +1,96 @@
+//! A delta that is told by the bytes around the one before is told as if it were written in full.
+//!
+//! Every own case and, where it is at hand, every recording is written twice in each protocol and mode: as it is, and with
+//! an event after every delta that no wire has a word for, so that the next one is written in full.
+
+mod laws;
+#[path = "support/samples.rs"]
+mod samples;
+#[path = "support/shared.rs"]
+mod shared;
+
+use callweave::encode::EncodeOptions;
+use callweave::event::{Body, Counters, Event, Json};
+use callweave::framing::Framing;
+use callweave::protocol::{Protocol, TABLE};
+use laws::decode_cut;
+use samples::samples;
+
+/// How much of a recording is written.
+const MOST: usize = if cfg!(debug_assertions) { 200 } else { 2_000 };
+/// How many pieces a delta is cut into.
+const PIECES: usize = 4;
+
+/// The same events with deltas in pieces, and some of them behind token counts.
+fn in_pieces(events: &[Event<'static>]) -> Vec<Event<'static>> {
+    let mut all = Vec::new();
+    for event in events {
+        let Body::Delta { block, kind, text } = &event.body else {
+            all.push(event.clone());
+            continue;
+        };
+        let mut rest = text.as_ref();
+        for left in (0..PIECES).rev() {
+            let end = rest.char_indices().nth(1).map_or(rest.len(), |(at, _)| at);
+            let (piece, after) = rest.split_at(if left == 0 { rest.len() } else { end });
+            if piece.is_empty() {
+                break;
+            }
+            rest = after;
+            let text = piece.to_owned().into();
+            all.push(Event { body: Body::Delta { block: *block, kind: *kind, text }, ..event.clone() });
+        }
+        if all.len() % 5 == 0 {
+            let counters = Counters { output_tokens: Some(all.len() as u64), ..Counters::default() };
+            let raw = Json::from_value(&serde_json::json!({"output_tokens": all.len()}));
+            all.push(Event::new(0, Body::Usage { word: "usage".into(), counters, raw }));
+        }
+    }
+    all
+}
+
+fn write(
+    protocol: &Protocol,
+    options: &EncodeOptions,
+    events: &[Event<'_>],
+    is_interrupted: bool,
+) -> Vec<u8> {
+    let mut encoder = protocol.encoder(options).expect("a protocol that is written");
+    let mut out = Vec::new();
+    for event in events {
+        encoder.encode(event, &mut out);
+        if is_interrupted && let Body::Delta { .. } = event.body {
+            encoder.encode(&Event::new(event.choice, Body::Markup { text: "".into() }), &mut out);
+        }
+    }
+    out
+}
+
+#[test]
+fn a_delta_is_told_as_if_it_were_written_in_full() {
+    let modes = [EncodeOptions::faithful(), EncodeOptions::mended()];
+    for sample in samples() {
+        let mut events = decode_cut(Some(sample.protocol), &sample.bytes, &[]).events;
+        events.truncate(MOST);
+        let events = in_pieces(&events);
+        for written in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
+            for options in modes.clone().map(|options| options.model("anthropic.m")) {
+                for options in [options.clone(), options.framing(Framing::JsonValues)] {
+                    let [told, in_full] =
+                        [false, true].map(|is_interrupted| write(written, &options, &events, is_interrupted));
+                    let differs = || told.iter().zip(&in_full).position(|(one, two)| one != two);
+                    assert!(
+                        told == in_full,
+                        "{} → {} {:?}: differs at {:?}\n{}\n{}",
+                        sample.title,
+                        written.name,
+                        options.mode,
+                        differs(),
+                        String::from_utf8_lossy(&told),
+                        String::from_utf8_lossy(&in_full),
+                    );
+                }
+            }
+        }
+    }
+}
