@@ -8,7 +8,7 @@ use callweave::accumulator::Accumulator;
 use callweave::event::{Body, Sink};
 use callweave::stream::events;
 use futures::executor::block_on;
-use futures::stream::{self, StreamExt};
+use futures::stream;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("give the file of a recorded answer")?;

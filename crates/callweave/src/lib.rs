@@ -109,6 +109,7 @@ pub mod mend;
 pub mod message;
 pub mod pipeline;
 pub mod protocol;
+mod queue;
 pub mod read;
 pub mod request;
 mod shape;

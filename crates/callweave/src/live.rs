@@ -70,7 +70,20 @@ pub struct Grown<'l> {
 pub struct Live {
     accumulator: Accumulator,
     growing: HashMap<BlockId, Partial>,
-    last: Option<Event<'static>>,
+    last: Option<Last>,
+    choice: u32,
+    /// The text of the last delta.
+    piece: String,
+}
+
+/// What of the last event makes an item.
+#[derive(Debug)]
+enum Last {
+    Delta(BlockId, DeltaKind),
+    BlockStart(BlockId),
+    BlockEnd(BlockId),
+    Error(UpstreamError<'static>),
+    Finish(FinishReason),
 }
 
 impl Live {
@@ -80,14 +93,14 @@ impl Live {
     }
 
     /// Takes the next event. Not every one makes an item.
-    pub fn put(&mut self, event: Event<'static>) -> Option<Item<'_>> {
+    pub fn put(&mut self, event: Event<'_>) -> Option<Item<'_>> {
         self.take(event);
         self.item()
     }
 
     /// The choice that the last item belongs to.
     pub fn choice(&self) -> u32 {
-        self.last.as_ref().map_or(0, |event| event.choice)
+        self.choice
     }
 
     /// What the answer amounts to so far. Of several answers it is the one that came last.
@@ -101,7 +114,7 @@ impl Live {
     }
 
     /// Takes the next event, and says whether it makes an item.
-    pub(crate) fn take(&mut self, event: Event<'static>) -> bool {
+    pub(crate) fn take(&mut self, event: Event<'_>) -> bool {
         match &event.body {
             Body::Delta { block, kind: DeltaKind::Arguments, text } => {
                 self.growing.entry(*block).or_insert_with(|| Partial::new(Growing::Strings)).push(text);
@@ -115,25 +128,34 @@ impl Live {
             Body::BlockEnd { block, .. } => drop(self.growing.remove(block)),
             _ => {}
         }
-        self.accumulator.put(event.clone());
-        self.last = Some(event);
+        self.choice = event.choice;
+        self.last = match &event.body {
+            Body::Delta { block, kind, text } => {
+                text.as_ref().clone_into(&mut self.piece);
+                Some(Last::Delta(*block, *kind))
+            }
+            Body::BlockStart { block, .. } => Some(Last::BlockStart(*block)),
+            Body::BlockEnd { block, .. } => Some(Last::BlockEnd(*block)),
+            Body::Error(error) => Some(Last::Error(error.clone().into_owned())),
+            Body::Finish { reason, .. } => Some(Last::Finish(*reason)),
+            _ => None,
+        };
+        self.accumulator.put(event);
         self.item().is_some()
     }
 
     /// The item that the last event makes.
     pub(crate) fn item(&self) -> Option<Item<'_>> {
-        match &self.last.as_ref()?.body {
-            Body::Delta { block, kind, text } => Some(match kind {
-                DeltaKind::Text => Item::Text(text),
-                DeltaKind::Reasoning => Item::Thought(text),
-                DeltaKind::Refusal => Item::Refusal(text),
-                DeltaKind::Arguments => Item::Call(self.grown(*block, text)?),
-            }),
-            Body::BlockStart { block, .. } => self.grown(*block, "").map(Item::Call),
-            Body::BlockEnd { block, .. } => self.call(*block).map(Item::CallDone),
-            Body::Error(error) => Some(Item::Error(error)),
-            Body::Finish { reason, .. } => Some(Item::Finish(*reason)),
-            _ => None,
+        let piece = self.piece.as_str();
+        match self.last.as_ref()? {
+            Last::Delta(_, DeltaKind::Text) => Some(Item::Text(piece)),
+            Last::Delta(_, DeltaKind::Reasoning) => Some(Item::Thought(piece)),
+            Last::Delta(_, DeltaKind::Refusal) => Some(Item::Refusal(piece)),
+            Last::Delta(block, DeltaKind::Arguments) => self.grown(*block, piece).map(Item::Call),
+            Last::BlockStart(block) => self.grown(*block, "").map(Item::Call),
+            Last::BlockEnd(block) => self.call(*block).map(Item::CallDone),
+            Last::Error(error) => Some(Item::Error(error)),
+            Last::Finish(reason) => Some(Item::Finish(*reason)),
         }
     }
 

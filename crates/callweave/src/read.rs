@@ -35,7 +35,6 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
-use std::collections::VecDeque;
 use std::io::{ErrorKind as IoErrorKind, Read};
 
 use crate::accumulator::Accumulator;
@@ -43,6 +42,7 @@ use crate::event::{Event, EventSink};
 use crate::live::{Item, Live};
 use crate::message::Message;
 use crate::pipeline::Decoder;
+use crate::queue::Queue;
 use crate::{Error, ErrorKind, Result};
 
 const BUFFER: usize = 64 * 1024;
@@ -90,7 +90,7 @@ impl<R: Read> Items<R> {
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot give what borrows from itself")]
     pub fn next(&mut self) -> Option<Result<Item<'_>>> {
         loop {
-            match self.events.next()? {
+            match self.events.lend()? {
                 Err(error) => return Some(Err(error)),
                 Ok(event) => {
                     if self.live.take(event) {
@@ -123,7 +123,7 @@ pub struct Events<R> {
     decoder: Decoder,
     buffer: Vec<u8>,
     offset: u64,
-    ready: VecDeque<Event<'static>>,
+    ready: Queue,
     error: Option<Error>,
     is_over: bool,
 }
@@ -137,22 +137,32 @@ impl<R: Read> Events<R> {
     /// The events of an answer, by a decoder of your choice.
     pub fn with(reader: R, decoder: Decoder) -> Self {
         let buffer = vec![0; BUFFER];
-        Self { reader, decoder, buffer, offset: 0, ready: VecDeque::new(), error: None, is_over: false }
+        Self { reader, decoder, buffer, offset: 0, ready: Queue::default(), error: None, is_over: false }
     }
 
     fn advance(&mut self) -> Result<()> {
         let Self { reader, decoder, buffer, offset, ready, is_over, .. } = self;
-        let mut sink = |event: Event<'_>| ready.push_back(event.into_owned());
         match read(reader, buffer, *offset)? {
             0 => {
                 *is_over = true;
-                decoder.finish(&mut sink)
+                decoder.finish(ready)
             }
             count => {
                 *offset += count as u64;
-                decoder.push(&buffer[..count], &mut sink)
+                decoder.push(&buffer[..count], ready)
             }
         }
+    }
+
+    /// Reads on to the next event.
+    fn lend(&mut self) -> Option<Result<Event<'_>>> {
+        while self.ready.is_empty() && !self.is_over {
+            if let Err(error) = self.advance() {
+                self.is_over = true;
+                self.error = Some(error);
+            }
+        }
+        self.ready.take().map(Ok).or_else(|| self.error.take().map(Err))
     }
 }
 
@@ -160,13 +170,7 @@ impl<R: Read> Iterator for Events<R> {
     type Item = Result<Event<'static>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.ready.is_empty() && !self.is_over {
-            if let Err(error) = self.advance() {
-                self.is_over = true;
-                self.error = Some(error);
-            }
-        }
-        self.ready.pop_front().map(Ok).or_else(|| self.error.take().map(Err))
+        self.lend().map(|event| event.map(Event::into_owned))
     }
 }
 

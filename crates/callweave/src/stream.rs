@@ -10,8 +10,28 @@
 //! let all = futures::executor::block_on(events(futures::stream::iter(chunks)).collect::<Vec<_>>());
 //! assert!(all.iter().all(Result::is_ok));
 //! ```
+//!
+//! What a stream gives must own its text, so that each of its deltas is a text of its own. [`Events::next`] and
+//! [`Items::next`] lend theirs: nothing is allocated per delta. So an answer may be translated while it comes:
+//!
+//! ```
+//! use callweave::encode::EncodeOptions;
+//! use callweave::protocol::Protocol;
+//!
+//! # futures::executor::block_on(async {
+//! # let chunks = [Ok::<_, std::io::Error>("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\n")];
+//! # let body = futures::stream::iter(chunks);
+//! let anthropic = Protocol::named("anthropic-messages").expect("a protocol of that name");
+//! let mut encoder = anthropic.encoder(&EncodeOptions::mended()).expect("it is written");
+//! let (mut events, mut output) = (callweave::stream::events(body), Vec::new());
+//! while let Some(event) = events.next().await {
+//!     encoder.encode(&event?, &mut output);
+//! }
+//! # assert!(String::from_utf8_lossy(&output).contains("text_delta"));
+//! # Ok::<(), callweave::Error>(())
+//! # }).unwrap();
+//! ```
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -23,6 +43,7 @@ use crate::json::AsValue;
 use crate::live::{Item, Live};
 use crate::message::Message;
 use crate::pipeline::{Decoder, FrameDecoder};
+use crate::queue::Queue;
 use crate::{Error, ErrorKind, Result};
 
 /// What takes the items of a stream and says which events they mean.
@@ -73,7 +94,7 @@ where
 {
     let mut events = events(stream);
     let mut accumulator = Accumulator::new();
-    while let Some(event) = std::future::poll_fn(|context| Pin::new(&mut events).poll_next(context)).await {
+    while let Some(event) = events.next().await {
         accumulator.put(event?);
     }
     Ok(accumulator.take())
@@ -138,8 +159,7 @@ where
     /// Waits for the next item. Nothing is lost if the wait is given up.
     pub async fn next(&mut self) -> Option<Result<Item<'_>>> {
         loop {
-            let events = &mut self.events;
-            match std::future::poll_fn(|context| Pin::new(&mut *events).poll_next(context)).await? {
+            match self.events.next().await? {
                 Err(error) => return Some(Err(error)),
                 Ok(event) => {
                     if self.live.take(event) {
@@ -155,7 +175,7 @@ where
 pub struct Events<S, D> {
     stream: S,
     decoder: D,
-    ready: VecDeque<Event<'static>>,
+    ready: Queue,
     error: Option<Error>,
     is_over: bool,
 }
@@ -163,7 +183,7 @@ pub struct Events<S, D> {
 impl<S, D> Events<S, D> {
     /// The events of `stream`, by a decoder of your choice.
     pub fn new(stream: S, decoder: D) -> Self {
-        Self { stream, decoder, ready: VecDeque::new(), error: None, is_over: false }
+        Self { stream, decoder, ready: Queue::default(), error: None, is_over: false }
     }
 
     /// The decoder.
@@ -173,6 +193,43 @@ impl<S, D> Events<S, D> {
 }
 
 impl<S: Unpin, D> Unpin for Events<S, D> {}
+
+impl<S, D, I, E> Events<S, D>
+where
+    S: Stream<Item = std::result::Result<I, E>> + Unpin,
+    D: Decode<I>,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Waits for the next event, which borrows its text. Nothing is lost if the wait is given up.
+    pub async fn next(&mut self) -> Option<Result<Event<'_>>> {
+        std::future::poll_fn(|context| self.poll_ready(context)).await;
+        self.take()
+    }
+
+    /// Waits until there is an event to take, or no more.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while self.ready.is_empty() && !self.is_over {
+            let item = ready!(Pin::new(&mut self.stream).poll_next(context));
+            let taken = match item {
+                Some(Ok(item)) => self.decoder.take(item, &mut self.ready),
+                Some(Err(error)) => Err(Error::new(ErrorKind::Io, "the stream failed").caused_by(error)),
+                None => {
+                    self.is_over = true;
+                    self.decoder.end(&mut self.ready)
+                }
+            };
+            if let Err(error) = taken {
+                self.is_over = true;
+                self.error = Some(error);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn take(&mut self) -> Option<Result<Event<'_>>> {
+        self.ready.take().map(Ok).or_else(|| self.error.take().map(Err))
+    }
+}
 
 impl<S, D, I, E> Stream for Events<S, D>
 where
@@ -184,24 +241,8 @@ where
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        while this.ready.is_empty() && !this.is_over {
-            let item = ready!(Pin::new(&mut this.stream).poll_next(context));
-            let ready = &mut this.ready;
-            let mut sink = |event: Event<'_>| ready.push_back(event.into_owned());
-            let taken = match item {
-                Some(Ok(item)) => this.decoder.take(item, &mut sink),
-                Some(Err(error)) => Err(Error::new(ErrorKind::Io, "the stream failed").caused_by(error)),
-                None => {
-                    this.is_over = true;
-                    this.decoder.end(&mut sink)
-                }
-            };
-            if let Err(error) = taken {
-                this.is_over = true;
-                this.error = Some(error);
-            }
-        }
-        Poll::Ready(this.ready.pop_front().map(Ok).or_else(|| this.error.take().map(Err)))
+        ready!(this.poll_ready(context));
+        Poll::Ready(this.take().map(|event| event.map(Event::into_owned)))
     }
 }
 
