@@ -379,10 +379,38 @@ fn prose_stays_prose() {
 }
 
 #[test]
+fn a_first_line_is_a_header_only_if_it_can_be_one() {
+    let options = ExtractOptions::new("functionary_v32").expect("a built-in dialect");
+    let declared = options.clone().tools(Tools::from_json(&json!([{"name": "get_weather"}])));
+    let call = "get_weather\n{\"city\": \"Oslo\"}";
+    for options in [&options, &declared] {
+        for prose in ["Hello\nWorld", "Certainly\n\nIt rains.", "Weather\n", "Weather", "all weather\n{}"] {
+            laws::check(prose, options).unwrap_or_else(|found| panic!("{prose:?}: {found}"));
+            let found = Extraction::of(prose, options);
+            assert_eq!((found.calls.len(), found.content.as_str()), (0, prose), "{found:?}");
+        }
+        assert_eq!(Extraction::of(call, options).calls.len(), 1, "{call:?}");
+        assert_eq!(Extraction::of("all\nIt rains.", options).content, "It rains.");
+    }
+    // Declared tools say more than the form does.
+    let other = "weather\n{\"city\": \"Oslo\"}";
+    assert_eq!(Extraction::of(other, &options).calls.len(), 1);
+    assert_eq!(Extraction::of(other, &declared).content, other);
+    assert_eq!(Extraction::of("get_weather\nOslo", &declared).calls.len(), 1);
+}
+
+#[test]
 fn models_speak_their_dialects() {
     let registry = Registry::builtin();
     for (model, name) in [
         ("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3_coder"),
+        // Those of the third generation that do not code keep the JSON of the second; from 3.5 on all write tags.
+        ("Qwen/Qwen3-235B-A22B-Thinking-2507", "hermes"),
+        ("qwen3:8b", "hermes"),
+        ("qwen3-coder:30b", "qwen3_coder"),
+        ("Qwen/Qwen3-Coder-Next", "qwen3_coder"),
+        ("Qwen/Qwen3.5-35B-A3B", "qwen3"),
+        ("Qwen/Qwen3.6-27B", "qwen3_coder"),
         ("moonshotai/Kimi-K2-Thinking", "kimi_k2"),
         ("deepseek-ai/DeepSeek-V3.1", "deepseek_v31"),
         ("openai/gpt-oss-120b", "harmony"),

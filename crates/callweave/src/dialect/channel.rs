@@ -89,7 +89,7 @@ impl Channels {
 
 impl Grammar {
     /// Whether a text that begins like this may begin inside a header. Nothing: more text is needed.
-    pub(super) fn may_begin_in_header(&self, text: &str, is_last: bool) -> Option<bool> {
+    pub(super) fn may_begin_in_header(&self, text: &str, tools: &Tools, is_last: bool) -> Option<bool> {
         let Some(begin) = self.begins_with else { return Some(false) };
         let rest = text.trim_start_matches(' ');
         if text.len() - rest.len() > LONGEST_HEADER {
@@ -108,7 +108,15 @@ impl Grammar {
         // What may follow: the end of the header, or another of its tokens.
         let tokens = [self.header_end].into_iter().chain(self.starts.iter().copied());
         match Markers::new().with(tokens, ()).starting(after, is_last) {
-            Found::Marker { .. } => Some(true),
+            // A word alone on the first line calls what was declared, or else stands before an object.
+            Found::Marker { len: end, .. } => match after[end..].bytes().next() {
+                _ if !begin.is_empty() || (self.route)(recipient[..len].trim(), tools) == Route::Text => {
+                    Some(true)
+                }
+                _ if !tools.is_empty() => Some(tools.contains(&recipient[..len])),
+                None if !is_last => None,
+                next => Some(next == Some(b'{')),
+            },
             Found::Perhaps(_) => None,
             Found::Nothing if after.is_empty() && !is_last => None,
             Found::Nothing => Some(false),

@@ -14,18 +14,11 @@ pub(super) struct Emitter {
     choice: u32,
     /// The number of the next block.
     pub(super) next_block: u32,
-    open: Option<(BlockId, Kind)>,
+    open: Option<(BlockId, DeltaKind)>,
     /// How many bytes of the stream have been accounted for.
     offset: u64,
     /// How many of them made no argument text yet; the next argument text is made from them too.
     debt: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Text,
-    Reasoning,
-    Call,
 }
 
 const THOUGHTS: BlockKind<'static> = BlockKind::Reasoning(ReasoningForm::Raw);
@@ -42,7 +35,7 @@ impl Emitter {
 
     /// Whether a thought is open.
     pub(super) fn is_thinking(&self) -> bool {
-        matches!(self.open, Some((_, Kind::Reasoning)))
+        matches!(self.open, Some((_, DeltaKind::Reasoning)))
     }
 
     /// Whether no block has been opened yet.
@@ -50,47 +43,36 @@ impl Emitter {
         self.next_block == 0
     }
 
-    pub(super) fn text(&mut self, text: &str, sink: &mut EventSink<'_>) {
-        self.prose(Kind::Text, text, text.len(), sink);
-    }
-
-    pub(super) fn reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
-        self.prose(Kind::Reasoning, text, text.len(), sink);
-    }
-
-    /// Visible text that the prompt had already written.
-    pub(super) fn text_of_prompt(&mut self, text: &str, sink: &mut EventSink<'_>) {
-        self.prose(Kind::Text, text, 0, sink);
-    }
-
     /// What has been shown as visible text was a thought: takes it back and shows it as one.
     pub(super) fn correct_to_reasoning(&mut self, text: &str, sink: &mut EventSink<'_>) {
-        let Some((block, Kind::Text)) = self.open else { return };
+        let Some((block, DeltaKind::Text)) = self.open else { return };
         self.put(Span::default(), Body::Correction { block, text: Cow::Borrowed("") }, sink);
-        self.prose(Kind::Reasoning, text, 0, sink);
+        self.prose(DeltaKind::Reasoning, text, 0, sink);
         self.end(Completion::Whole, sink);
     }
 
-    /// Shows what was made from the next `len` bytes.
-    fn prose(&mut self, kind: Kind, text: &str, len: usize, sink: &mut EventSink<'_>) {
+    /// Shows text or thoughts made from the next `len` bytes.
+    pub(super) fn prose(&mut self, kind: DeltaKind, text: &str, len: usize, sink: &mut EventSink<'_>) {
         if text.is_empty() {
             return;
         }
-        let (words, delta) = match kind {
-            Kind::Reasoning => (THOUGHTS, DeltaKind::Reasoning),
-            Kind::Text | Kind::Call => (BlockKind::Text, DeltaKind::Text),
-        };
-        let block = match self.open {
-            Some((block, open)) if open == kind => block,
-            _ => self.start(kind, words, Span::default(), sink),
-        };
+        if self.open.is_none_or(|(_, open)| open != kind) {
+            let words = if kind == DeltaKind::Reasoning { THOUGHTS } else { BlockKind::Text };
+            self.start(kind, words, Span::default(), sink);
+        }
+        self.go_on(text, len, sink);
+    }
+
+    /// Goes on with the open block.
+    #[inline]
+    pub(super) fn go_on(&mut self, text: &str, len: usize, sink: &mut EventSink<'_>) {
         let source = self.advance(len);
-        self.put(source, Body::Delta { block, kind: delta, text: Cow::Borrowed(text) }, sink);
+        self.delta(source, text, sink);
     }
 
     /// Ends a thought, if one is open.
     pub(super) fn end_reasoning(&mut self, sink: &mut EventSink<'_>) {
-        if let Some((_, Kind::Reasoning)) = self.open {
+        if let Some((_, DeltaKind::Reasoning)) = self.open {
             self.end(Completion::Whole, sink);
         }
     }
@@ -115,7 +97,7 @@ impl Emitter {
         let source = self.advance(len);
         let id = (!id.is_empty()).then_some(Cow::Borrowed(id));
         let words = BlockKind::ToolCall { id, is_made: false, name: Cow::Borrowed(name), call: kind };
-        self.start(Kind::Call, words, source, sink);
+        self.start(DeltaKind::Arguments, words, source, sink);
     }
 
     /// Tells calls that stand in a thought with which the answer ends.
@@ -132,7 +114,7 @@ impl Emitter {
     /// Gives the open call its id, read from the next `len` bytes.
     pub(super) fn identity(&mut self, id: &str, len: usize, sink: &mut EventSink<'_>) {
         let source = self.advance(len);
-        if let Some((block, Kind::Call)) = self.open {
+        if let Some((block, DeltaKind::Arguments)) = self.open {
             let (scope, id) = (Scope::Block(block), Some(Cow::Borrowed(id)));
             self.put(source, Body::Identity { scope, id, model: None }, sink);
         }
@@ -153,9 +135,8 @@ impl Emitter {
     /// Argument text of the open call, made from bytes that may lie elsewhere.
     #[inline]
     pub(super) fn argument_from(&mut self, source: Span, text: &str, sink: &mut EventSink<'_>) {
-        if let Some((block, Kind::Call)) = self.open {
-            let (kind, text) = (DeltaKind::Arguments, Cow::Borrowed(text));
-            self.put(source, Body::Delta { block, kind, text }, sink);
+        if matches!(self.open, Some((_, DeltaKind::Arguments))) {
+            self.delta(source, text, sink);
         }
     }
 
@@ -187,19 +168,27 @@ impl Emitter {
     }
 
     /// Counts bytes without an event of their own.
+    #[inline]
     pub(super) fn advance(&mut self, len: usize) -> Span {
         let start = self.offset;
         self.offset += len as u64;
         Span { start, end: self.offset }
     }
 
-    fn start(&mut self, kind: Kind, words: BlockKind<'_>, source: Span, sink: &mut EventSink<'_>) -> BlockId {
+    fn start(&mut self, kind: DeltaKind, words: BlockKind<'_>, source: Span, sink: &mut EventSink<'_>) {
         self.end(Completion::Whole, sink);
         let block = BlockId(self.next_block);
         self.next_block += 1;
         self.open = Some((block, kind));
         self.put(source, Body::block_start(block, words), sink);
-        block
+    }
+
+    #[inline]
+    fn delta(&self, source: Span, text: &str, sink: &mut EventSink<'_>) {
+        let Some((block, kind)) = self.open else { return };
+        // Made in its place: a body that is handed on is copied.
+        let text = Cow::Borrowed(text);
+        sink.put(Event { choice: self.choice, source, body: Body::Delta { block, kind, text } });
     }
 
     #[inline]

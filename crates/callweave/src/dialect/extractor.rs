@@ -117,16 +117,20 @@ impl Extractor {
     /// Reads on. Events come as soon as their meaning is certain.
     #[inline]
     pub fn push(&mut self, delta: &str, sink: &mut EventSink<'_>) {
-        if self.waits_for_all {
-            self.held.push_str(delta);
-        } else if self.held.is_empty() {
+        if !self.held.is_empty() || !self.engine.takes_as_is(delta, sink) {
+            self.push_on(delta, sink);
+        }
+    }
+
+    fn push_on(&mut self, delta: &str, sink: &mut EventSink<'_>) {
+        if self.held.is_empty() && !self.waits_for_all {
             let taken = self.engine.read(delta, false, sink);
-            if taken < delta.len() {
-                self.held.push_str(&delta[taken..]);
-            }
-        } else {
-            self.held.push_str(delta);
-            let taken = self.engine.read(&self.held, false, sink);
+            return self.held.push_str(&delta[taken..]);
+        }
+        self.held.push_str(delta);
+        if !self.waits_for_all {
+            let is_all = self.engine.takes_as_is(&self.held, sink);
+            let taken = if is_all { self.held.len() } else { self.engine.read(&self.held, false, sink) };
             self.held.drain(..taken);
         }
     }

@@ -6,12 +6,23 @@
 use super::table::{self, Hole};
 
 /// A set of markers, each with what it means.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Markers<M> {
-    patterns: Vec<(Pattern, M)>,
+    /// For each first byte, what the markers with it go on with, and those.
+    rows: Vec<Vec<(Pattern, Vec<(Pattern, M)>)>>,
     /// The distinct first bytes.
     firsts: Vec<u8>,
-    is_first: Box<[bool]>,
+    /// Which row a byte begins, or [`PLAIN`], or [`LINE`].
+    row_of: Box<[u8; 256]>,
+}
+
+/// A byte that begins neither a marker nor anything else, and one that a line or code begins with.
+const PLAIN: u8 = u8::MAX;
+const LINE: u8 = PLAIN - 1;
+
+/// Whether a line, or inline code, may begin with that byte.
+pub(super) fn is_line(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'`')
 }
 
 #[derive(Clone, Debug)]
@@ -125,26 +136,42 @@ impl Pattern {
 
 impl<M: Copy> Markers<M> {
     pub(super) fn new() -> Self {
-        Self { patterns: Vec::new(), firsts: Vec::new(), is_first: vec![false; 256].into() }
+        let mut row_of = Box::new([PLAIN; 256]);
+        (0..=u8::MAX).filter(|&byte| is_line(byte)).for_each(|byte| row_of[usize::from(byte)] = LINE);
+        Self { rows: Vec::new(), firsts: Vec::new(), row_of }
     }
 
     /// Adds a marker; an empty one is ignored, and the first meaning of a text stays.
     pub(super) fn add(&mut self, text: &str, meaning: M) {
-        let Some(&first) = text.as_bytes().first() else { return };
         let pattern = Pattern::new(text);
-        if self.patterns.iter().any(|(other, _)| other.head == pattern.head && other.tail == pattern.tail) {
-            return;
-        }
-        self.patterns.push((pattern, meaning));
-        if !self.is_first[usize::from(first)] {
-            self.is_first[usize::from(first)] = true;
+        let Some(&first) = pattern.head.as_bytes().first() else { return };
+        if !self.is_first(first) {
+            self.row_of[usize::from(first)] = self.rows.len() as u8;
+            self.rows.push(Vec::new());
             self.firsts.push(first);
+        }
+        let row = &mut self.rows[usize::from(self.row_of[usize::from(first)])];
+        let lead = &pattern.head[..pattern.head.chars().take(2).map(char::len_utf8).sum()];
+        let at = row.iter().position(|(other, _)| other.head == lead).unwrap_or(row.len());
+        if at == row.len() {
+            row.push((Pattern::new(lead), Vec::new()));
+        }
+        if row[at].1.iter().all(|(other, _)| other.head != pattern.head || other.tail != pattern.tail) {
+            row[at].1.push((pattern, meaning));
         }
     }
 
     /// Whether a marker begins with that byte.
     pub(super) fn is_first(&self, byte: u8) -> bool {
-        self.is_first[usize::from(byte)]
+        self.row_of[usize::from(byte)] < LINE
+    }
+
+    /// Whether no marker, line or code begins in `text`.
+    #[inline]
+    pub(super) fn are_absent(&self, text: &str) -> bool {
+        let is_plain = |byte: u8| self.row_of[usize::from(byte)] == PLAIN;
+        text.bytes().all(is_plain)
+            || !text.bytes().any(is_line) && matches!(self.find(text, false), Found::Nothing)
     }
 
     /// Adds markers of one meaning.
@@ -182,11 +209,14 @@ impl<M: Copy> Markers<M> {
     /// The longest marker right at the start of `text`.
     pub(super) fn starting(&self, text: &str, is_last: bool) -> Found<M> {
         let mut best = None;
-        let first = text.as_bytes().first();
-        for (pattern, meaning) in &self.patterns {
-            if first.is_some() && first != pattern.head.as_bytes().first() {
-                continue;
-            }
+        let row = match text.as_bytes().first() {
+            Some(first) => self.rows.get(usize::from(self.row_of[usize::from(*first)])),
+            None if is_last || self.rows.is_empty() => None,
+            None => return Found::Perhaps(0),
+        };
+        let groups =
+            row.into_iter().flatten().filter(|(lead, _)| !matches!(lead.at_start_of(text), Match::No));
+        for (pattern, meaning) in groups.flat_map(|(_, group)| group) {
             match pattern.at_start_of(text) {
                 Match::No => {}
                 Match::Perhaps if is_last => {}
@@ -209,7 +239,7 @@ impl<M: Copy> Markers<M> {
             [one] => memchr::memchr(one, bytes),
             [one, two] => memchr::memchr2(one, two, bytes),
             [one, two, three] => memchr::memchr3(one, two, three, bytes),
-            _ => bytes.iter().position(|&byte| self.is_first[usize::from(byte)]),
+            _ => bytes.iter().position(|&byte| self.is_first(byte)),
         }
     }
 }

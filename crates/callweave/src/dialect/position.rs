@@ -1,6 +1,7 @@
 //! Where in an answer its visible text has come to, as Markdown and JSON have it: what stands in a fence, in
 //! inline code, in a quotation or in a JSON string is shown and not meant.
 
+use super::markers::is_line;
 use crate::json::{Scanner, Status};
 
 /// Follows the visible text of an answer, from the start of a line.
@@ -61,27 +62,28 @@ pub(super) enum Standing {
 const CODE_INDENT: usize = 4;
 
 impl Position {
-    /// Goes on with `text`, in which no line or code begins, if nothing but its last bytes can matter.
+    /// Whether nothing matters before a line or code begins, but for the last bytes.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.line == Line::Words && self.json.is_none() && self.ticks.1 == 0 && self.quote == 0
+    }
+
+    /// The text goes on with `text`, which is quiet.
     #[inline]
-    pub(super) fn passes(&mut self, text: &str) -> bool {
-        let is_quiet =
-            self.line == Line::Words && self.json.is_none() && self.ticks.1 == 0 && self.quote == 0;
+    pub(super) fn pass(&mut self, text: &str) {
         match text.as_bytes() {
-            [only] if is_quiet => self.last = [self.last[1], *only],
-            [.., one, two] if is_quiet => self.last = [*one, *two],
-            rest => return rest.is_empty(),
+            [.., one, two] => self.last = [*one, *two],
+            [only] => self.last = [self.last[1], *only],
+            [] => {}
         }
-        true
     }
 
     /// The text goes on with `text`.
     pub(super) fn follow(&mut self, text: &str) {
-        let bytes = text.as_bytes();
-        if bytes.iter().all(|&byte| byte != b'\n' && byte != b'`') && self.passes(text) {
-            return;
+        if self.is_quiet() && !text.bytes().any(is_line) {
+            return self.pass(text);
         }
         let mut json_from = 0;
-        for (at, &byte) in bytes.iter().enumerate() {
+        for (at, byte) in text.bytes().enumerate() {
             if self.line == Line::Blank && matches!(byte, b'{' | b'[') && self.fence.is_none() {
                 self.follow_json(&text[json_from..at]);
                 json_from = at;
@@ -114,6 +116,10 @@ impl Position {
     }
 
     fn byte(&mut self, byte: u8) {
+        if self.line == Line::Words && self.ticks.1 == 0 && self.quote == 0 && !is_line(byte) {
+            self.last = [self.last[1], byte];
+            return;
+        }
         // A backslash keeps a quotation open, at the end of a line, too.
         if (byte == self.quote || byte == b'\n') && self.last[1] != b'\\' {
             self.quote = 0;

@@ -143,9 +143,6 @@ pub(super) struct Compiled {
     plain: Box<[bool; 256]>,
 }
 
-/// Deltas up to this length are looked at byte by byte.
-const SHORT: usize = 32;
-
 impl Compiled {
     pub(super) fn new(form: Form, dialect: usize) -> Self {
         let closers = Markers::new().with(&form.close, ());
@@ -303,12 +300,11 @@ impl Reader {
         self.kind.is_in_string()
     }
 
-    /// Takes a short `text` that is argument text as it stands, if it is: the common case of a long
+    /// Takes a `text` that is argument text as it stands, if it is: the common case of a long
     /// string, for which nothing but its bytes has to be looked at.
     #[inline]
     pub(super) fn takes_as_is(&mut self, text: &str, form: &Compiled) -> bool {
-        let is_short = !text.is_empty() && text.len() <= SHORT;
-        let takes = self.is_in_string() && is_short && text.bytes().all(|byte| form.plain[usize::from(byte)]);
+        let takes = self.is_in_string() && text.bytes().all(|byte| form.plain[usize::from(byte)]);
         if takes && let Kind::Tagged(reader) = &mut self.kind {
             reader.leave_line_start();
         }

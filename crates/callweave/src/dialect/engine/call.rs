@@ -14,27 +14,14 @@ impl Run {
     #[inline]
     pub(super) fn show(&mut self, token: Token, form: usize, text: &str, sink: &mut EventSink<'_>) -> Step {
         match token {
-            Token::Argument(len) => {
-                self.emitter.argument(&text[..len], len, sink);
-                return Step::Took(len);
-            }
-            Token::Converted(len) => {
-                self.emitter.argument(&self.shared.scratch, len, sink);
-                return Step::Took(len);
-            }
-            Token::NoArguments(len) => {
-                self.emitter.argument("{}", len, sink);
-                return Step::Took(len);
-            }
+            Token::Argument(len) => self.emitter.argument(&text[..len], len, sink),
+            Token::Converted(len) => self.emitter.argument(&self.shared.scratch, len, sink),
+            Token::NoArguments(len) => self.emitter.argument("{}", len, sink),
+            Token::Id(len) => self.emitter.identity(&self.shared.id, len, sink),
             Token::More => return Step::Wait,
             Token::Markup(len) | Token::Empty(len) => {
                 self.fences += usize::from(text[..len].starts_with("```"));
                 self.emitter.markup(&text[..len], sink);
-                return Step::Took(len);
-            }
-            Token::Id(len) => {
-                self.emitter.identity(&self.shared.id, len, sink);
-                return Step::Took(len);
             }
             Token::End(completion) => {
                 self.end_call(completion, sink);
@@ -58,9 +45,10 @@ impl Run {
                 self.end_call(Completion::Cut, sink);
                 self.state = State::After { form, is_closed: false };
                 self.open_gap(false);
+                return Step::Took(0);
             }
         }
-        Step::Took(0)
+        Step::Took(token.len())
     }
 
     fn end_call(&mut self, completion: Completion, sink: &mut EventSink<'_>) {

@@ -77,7 +77,7 @@ impl Run {
         let run = Self {
             state: State::Prose(Place::Text),
             emitter: self.emitter.clone(),
-            shared: Shared::new(std::sync::Arc::clone(&self.shared.tools)),
+            shared: Shared { tools: self.shared.tools.clone(), ..Shared::default() },
             position: Position::default(),
             lead: None,
             continues: String::new(),

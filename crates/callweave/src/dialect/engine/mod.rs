@@ -25,6 +25,9 @@ use super::spec::{Body, Start};
 use super::tools::Tools;
 use crate::event::{CallKind, Completion, EventSink, NoticeCode};
 
+/// Deltas up to this length are looked at byte by byte.
+const SHORT: usize = 32;
+
 /// The state of reading one text stream.
 #[derive(Debug)]
 pub(super) struct Engine {
@@ -50,6 +53,8 @@ struct Run {
     position: Position,
     /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
     lead: Option<String>,
+    /// Where prose goes on in its block and its line, if it does.
+    calm: Option<Place>,
     /// What the visible text is shown behind.
     continues: String,
     /// How many fences a body, or what is doubted, has opened.
@@ -90,10 +95,6 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(tools: Arc<Tools>) -> Self {
-        Self { tools, ..Self::default() }
-    }
-
     #[inline]
     fn context<'c>(&'c mut self, form: &'c Compiled, is_last: bool) -> Context<'c> {
         Context {
@@ -186,7 +187,7 @@ impl Engine {
         let run = Run {
             state,
             emitter: Emitter::new(choice),
-            shared: Shared::new(tools),
+            shared: Shared { tools, ..Shared::default() },
             is_gap: true,
             lead: may_be_thought.then(String::new),
             continues: only.map_or_else(String::new, |only| only.continues.clone()),
@@ -197,25 +198,25 @@ impl Engine {
         Self { plan, run }
     }
 
-    /// Reads `text`, which begins where the last call stopped, and tells how much of it is accounted
-    /// for. With `is_last` no more will come, and all of it is.
+    /// Takes a short `text` that goes on with a string or a line of prose, if it does: the common case.
     #[inline]
-    pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
-        if let State::Call { form, reader } = &mut self.run.state
-            && !is_last
-            && reader.takes_as_is(text, &self.plan.forms[*form])
+    pub(super) fn takes_as_is(&mut self, text: &str, sink: &mut EventSink<'_>) -> bool {
+        if text.is_empty() || text.len() > SHORT {
+            return false;
+        }
+        let Self { plan, run } = self;
+        if let State::Call { form, reader } = &mut run.state
+            && reader.takes_as_is(text, &plan.forms[*form])
         {
-            self.run.emitter.argument(text, text.len(), sink);
-            return text.len();
+            run.emitter.argument(text, text.len(), sink);
+            return true;
         }
-        if !is_last && self.run.takes_as_is(&self.plan.live, text, sink) {
-            return text.len();
-        }
-        self.read_on(text, is_last, sink)
+        run.takes_as_is(&plan.live, text, sink)
     }
 
-    #[inline(never)]
-    fn read_on(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
+    /// Reads `text`, which begins where the last call stopped, and tells how much of it is accounted
+    /// for. With `is_last` no more will come, and all of it is.
+    pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {
         let mut at = 0;
         loop {
             match self.run.step(Ahead { plan: &self.plan, text: &text[at..], is_last }, sink) {
@@ -283,6 +284,7 @@ impl Run {
     #[inline]
     fn step(&mut self, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
         let Ahead { plan, text, is_last } = ahead;
+        self.calm = None;
         match &mut self.state {
             State::Call { form, reader } => {
                 let form = *form;
@@ -301,20 +303,11 @@ impl Run {
                     token => self.show(token, form, text, sink),
                 }
             }
-            State::Prose(place) => {
-                let place = *place;
-                self.prose(place, ahead, sink)
-            }
-            State::Header { is_given } => {
-                let is_given = *is_given;
-                self.header(is_given, ahead, sink)
-            }
+            &mut State::Prose(place) => self.prose(place, ahead, sink),
+            &mut State::Header { is_given } => self.header(is_given, ahead, sink),
             State::Opening(_) => self.opening(ahead, sink),
             State::Doubt(_) => self.doubted(ahead, sink),
-            State::After { form, is_closed } => {
-                let (form, is_closed) = (*form, *is_closed);
-                self.after(form, is_closed, ahead, sink)
-            }
+            &mut State::After { form, is_closed } => self.after(form, is_closed, ahead, sink),
         }
     }
 }

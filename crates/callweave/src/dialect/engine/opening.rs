@@ -159,11 +159,8 @@ impl Run {
         }
         let place = opening.place;
         let Some((which, turn)) = opening.opener else {
-            self.emitter.notice(
-                NoticeCode::MalformedCall,
-                "a list of calls goes on with something else",
-                sink,
-            );
+            let detail = "a list of calls goes on with something else";
+            self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
             let state = State::After { form: opening.form, is_closed: false };
             return self.enter("", state, false, sink);
         };

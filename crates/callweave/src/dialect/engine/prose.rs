@@ -8,10 +8,8 @@ use super::super::plan::{Live, Meaning};
 use super::super::position::{Position, Standing};
 use super::opening::Opening;
 use super::{Ahead, Run, State, Step};
-use crate::event::{CallKind, EventSink, NoticeCode};
+use crate::event::{CallKind, DeltaKind, EventSink, NoticeCode};
 
-/// Deltas up to this length are looked at byte by byte.
-const SHORT: usize = 32;
 /// So much is looked at at once where a line may begin with a declared name.
 const REACH: usize = 1024;
 
@@ -38,12 +36,15 @@ pub(super) enum Place {
 }
 
 impl Place {
+    #[inline]
     pub(super) fn is_thought(self) -> bool {
         matches!(self, Self::Thought(_) | Self::MessageThought)
     }
 
+    #[inline]
     fn markers(self, live: &Live) -> &Markers<Meaning> {
         match (self, &live.messages) {
+            (Self::Text, _) => &live.text,
             (Self::Thought(which), _) => &live.thoughts[which],
             (Self::MessageCalls, Some(messages)) => &messages.calls,
             (Self::Message | Self::MessageThought | Self::MessageNothing, Some(messages)) => &messages.prose,
@@ -53,22 +54,16 @@ impl Place {
 }
 
 impl Run {
-    /// Takes a short `text` in which no marker, line or code begins: the common case of prose.
+    /// Takes `text` if it only goes on with a line of prose: the common case.
     #[inline]
     pub(super) fn takes_as_is(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> bool {
-        let State::Prose(place) = self.state else { return false };
-        let markers = place.markers(live);
-        if self.is_gap
-            || text.len() > SHORT
-            || text.bytes().any(|byte| markers.is_first(byte) || matches!(byte, b'\n' | b'`'))
-        {
+        let Some(place) = self.calm.filter(|place| place.markers(live).are_absent(text)) else {
             return false;
-        }
-        match place {
-            Place::Text | Place::Thought(_) if !self.position.passes(text) => return false,
-            Place::Text => self.visible(text, sink),
-            Place::Thought(_) => self.emitter.reasoning(text, sink),
-            _ => return false,
+        };
+        self.position.pass(text);
+        self.emitter.go_on(text, text.len(), sink);
+        if let Some(lead) = self.lead.as_mut().filter(|_| !place.is_thought()) {
+            lead.push_str(text);
         }
         true
     }
@@ -86,14 +81,16 @@ impl Run {
                 return Step::Wait;
             }
             let is_all = self.emitter.is_untouched() && !place.is_thought() && !self.is_frame;
-            if is_all {
-                self.emitter.text(text, sink)
-            } else {
-                self.emitter.markup(text, sink)
+            match is_all {
+                true => self.emitter.prose(DeltaKind::Text, text, space, sink),
+                false => self.emitter.markup(text, sink),
             }
             return Step::Took(space);
         }
-        let is_first = place == Place::Text && (self.position.begins_line() || text[..space].contains('\n'));
+        // A line may begin with a declared name.
+        let may_be_nameless =
+            place == Place::Text && !live.nameless.is_empty() && !self.shared.tools.is_empty();
+        let is_first = may_be_nameless && (self.position.begins_line() || text[..space].contains('\n'));
         if is_first && self.emitter.offset() + space as u64 >= self.settled {
             match self.nameless(live, &text[space..], is_last) {
                 Some(None) => {}
@@ -108,21 +105,18 @@ impl Run {
                 }
             }
         }
-        // A declared name may begin the next line.
-        let may_be_nameless =
-            place == Place::Text && !live.nameless.is_empty() && !self.shared.tools.is_empty();
         let rest = &text[space..];
         // Looked for up to the end of the text, it would be looked for anew from every marker on the way.
         let reach = if may_be_nameless { boundary(rest, REACH) } else { rest.len() };
         let line = if may_be_nameless { memchr::memchr(b'\n', &rest.as_bytes()[..reach]) } else { None };
         let end = line.map_or(reach, |line| line + 1);
-        let words = match place.markers(live).find_up_to(rest, end, is_last) {
-            Found::Nothing => end,
-            Found::Perhaps(at) => at,
+        let (words, is_all) = match place.markers(live).find_up_to(rest, end, is_last) {
+            Found::Nothing => (end, end == rest.len()),
+            Found::Perhaps(at) => (at, true),
             Found::Marker { at: 0, len, meaning } => {
                 return self.marker(meaning, place, (space, len), ahead, sink);
             }
-            Found::Marker { at, .. } => at,
+            Found::Marker { at, .. } => (at, false),
         };
         let words = line.filter(|line| *line < words).map_or(words, |line| line + 1);
         if words == 0 {
@@ -130,7 +124,11 @@ impl Run {
             return Step::Wait;
         }
         self.words(&text[..space + words], space, place, sink);
-        Step::Took(space + words)
+        if !is_all || is_last || line.is_some() {
+            return Step::Took(space + words);
+        }
+        self.calm = Some(place).filter(|_| place != Place::MessageNothing && self.position.is_quiet());
+        Step::Rest(space + words)
     }
 
     /// Which opener is missing before a declared name that `text` begins with. The outer nothing: more text is
@@ -138,9 +136,6 @@ impl Run {
     #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
     fn nameless(&self, live: &Live, text: &str, is_last: bool) -> Option<Option<usize>> {
         let tools = &self.shared.tools;
-        if tools.is_empty() || live.nameless.is_empty() {
-            return Some(None);
-        }
         let len =
             text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)).count();
         let (name, rest) = text.split_at(len);
@@ -175,23 +170,22 @@ impl Run {
     pub(super) fn words(&mut self, text: &str, space: usize, place: Place, sink: &mut EventSink<'_>) {
         let (space, words) = text.split_at(if self.is_frame || place.is_thought() { space } else { 0 });
         self.emitter.markup(space, sink);
-        if place == Place::MessageNothing {
-            self.emitter.markup(words, sink);
-        } else if place.is_thought() {
-            self.emitter.reasoning(words, sink);
-        } else {
-            self.visible(words, sink);
+        match place {
+            Place::MessageNothing => self.emitter.markup(words, sink),
+            _ if place.is_thought() => self.emitter.prose(DeltaKind::Reasoning, words, words.len(), sink),
+            _ => self.visible(words, sink),
         }
         self.position.follow(words);
         self.close_gap();
     }
 
     fn visible(&mut self, words: &str, sink: &mut EventSink<'_>) {
-        if self.emitter.is_untouched() && !self.continues.is_empty() {
-            self.emitter.text_of_prompt(&self.continues, sink);
+        if self.emitter.is_untouched() {
+            // The prompt had already written it.
+            self.emitter.prose(DeltaKind::Text, &self.continues, 0, sink);
         }
         self.has_text = true;
-        self.emitter.text(words, sink);
+        self.emitter.prose(DeltaKind::Text, words, words.len(), sink);
         if let Some(lead) = &mut self.lead {
             lead.push_str(words);
         }
@@ -206,16 +200,12 @@ impl Run {
     }
 
     pub(super) fn open_gap(&mut self, is_frame: bool) {
-        self.is_gap = true;
+        (self.is_gap, self.is_frame, self.gap_seen) = (true, is_frame, 0);
         self.position = Position::default();
-        self.is_frame = is_frame;
-        self.gap_seen = 0;
     }
 
     pub(super) fn close_gap(&mut self) {
-        self.is_gap = false;
-        self.is_frame = false;
-        self.gap_seen = 0;
+        (self.is_gap, self.is_frame, self.gap_seen) = (false, false, 0);
     }
 
     fn marker(
@@ -360,7 +350,7 @@ impl Run {
         let Some(messages) = &live.messages else { return Step::Wait };
         let grammar = messages.grammar;
         if is_given {
-            match grammar.may_begin_in_header(text, is_last) {
+            match grammar.may_begin_in_header(text, &self.shared.tools, is_last) {
                 None => return Step::Wait,
                 Some(true) => {}
                 Some(false) => {

@@ -3,7 +3,7 @@ use super::super::spec::{Body, Dialect, Form, Header};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("hermes")
         .aliases(["qwen25", "qwen2_5", "granite4"])
-        .models(["hermes-2", "hermes-3", "hermes-4", "qwen2.5", "qwen2-", "qwq", "mimo-vl", "trinity", "granite-4"])
+        .models(["hermes-2", "hermes-3", "hermes-4", "qwen2.5", "qwen2-", "qwen3", "qwq", "mimo-vl", "trinity", "granite-4"])
         .thoughts("<think>", "</think>")
         .form(Form::json().between("<tool_call>", "</tool_call>"))
         // What small models make of it: another tag, or another notation.

@@ -3,7 +3,7 @@ use super::qwen3_coder;
 
 pub(super) fn dialect() -> Dialect {
     Dialect::new("qwen3")
-        .models(["qwen3", "qwen3-235b-a22b-thinking", "qwen3.5"])
+        .models(["qwen3.5"])
         .extending(qwen3_coder::dialect())
         .starts_in_reasoning()
 }
