@@ -22,6 +22,8 @@ const MOST_OF_DECODING: f64 = 2.0;
 const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
 const DIALECTS: [&str; 8] =
     ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
+/// Text without a call, of a dialect that is named and of one that the text decides.
+const PLAIN: [&str; 2] = ["plain, hermes", "plain, auto"];
 /// From an argument of 1 kB to one of 1 MB.
 const DELTAS: [usize; 4] = [256, 2_560, 25_600, 256_000];
 const DELTA: &str = "word";
@@ -80,7 +82,7 @@ fn report() -> Result<(), String> {
             complaints.push(format!("{translation} costs {times:.2}x of decoding alone"));
         }
     }
-    for dialect in DIALECTS {
+    for dialect in DIALECTS.into_iter().chain(PLAIN) {
         grow("extract", dialect, &DELTAS, &mut complaints)?;
     }
     complaints.extend(requests()?);
@@ -146,8 +148,28 @@ fn count(what: &str, name: &str, pieces: usize) -> Result<u64, String> {
         .ok_or_else(|| format!("valgrind says:\n{told}"))
 }
 
-/// Reads a call with one long string argument.
+/// Reads words, four bytes at a time.
+fn extract_plain(dialect: &str, deltas: usize) -> Result<(), String> {
+    let options = ExtractOptions::new(dialect).map_err(|error| error.to_string())?;
+    let text = WORDS.concat().repeat(DELTA.len());
+    let pieces = (0..text.len()).step_by(DELTA.len()).map(|at| &text[at..at + DELTA.len()]).cycle();
+    let mut shown = 0;
+    let mut sink = |event: Event<'_>| {
+        if let Body::Delta { text, .. } = &event.body {
+            shown += text.len();
+        }
+    };
+    let mut extractor = Extractor::new(&options);
+    pieces.take(deltas).for_each(|piece| extractor.push(piece, &mut sink));
+    extractor.finish(&mut sink);
+    if shown == deltas * DELTA.len() { Ok(()) } else { Err(format!("{shown} bytes of text came")) }
+}
+
+/// Reads a call with one long string argument, or words.
 fn extract(name: &str, deltas: usize) -> Result<(), String> {
+    if let Some(dialect) = name.strip_prefix("plain, ") {
+        return extract_plain(dialect, deltas);
+    }
     let dialect = Registry::builtin().find(name).ok_or(USAGE)?;
     let (before, after) = dialect.example.split_once("Oslo").ok_or("the example has no argument")?;
     let tools = serde_json::json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);

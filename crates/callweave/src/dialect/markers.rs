@@ -8,13 +8,15 @@ use super::table::{self, Hole};
 /// A set of markers, each with what it means.
 #[derive(Clone, Debug)]
 pub(super) struct Markers<M> {
-    /// For each first byte, what the markers with it go on with, and those.
-    rows: Vec<Vec<(Pattern, Vec<(Pattern, M)>)>>,
+    rows: Vec<Row<M>>,
     /// The distinct first bytes.
     firsts: Vec<u8>,
     /// Which row a byte begins, or [`PLAIN`], or [`LINE`].
     row_of: Box<[u8; 256]>,
 }
+
+/// The markers with one first byte: what they begin with, and those that do.
+type Row<M> = Vec<(Pattern, Vec<(Pattern, M)>)>;
 
 /// A byte that begins neither a marker nor anything else, and one that a line or code begins with.
 const PLAIN: u8 = u8::MAX;
@@ -168,7 +170,7 @@ impl<M: Copy> Markers<M> {
 
     /// Whether no marker, line or code begins in `text`.
     #[inline]
-    pub(super) fn are_absent(&self, text: &str) -> bool {
+    pub(super) fn spare(&self, text: &str) -> bool {
         let is_plain = |byte: u8| self.row_of[usize::from(byte)] == PLAIN;
         text.bytes().all(is_plain)
             || !text.bytes().any(is_line) && matches!(self.find(text, false), Found::Nothing)
@@ -214,9 +216,9 @@ impl<M: Copy> Markers<M> {
             None if is_last || self.rows.is_empty() => None,
             None => return Found::Perhaps(0),
         };
-        let groups =
+        let alike =
             row.into_iter().flatten().filter(|(lead, _)| !matches!(lead.at_start_of(text), Match::No));
-        for (pattern, meaning) in groups.flat_map(|(_, group)| group) {
+        for (pattern, meaning) in alike.flat_map(|(_, group)| group) {
             match pattern.at_start_of(text) {
                 Match::No => {}
                 Match::Perhaps if is_last => {}

@@ -262,7 +262,6 @@ impl Run {
             }
             at += len;
         }
-        drop(early);
         self.log = log;
         self.log.clear();
         self.shared.id.clear();

@@ -57,9 +57,7 @@ impl Run {
     /// Takes `text` if it only goes on with a line of prose: the common case.
     #[inline]
     pub(super) fn takes_as_is(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> bool {
-        let Some(place) = self.calm.filter(|place| place.markers(live).are_absent(text)) else {
-            return false;
-        };
+        let Some(place) = self.calm.filter(|place| place.markers(live).spare(text)) else { return false };
         self.position.pass(text);
         self.emitter.go_on(text, text.len(), sink);
         if let Some(lead) = self.lead.as_mut().filter(|_| !place.is_thought()) {
