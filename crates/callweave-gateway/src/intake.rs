@@ -1,10 +1,12 @@
 //! Reads the body of a client's request, within limits.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use ruzstd::decoding::StreamingDecoder;
 
 use crate::config::{Limits, Timeouts};
 use crate::failure::Failure;
@@ -29,26 +31,41 @@ where
         Err(error) if error.is::<LengthLimitError>() => return Err(too_large(limits.body)),
         Err(error) => return Err(Failure::invalid(format!("the request broke off: {error}"))),
     };
-    match headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes()) {
-        None | Some(b"identity" | b"") => Ok(bytes),
-        Some(b"gzip" | b"x-gzip") => {
-            unpack(flate2::read::MultiGzDecoder::new(&bytes[..]), limits.decompressed)
+    let encoding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], |value| value.as_bytes());
+    let room = limits.decompressed as u64 + 1;
+    let mut unpacked = Vec::new();
+    let read = match encoding.to_ascii_lowercase().as_slice() {
+        b"identity" | b"" => return Ok(bytes),
+        b"gzip" | b"x-gzip" => MultiGzDecoder::new(&bytes[..]).take(room).read_to_end(&mut unpacked),
+        b"deflate" => ZlibDecoder::new(&bytes[..]).take(room).read_to_end(&mut unpacked),
+        b"zstd" => unpack_zstd(&bytes, room, &mut unpacked),
+        _ => {
+            let what = format!("the request is compressed in a way that is not known here; {KNOWN} are");
+            let mut failure = Failure::invalid(what).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            failure.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(KNOWN));
+            return Err(failure);
         }
-        Some(b"deflate") => unpack(flate2::read::ZlibDecoder::new(&bytes[..]), limits.decompressed),
-        Some(_) => {
-            let what = "the request is compressed in a way that is not known here; use gzip, deflate or none";
-            Err(Failure::invalid(what).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
-        }
+    };
+    read.map_err(|error| Failure::invalid(format!("the request cannot be decompressed: {error}")))?;
+    match unpacked.len() > limits.decompressed {
+        true => Err(too_large(limits.decompressed)),
+        false => Ok(unpacked.into()),
     }
 }
 
-fn unpack(reader: impl Read, limit: usize) -> Result<Bytes, Failure> {
-    let mut bytes = Vec::new();
-    let read = reader.take(limit as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::invalid(format!("the request cannot be decompressed: {error}")))?;
-    match bytes.len() > limit {
-        true => Err(too_large(limit)),
-        false => Ok(bytes.into()),
+/// How requests may be compressed.
+const KNOWN: &str = "gzip, deflate, zstd";
+
+/// Unpacks one frame after the other, until there is no more room.
+fn unpack_zstd(mut packed: &[u8], room: u64, unpacked: &mut Vec<u8>) -> io::Result<usize> {
+    loop {
+        let mut frame = StreamingDecoder::new(packed).map_err(io::Error::other)?;
+        let left = room.saturating_sub(unpacked.len() as u64);
+        frame.by_ref().take(left).read_to_end(unpacked)?;
+        packed = frame.into_inner();
+        if packed.is_empty() || unpacked.len() as u64 >= room {
+            return Ok(unpacked.len());
+        }
     }
 }
 

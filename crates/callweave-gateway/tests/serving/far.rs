@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{chat, gateway, get, messages, metric, post, request, send};
 
 /// What an upstream says to one request after the other; then nothing.
-struct Far {
-    url: String,
+pub(crate) struct Far {
+    pub(crate) url: String,
     seen: Arc<Mutex<Vec<String>>>,
     /// How many peers have left before the answer was over.
     left: Arc<Mutex<usize>>,
@@ -21,13 +21,17 @@ struct Far {
 
 /// What is done with the connection when all is said.
 #[derive(Clone, Copy, PartialEq)]
-enum Then {
+pub(crate) enum Then {
     Close,
     Hang,
 }
 
+/// Where an answer has this, the upstream is silent for a while.
+pub(crate) const PAUSE: char = '\u{1}';
+
 impl Far {
-    async fn start(answers: Vec<(String, Then)>) -> Self {
+    /// An upstream that answers so.
+    pub(crate) async fn start(answers: Vec<(String, Then)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (seen, left) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
@@ -41,11 +45,13 @@ impl Far {
         Self { url, seen, left }
     }
 
-    fn seen(&self) -> Vec<String> {
+    /// The requests that came, byte by byte.
+    pub(crate) fn seen(&self) -> Vec<String> {
         self.seen.lock().expect("nobody panicked").clone()
     }
 
-    async fn is_left(&self) -> bool {
+    /// Whether a peer left before the answer was over.
+    pub(crate) async fn is_left(&self) -> bool {
         for _ in 0..200 {
             if *self.left.lock().expect("nobody panicked") > 0 {
                 return true;
@@ -56,7 +62,7 @@ impl Far {
     }
 
     /// A gateway in front of it, for all names.
-    fn gateway(&self, rest: &str) -> Arc<Gateway> {
+    pub(crate) fn gateway(&self, rest: &str) -> Arc<Gateway> {
         let (before, rest) = rest.split_once("---").unwrap_or(("", rest));
         gateway(&format!(
             "default_upstream = \"far\"\n{before}\n[upstreams.far]\nurl = \"{}\"\n{rest}",
@@ -86,7 +92,12 @@ async fn say(
         }
     }
     seen.lock().expect("nobody panicked").push(String::from_utf8_lossy(&bytes).into_owned());
-    let _ = stream.write_all(answer.as_bytes()).await;
+    for (at, piece) in answer.split(PAUSE).enumerate() {
+        if at > 0 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        let _ = stream.write_all(piece.as_bytes()).await;
+    }
     if then == Then::Hang {
         let mut byte = [0];
         let _ = stream.read(&mut byte).await;
@@ -94,7 +105,7 @@ async fn say(
     }
 }
 
-fn whole(status: u16, body: &Value) -> (String, Then) {
+pub(crate) fn whole(status: u16, body: &Value) -> (String, Then) {
     let body = body.to_string();
     let head = format!(
         "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
@@ -104,23 +115,23 @@ fn whole(status: u16, body: &Value) -> (String, Then) {
 }
 
 /// A stream that ends only with the connection.
-fn stream(frames: &[Value], then: Then) -> (String, Then) {
+pub(crate) fn stream(frames: &[Value], then: Then) -> (String, Then) {
     let frames: String = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect();
     (format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{frames}"), then)
 }
 
-fn said(text: &str) -> Value {
+pub(crate) fn said(text: &str) -> Value {
     json!({"id": "a", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": text}}]})
 }
 
-fn answered(text: &str) -> Value {
+pub(crate) fn answered(text: &str) -> Value {
     json!({"id": "a", "object": "chat.completion", "choices":
         [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}]})
 }
 
 const BROKEN: (u16, &str) = (500, "down");
 
-fn broken() -> (String, Then) {
+pub(crate) fn broken() -> (String, Then) {
     whole(BROKEN.0, &json!({"error": {"message": BROKEN.1, "type": "server_error"}}))
 }
 

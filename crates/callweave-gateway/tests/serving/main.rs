@@ -2,8 +2,11 @@
 
 mod again;
 mod asking;
+#[path = "../upstream/client.rs"]
+mod client;
 mod far;
 mod kept;
 mod manners;
+mod packed;
 mod stopping;
 mod support;

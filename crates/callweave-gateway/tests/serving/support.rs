@@ -119,6 +119,12 @@ pub(crate) async fn listening(gateway: Arc<Gateway>) -> String {
     format!("http://{address}")
 }
 
+/// A gateway that listens; its address.
+pub(crate) async fn address(gateway: Arc<Gateway>) -> std::net::SocketAddr {
+    let url = listening(gateway).await;
+    url.trim_start_matches("http://").parse().expect("an address")
+}
+
 /// A metric of the gateway's; 0 if it was never counted.
 pub(crate) async fn metric(gateway: &Arc<Gateway>, name: &str) -> i64 {
     let text = get(gateway, "/metrics").await.text;
