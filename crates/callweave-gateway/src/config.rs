@@ -68,6 +68,8 @@ pub struct Config {
     pub store: Store,
     /// Where the raw traffic is written, if it is.
     pub record: Option<PathBuf>,
+    /// Certificates of authorities that are trusted besides the usual ones, in PEM; else those of `SSL_CERT_FILE`.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// A name that clients use, and who answers to it.
@@ -192,6 +194,7 @@ impl Default for Config {
             timeouts: Timeouts::default(),
             store: Store::default(),
             record: None,
+            ca_file: None,
         }
     }
 }

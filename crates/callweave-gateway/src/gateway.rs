@@ -1,5 +1,6 @@
 //! The gateway: everything that requests share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use callweave::message::Message;
 use callweave::protocol::OPENAI_RESPONSES;
 use callweave::upstream::ErrorClass;
+use rustls::pki_types::CertificateDer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::again;
@@ -20,7 +22,7 @@ use crate::record::Recorder;
 use crate::routes::{Routes, Target};
 use crate::store::{Kept, Memory, Store};
 use crate::toolbox::Toolbox;
-use crate::upstream::Client;
+use crate::upstream::{Client, authorities};
 
 /// A gateway that can answer.
 pub struct Gateway {
@@ -35,6 +37,20 @@ pub struct Gateway {
     pub(crate) toolbox: Toolbox,
     room: Arc<Semaphore>,
     stage: watch::Sender<Stage>,
+}
+
+/// The authorities that are trusted besides the usual ones.
+fn trusted(config: &Config, environment: &Environment<'_>) -> Result<Vec<CertificateDer<'static>>, Problem> {
+    if let Some(file) = &config.ca_file {
+        let read = authorities(file);
+        return read.map_err(|error| Problem::new(format!("ca_file: {}: {error}", file.display())));
+    }
+    // A variable is there for many programs, most of which it does not concern.
+    let file = environment.get("SSL_CERT_FILE").map(PathBuf::from);
+    let read = file.as_deref().map(authorities).transpose().inspect_err(|error| {
+        tracing::warn!(%error, "the certificates of SSL_CERT_FILE cannot be read");
+    });
+    Ok(read.unwrap_or_default().unwrap_or_default())
 }
 
 /// How far a gateway has come with shutting down.
@@ -62,9 +78,11 @@ impl Gateway {
         store: Box<dyn Store>,
     ) -> Result<Arc<Self>, Problem> {
         config.check()?;
+        let trusted = trusted(&config, environment)?;
+        let client = Client::new(&config.timeouts, trusted);
         Ok(Arc::new(Self {
             routes: Routes::new(&config, environment),
-            client: Client::new(&config.timeouts),
+            client: client.map_err(|error| Problem::new(format!("TLS cannot be used: {error}")))?,
             keys: Keys::new(&config.client_keys),
             metrics: Metrics::default(),
             store,

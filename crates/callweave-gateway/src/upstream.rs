@@ -17,7 +17,7 @@ use crate::config::{self, Check, Environment, OnInvalid, Stop, Teaching};
 use crate::demo;
 use crate::failure::Failure;
 use crate::wire::Wire;
-pub(crate) use http_client::Client;
+pub(crate) use http_client::{Client, authorities};
 use script::Player;
 
 /// An upstream that is ready to be asked.

@@ -1,15 +1,25 @@
 //! Asking over HTTP.
 
 use std::error::Error as StdError;
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use tower_service::Service;
 
 use super::{Reply, ReplyBody, SENT, too_late, transport};
 use crate::config::Timeouts;
@@ -17,9 +27,10 @@ use crate::failure::Failure;
 
 /// Who asks over HTTP. Connections are kept for the next request.
 pub(crate) struct Client {
-    secure: Legacy<HttpsConnector<HttpConnector>>,
+    secure: Legacy<Within<HttpsConnector<HttpConnector>>>,
     /// A connection without TLS need not have the room for it.
-    plain: Legacy<HttpConnector>,
+    plain: Legacy<Within<HttpConnector>>,
+    connect: Duration,
     first_byte: Duration,
 }
 
@@ -29,23 +40,33 @@ type Legacy<C> = hyper_util::client::legacy::Client<C, Full<Bytes>>;
 const KEPT: Duration = Duration::from_secs(60);
 
 impl Client {
-    pub(crate) fn new(timeouts: &Timeouts) -> Self {
+    /// One that trusts the usual authorities, and these.
+    pub(crate) fn new(
+        timeouts: &Timeouts,
+        authorities: Vec<CertificateDer<'static>>,
+    ) -> Result<Self, rustls::Error> {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(timeouts.connect));
+        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        roots.add_parsable_certificates(authorities);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let trusting = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         let secure = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_webpki_roots()
+            .with_tls_config(trusting.with_root_certificates(roots).with_no_client_auth())
             .https_only()
             .enable_http1()
             .wrap_connector(connector.clone());
+        let patience = timeouts.connect;
         let mut builder = hyper_util::client::legacy::Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(KEPT).retry_canceled_requests(true);
-        Self {
-            secure: builder.build(secure),
-            plain: builder.build(connector),
+        Ok(Self {
+            secure: builder.build(Within { connector: secure, patience }),
+            plain: builder.build(Within { connector, patience }),
+            connect: patience,
             first_byte: timeouts.first_byte,
-        }
+        })
     }
 
     /// Sends a body. The answer has begun when this returns.
@@ -76,11 +97,61 @@ impl Client {
         };
         let sent = tokio::time::timeout(self.first_byte, sending).await;
         let answered = sent.map_err(|_| too_late("the upstream did not answer", self.first_byte))?;
-        let response =
-            answered.map_err(|error| transport(format!("cannot reach the upstream: {}", told(&error))))?;
+        let response = answered.map_err(|error| match is_too_late(&error) {
+            true => too_late("the upstream could not be reached", self.connect),
+            false => transport(format!("cannot reach the upstream: {}", told(&error))),
+        })?;
         let (parts, body) = response.into_parts();
         Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body: ReplyBody::Http(body) })
     }
+}
+
+/// The certificates in a file.
+pub(crate) fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let found = read.map_err(|error| error.to_string())?;
+    if found.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(found) }
+}
+
+/// Connects in time, or not at all: looking up a name and shaking hands included.
+#[derive(Clone)]
+struct Within<C> {
+    connector: C,
+    patience: Duration,
+}
+
+type Unfit = Box<dyn StdError + Send + Sync>;
+
+impl<C> Service<Uri> for Within<C>
+where
+    C: Service<Uri>,
+    C::Future: Send + 'static,
+    C::Error: Into<Unfit>,
+{
+    type Response = C::Response;
+    type Error = Unfit;
+    type Future = Pin<Box<dyn Future<Output = Result<C::Response, Unfit>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Unfit>> {
+        self.connector.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connected = tokio::time::timeout(self.patience, self.connector.call(to));
+        Box::pin(async move { connected.await.map_err(io::Error::from)?.map_err(Into::into) })
+    }
+}
+
+/// Whether something was waited for too long.
+fn is_too_late(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// The next bytes of a body.
