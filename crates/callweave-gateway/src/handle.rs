@@ -39,16 +39,18 @@ impl Gateway {
                 answered.unwrap_or_else(|failure| failure.response(protocol))
             }
             None => {
-                let what = format!("nothing answers to {} {}", parts.method, parts.uri.path());
                 let path = parts.uri.path();
-                let of = |part: &str| path.contains(part);
-                let protocol = match () {
-                    () if of("/messages") => &protocol::ANTHROPIC_MESSAGES,
-                    () if of("/api/") => &protocol::OLLAMA,
-                    () if of("/v1beta/") => &protocol::GEMINI_GENERATE_CONTENT,
-                    () => &protocol::OPENAI_CHAT,
+                let what = format!("nothing answers to {} {path}", parts.method);
+                let allowed = Route::allowed(path, &parts.headers);
+                let failure = match HeaderValue::try_from(&allowed) {
+                    Ok(allowed) if !allowed.is_empty() => {
+                        let mut failure = Failure::invalid(what).with_status(StatusCode::METHOD_NOT_ALLOWED);
+                        failure.headers.insert(header::ALLOW, allowed);
+                        failure
+                    }
+                    _ => Failure::new(ErrorClass::NotFound, what).with_code("unknown_url"),
                 };
-                Failure::new(ErrorClass::NotFound, what).response(protocol)
+                failure.response(Route::neighbour(path))
             }
         };
         if let Ok(id) = HeaderValue::try_from(id)
@@ -110,7 +112,12 @@ impl Gateway {
                 self.count_tokens(protocol, model, &bytes, headers, key).await
             }
             Route::Relay(path) => relay::relay(self, path, bytes, headers, key, room).await,
-            Route::Show => Ok(json(&models::show())),
+            Route::Show => {
+                let body = read_json(&bytes)?;
+                let name = body.get("model").or_else(|| body.get("name")).and_then(Value::as_str);
+                self.routes.find(name.ok_or_else(|| Failure::invalid("model is missing"))?)?;
+                Ok(json(&models::show()))
+            }
             Route::Parse => Ok(json_text(parse::parse(&bytes)?)),
             _ => Err(Failure::new(ErrorClass::NotFound, "nothing answers here")),
         }
@@ -157,7 +164,7 @@ impl Gateway {
     fn kept(&self, method: &Method, scope: &Digest, id: &str) -> Result<Response<Body>, Failure> {
         let unknown = || {
             let what = format!("Response with id '{id}' not found.");
-            Failure::new(ErrorClass::NotFound, what)
+            Failure::new(ErrorClass::NotFound, what).with_code("response_not_found")
         };
         if *method == Method::DELETE {
             return match self.store.remove(scope, id) {
@@ -182,17 +189,19 @@ impl Gateway {
         key: Option<String>,
     ) -> Result<Response<Body>, Failure> {
         let body = read_json(bytes)?;
+        if body.as_object().is_none() {
+            return Err(Failure::invalid("the request is no object"));
+        }
         let named = || body.get("model").and_then(Value::as_str).map(str::to_owned);
         let model = model.or_else(named).ok_or_else(|| Failure::invalid("model is missing"))?;
-        let is_anthropic = *protocol == protocol::ANTHROPIC_MESSAGES;
-        for target in self.routes.find(&model)?.iter().take(1).filter(|_| is_anthropic) {
+        if let Some(target) = self.routes.find(&model)?.first() {
             let wire = target.upstream.wire(&target.model)?;
-            if *wire.protocol == protocol::ANTHROPIC_MESSAGES && !target.upstream.config.is_demo() {
+            if wire.protocol == protocol && !target.upstream.config.is_demo() {
                 return relay::count_tokens(self, target, body, wire, headers, key).await;
             }
         }
         let count = tokens::estimate(&body);
-        let word = if is_anthropic { "input_tokens" } else { "totalTokens" };
+        let word = if *protocol == protocol::ANTHROPIC_MESSAGES { "input_tokens" } else { "totalTokens" };
         Ok(json(&Value::object([(word, count.into())])))
     }
 }

@@ -1,10 +1,11 @@
 //! What goes to an upstream and back as it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use callweave::Value;
-use callweave::protocol::{OPENAI_CHAT, OPENAI_RESPONSES};
+use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES};
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, Response, StatusCode, header};
 use tokio::sync::OwnedSemaphorePermit;
@@ -16,7 +17,7 @@ use crate::handle::read_json;
 use crate::routes::Target;
 use crate::trace::Trace;
 use crate::upstream::{Reply, passed_on};
-use crate::wire::Wire;
+use crate::wire::{Wire, escaped};
 
 /// Sends a body to the upstream of its model, under another name if need be, and its answer back.
 pub(crate) async fn relay(
@@ -42,7 +43,7 @@ pub(crate) async fn relay(
     })?;
     let wire = target.upstream.wire(&target.model)?;
     let reply = send(gateway, target, wire, path, renamed(body, bytes, &target.model), headers, key).await?;
-    Ok(response(reply, room))
+    Ok(response(reply, gateway.config.timeouts.idle, room))
 }
 
 /// Asks an upstream that can count.
@@ -54,8 +55,12 @@ pub(crate) async fn count_tokens(
     headers: &HeaderMap,
     key: Option<String>,
 ) -> Result<Response<Body>, Failure> {
-    let body = renamed(body, Bytes::new(), &target.model);
-    let mut reply = send(gateway, target, wire, "/messages/count_tokens", body, headers, key).await?;
+    let (path, body) = match *wire.protocol == ANTHROPIC_MESSAGES {
+        true => ("/messages/count_tokens".to_owned(), renamed(body, Bytes::new(), &target.model)),
+        // Gemini names the model in the path.
+        false => (format!("/models/{}:countTokens", escaped(&target.model)), Bytes::from(body.to_string())),
+    };
+    let mut reply = send(gateway, target, wire, &path, body, headers, key).await?;
     let bytes = reply.rest(1 << 20).await;
     if reply.status >= 300 {
         return Err(reply.failure(wire.protocol, &bytes));
@@ -103,19 +108,24 @@ async fn send(
     gateway.client.post(&address, sent, body).await
 }
 
-fn response(reply: Reply, room: OwnedSemaphorePermit) -> Response<Body> {
+fn response(reply: Reply, idle: Duration, room: OwnedSemaphorePermit) -> Response<Body> {
     let (status, mut headers) = (reply.status, passed_on(&reply.headers));
     if let Some(kind) = reply.headers.get(header::CONTENT_TYPE) {
         headers.insert(header::CONTENT_TYPE, kind.clone());
     }
-    let mut response = Response::new(Body::made(move |slot| pass(reply, slot, room)));
+    let mut response = Response::new(Body::made(move |slot| pass(reply, slot, idle, room)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = headers;
     response
 }
 
-async fn pass(mut reply: Reply, slot: Slot, _room: OwnedSemaphorePermit) -> std::io::Result<()> {
-    while let Some(bytes) = reply.next().await {
+async fn pass(
+    mut reply: Reply,
+    slot: Slot,
+    idle: Duration,
+    _room: OwnedSemaphorePermit,
+) -> std::io::Result<()> {
+    while let Some(bytes) = tokio::time::timeout(idle, reply.next()).await? {
         match bytes {
             Ok(bytes) => slot.put(bytes).await,
             Err(failure) => return Err(std::io::Error::other(failure.error.message.into_owned())),

@@ -92,7 +92,8 @@ impl Route {
                 if let Some(id) = rest.strip_prefix("/responses/") {
                     return Some(Self::Kept(id.to_owned()));
                 }
-                let name = rest.strip_prefix("/models/")?;
+                // Names may have colons in them; what is asked for behind one is no name.
+                let name = rest.strip_prefix("/models/").filter(|_| Self::posted(rest).is_none())?;
                 Some(Self::Model(shape, decoded(name)))
             }
         }
@@ -125,6 +126,26 @@ impl Route {
                     _ => None,
                 }
             }
+        }
+    }
+
+    /// The methods that somebody answers to at a path where nobody answers to this one.
+    pub(crate) fn allowed(path: &str, headers: &HeaderMap) -> String {
+        let methods = [("GET, HEAD", Method::GET), ("POST", Method::POST), ("DELETE", Method::DELETE)];
+        let is_known = |(_, method): &&(&str, Method)| Self::find(method, path, headers).is_some();
+        methods.iter().filter(is_known).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The protocol of those who would ask at a path at which nobody answers.
+    pub(crate) fn neighbour(path: &str) -> &'static Protocol {
+        let begins = |start: &str| path.starts_with(start);
+        match () {
+            () if begins("/anthropic/") || path.contains("/messages") => &protocol::ANTHROPIC_MESSAGES,
+            () if begins("/ollama/") || path.contains("/api/") => &protocol::OLLAMA,
+            () if begins("/genai/") || begins("/gemini/") || path.contains("/v1beta/") => {
+                &protocol::GEMINI_GENERATE_CONTENT
+            }
+            () => &protocol::OPENAI_CHAT,
         }
     }
 

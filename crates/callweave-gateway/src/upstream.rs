@@ -109,6 +109,8 @@ impl Upstream {
             _ => None,
         };
         let of_model = of_model.map(|dialect| ExtractOptions::with_dialects(vec![dialect.clone()]));
+        let splits = self.config.splits_reasoning();
+        let of_model = of_model.map(|options| if splits { options } else { without_thoughts(&options) });
         of_model.or_else(|| self.dialect.clone()).or_else(|| self.thoughts.clone())
     }
 

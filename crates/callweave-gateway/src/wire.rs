@@ -143,7 +143,7 @@ impl Wire {
 }
 
 /// The name of a model as a part of a path.
-fn escaped(name: &str) -> String {
+pub(crate) fn escaped(name: &str) -> String {
     let mut path = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {

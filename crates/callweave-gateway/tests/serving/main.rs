@@ -4,11 +4,13 @@ mod again;
 mod asking;
 #[path = "../upstream/client.rs"]
 mod client;
+mod doors;
 mod far;
 mod kept;
 mod limits;
 mod manners;
 mod packed;
+mod relayed;
 mod stopping;
 mod support;
 mod tls;
