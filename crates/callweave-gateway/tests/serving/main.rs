@@ -10,6 +10,7 @@ mod kept;
 mod limits;
 mod manners;
 mod packed;
+mod reading;
 mod relayed;
 mod stopping;
 mod support;
