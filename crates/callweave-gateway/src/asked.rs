@@ -253,8 +253,11 @@ impl Asked {
                 request.stream_usage = Some(true);
             }
         }
-        if target.upstream.stop.parallel.is_some() && !request.tools.is_empty() {
-            request.parallel_calls = target.upstream.stop.parallel;
+        // What is allowed here a client may still not want.
+        if let Some(may) = target.upstream.stop.parallel
+            && !request.tools.is_empty()
+        {
+            request.parallel_calls = Some(may && request.parallel_calls.unwrap_or(true));
         }
         let mut taught = None;
         if let Some(prompt) = target.upstream.teaching(&target.model) {

@@ -79,7 +79,9 @@ impl Stopper {
                 choice.ended += usize::from(is_call);
                 let is_whole = is_call && *completion == Completion::Whole;
                 sink.put(event);
-                if is_whole && self.mode == Some(StopMode::First) {
+                // The others are let through to the end of their first call, too.
+                let is_done = |choice: &Choice| choice.is_finished || choice.ended > 0;
+                if is_whole && self.mode == Some(StopMode::First) && self.choices.values().all(is_done) {
                     self.cut(sink);
                 }
                 return;
