@@ -117,8 +117,10 @@ impl Output {
 
     /// Marks calls that cannot be run, in a comment that clients of server-sent events take for nothing.
     pub(crate) fn mark(&mut self) {
-        let unmarked = self.watch.complaints.get(self.marked..).unwrap_or_default();
-        for (id, what) in unmarked.iter().filter(|_| self.has_comments && !self.is_holding && !self.is_raw) {
+        if !self.has_comments || self.is_holding || self.is_raw {
+            return;
+        }
+        for (id, what) in self.watch.complaints.get(self.marked..).unwrap_or_default() {
             let line = format!(": callweave: the call {id} cannot be run: {what}").replace(['\n', '\r'], " ");
             self.buffer.extend_from_slice(line.as_bytes());
             self.buffer.extend_from_slice(b"\n\n");
@@ -226,6 +228,10 @@ impl Output {
 
     fn write(&mut self, event: Event<'_>) {
         self.has_begun |= matches!(event.body, Body::Start { .. });
+        if matches!(event.body, Body::End) {
+            // Nobody reads what follows the end.
+            self.mark();
+        }
         let Self { encoder, buffer, message, .. } = self;
         if let Some(encoder) = encoder {
             encoder.encode(&event, buffer);

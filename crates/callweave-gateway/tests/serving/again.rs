@@ -1,8 +1,12 @@
 //! What is done with calls that stay invalid.
 
-use serde_json::json;
+use std::sync::Arc;
 
-use crate::support::{chat, gateway, messages, metric, post, responses};
+use callweave_gateway::Gateway;
+use serde_json::{Value, json};
+
+use crate::far::{Far, Then, broken, stream, whole};
+use crate::support::{Got, chat, gateway, messages, metric, post, responses};
 
 fn demo(rest: &str) -> String {
     format!("[upstreams.demo]\nurl = \"demo:\"\n{rest}")
@@ -98,4 +102,134 @@ async fn a_model_without_tools_is_told_of_them_in_words() {
     std::fs::remove_dir_all(&folder).expect("removable");
     assert!(body.contains("<tool_call>") && body.contains("get_weather"), "{body}");
     assert!(!body.contains("\"tools\":"), "{body}");
+}
+
+/// An answer with a call of these arguments, and what it cost.
+fn called(arguments: &str, is_streamed: bool) -> (String, Then) {
+    let call = json!({"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "get_weather", "arguments": arguments}});
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13});
+    let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let choice = |word: &str, finish: Value| json!([{"index": 0, word: message, "finish_reason": finish}]);
+    if !is_streamed {
+        let choices = choice("message", json!("tool_calls"));
+        return whole(
+            200,
+            &json!({"id": "a", "object": "chat.completion", "choices": choices, "usage": usage}),
+        );
+    }
+    let frame = |choices: Value| json!({"id": "a", "object": "chat.completion.chunk", "choices": choices});
+    let mut last = frame(json!([]));
+    last["usage"] = usage;
+    let end = json!([{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]);
+    let (text, then) = stream(&[frame(choice("delta", json!(null))), frame(end), last], Then::Close);
+    (format!("{text}data: [DONE]\n\n"), then)
+}
+
+/// Three times, with arguments that lack something, have it of another type, and these.
+fn three(last: &str, is_streamed: bool) -> Vec<(String, Then)> {
+    ["{}", "{\"city\": \"Oslo\", \"days\": \"many\"}", last]
+        .iter()
+        .map(|arguments| called(arguments, is_streamed))
+        .collect()
+}
+
+const ASKING: &str = "retries = 0\ninvalid = \"ask_again\"\nask_again = 2";
+const CALLS: &str = "callweave_tool_calls_total{outcome=";
+
+/// The three clients: where each asks, what, and where its counts of tokens are.
+fn clients(is_streamed: bool) -> [(&'static str, Value, [&'static str; 2]); 3] {
+    let mut chat = chat("x", is_streamed);
+    if is_streamed {
+        chat["stream_options"] = json!({"include_usage": true});
+    }
+    [
+        ("/v1/chat/completions", chat, ["/usage/prompt_tokens", "/usage/completion_tokens"]),
+        ("/v1/messages", messages("x", is_streamed), ["/usage/input_tokens", "/usage/output_tokens"]),
+        ("/v1/responses", responses("x", is_streamed), ["/usage/input_tokens", "/usage/output_tokens"]),
+    ]
+}
+
+/// The largest count that an answer tells at that path, in a whole body or anywhere in a stream.
+fn told(got: &Got, path: &str) -> Option<u64> {
+    let bodies = if got.text.starts_with('{') { vec![got.json()] } else { got.frames() };
+    let places = [String::new(), "/response".to_owned(), "/message".to_owned()];
+    let found = bodies.iter().flat_map(|body| {
+        places.iter().filter_map(move |place| body.pointer(&format!("{place}{path}"))?.as_u64())
+    });
+    found.max()
+}
+
+async fn count(gateway: &Arc<Gateway>, outcome: &str) -> i64 {
+    metric(gateway, &format!("{CALLS}\"{outcome}\"")).await
+}
+
+#[tokio::test]
+async fn the_model_is_asked_as_often_as_it_takes_and_the_client_sees_the_last_answer() {
+    let good = "{\"city\": \"Oslo\", \"days\": 2}";
+    for is_streamed in [false, true] {
+        for (path, body, [input, output]) in clients(is_streamed) {
+            let far = Far::start(three(good, is_streamed)).await;
+            let gateway = far.gateway(ASKING);
+            let got = post(&gateway, path, &body).await;
+            assert_eq!(got.status, 200, "{path}: {}", got.text);
+            assert!(
+                !got.text.contains("many") && !got.text.contains("cannot be run"),
+                "{path}: {}",
+                got.text
+            );
+            assert!(!got.headers.contains_key("x-callweave-invalid-calls"), "{path}");
+            assert_eq!((told(&got, input), told(&got, output)), (Some(30), Some(9)), "{path}: {}", got.text);
+            let seen = far.seen();
+            assert_eq!(seen.len(), 3, "{path}");
+            // Each time the model reads what it wrote, and what is wrong with it.
+            assert!(!seen[0].contains("error:") && seen[1].matches("error: ").count() == 1, "{}", seen[1]);
+            assert!(seen[2].matches("error: ").count() == 2 && seen[2].contains("many"), "{}", seen[2]);
+            assert!(seen[2].contains("city") && seen[2].contains("days"), "{}", seen[2]);
+            assert_eq!((count(&gateway, "retried").await, count(&gateway, "native").await), (2, 1), "{path}");
+            assert_eq!(metric(&gateway, "callweave_tokens_total{kind=\"output\"").await, 9, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_never_becomes_valid_is_passed_on_and_marked() {
+    for is_streamed in [false, true] {
+        for (path, body, [input, output]) in clients(is_streamed) {
+            let far = Far::start(three("{\"city\": \"LAST\"}", is_streamed)).await;
+            let gateway = far.gateway(ASKING);
+            let got = post(&gateway, path, &body).await;
+            assert_eq!((got.status, far.seen().len()), (200, 3), "{path}: {}", got.text);
+            assert!(got.text.contains("LAST") && !got.text.contains("many"), "{path}: {}", got.text);
+            let is_marked = match is_streamed {
+                false => got.headers.get("x-callweave-invalid-calls").is_some_and(|count| count == "1"),
+                true => got.text.matches(": callweave: the call ").count() == 1,
+            };
+            assert!(is_marked, "{path}: {}", got.text);
+            assert_eq!((told(&got, input), told(&got, output)), (Some(30), Some(9)), "{path}: {}", got.text);
+            assert_eq!(
+                (count(&gateway, "retried").await, count(&gateway, "invalid").await),
+                (2, 1),
+                "{path}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_that_fails_when_asked_again_is_an_error_and_never_half_an_answer() {
+    for is_streamed in [false, true] {
+        for (path, body, _) in clients(is_streamed) {
+            let far = Far::start(vec![called("{}", is_streamed), broken()]).await;
+            let got = post(&far.gateway(ASKING), path, &body).await;
+            assert!(got.text.contains("down"), "{path}: {}", got.text);
+            assert!(
+                !got.text.contains("get_weather") && !got.text.contains("[DONE]"),
+                "{path}: {}",
+                got.text
+            );
+            // Nothing was sent yet, so its status can be told.
+            assert_eq!(got.status, 500, "{path}: {}", got.text);
+        }
+    }
 }
