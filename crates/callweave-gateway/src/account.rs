@@ -63,6 +63,11 @@ impl Account {
         self.tell(failure.status().as_str(), Some(failure.error.class.name()));
     }
 
+    /// The client gets an error in the place of an answer that has begun.
+    pub(crate) fn break_off(&mut self, failure: &Failure) {
+        self.tell("broken", Some(failure.error.class.name()));
+    }
+
     /// The answer is over.
     pub(crate) fn close(&mut self, live: &mut Live, message: &Message) {
         let usage = live.output.usage();

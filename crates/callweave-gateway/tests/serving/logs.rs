@@ -1,0 +1,172 @@
+//! What is in the log, and what never is.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use callweave_gateway::Gateway;
+use callweave_gateway::config::{Config, Environment};
+use callweave_gateway::keys::Digest;
+use http::Method;
+use serde_json::{Value, json};
+use tracing::Level;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::far::{Far, Then, answered, said, stream, whole};
+use crate::support::{chat, gateway, messages, post, request, responses, send};
+
+/// Collects what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panicked").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'w self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    /// Listens on this thread to everything that anybody says, until the guard is dropped.
+    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let builder = tracing_subscriber::fmt().json().flatten_event(true).with_max_level(Level::TRACE);
+        tracing::subscriber::set_default(builder.with_writer(self.clone()).finish())
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("nobody panicked")).into_owned()
+    }
+
+    /// The lines that tell of requests.
+    fn answered(&self) -> Vec<Value> {
+        let lines =
+            self.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>();
+        lines.into_iter().filter(|line| line["message"] == "answered").collect()
+    }
+}
+
+/// What must not be in a log: said by the client, by the model, in arguments and results, and three keys.
+const SECRETS: [&str; 8] = [
+    "PINEAPPLE",
+    "MANGO",
+    "PAPAYA",
+    "LYCHEE",
+    "sk-client-key",
+    "sk-upstream-key",
+    "sk-wrong-key",
+    "sk-query-key",
+];
+
+#[tokio::test]
+async fn no_key_and_no_content_is_logged() {
+    let log = Log::default();
+    let _guard = log.listen();
+    // A canary, so that an empty log proves something.
+    tracing::trace!(canary = true, "the log is heard");
+    let call = "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"LYCHEE\"}}</tool_call>";
+    let refusal = json!({"error": {"message": "PINEAPPLE is not allowed with sk-upstream-key", "type": "invalid_request_error"}});
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        answers.extend([
+            whole(200, &answered("MANGO")),
+            stream(&[said("MANGO"), said(call)], Then::Close),
+            whole(400, &refusal),
+            whole(500, &refusal),
+            ("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>MANGO</html>".to_owned(), Then::Close),
+            ("HTTP/1.1 MANGO".to_owned(), Then::Close),
+            // Asked again.
+            whole(200, &answered(call)),
+            whole(200, &answered(call)),
+            whole(200, &answered(call)),
+        ]);
+    }
+    let far = Far::start(answers).await;
+    let config = format!(
+        "default_upstream = \"far\"\nclient_keys = [\"{}\"]\n[upstreams.far]\nurl = \"{}\"\nkey_env = \"FAR_KEY\"\nretries = 0\ninvalid = \"ask_again\"",
+        Digest::of("sk-client-key"),
+        far.url
+    );
+    let environment = Environment::of(|name| (name == "FAR_KEY").then(|| "sk-upstream-key".to_owned()));
+    let gateway = Gateway::new(Config::read(&config).expect("valid"), &environment).expect("a gateway");
+    let with_secrets = |mut body: Value| {
+        body["system"] = json!("PINEAPPLE");
+        body["metadata"] = json!({"user_id": "PINEAPPLE"});
+        for turns in ["messages", "input"] {
+            if body[turns].is_array() {
+                body[turns].as_array_mut().expect("turns").push(json!({"role": "user", "content": "PAPAYA"}));
+            }
+        }
+        body
+    };
+    for (path, body) in [
+        ("/v1/chat/completions", [chat("x", false), chat("x", true)]),
+        ("/v1/messages", [messages("x", false), messages("x", true)]),
+        ("/v1/responses", [responses("x", false), responses("x", true)]),
+    ] {
+        let key = [("authorization", "Bearer sk-client-key"), ("cookie", "PAPAYA")];
+        for turn in 0..7 {
+            let body = with_secrets(body[usize::from(turn == 1)].clone()).to_string();
+            send(&gateway, request(Method::POST, path, &key, &body)).await;
+        }
+        let wrong = request(Method::POST, path, &[("x-api-key", "sk-wrong-key")], &body[0].to_string());
+        assert_eq!(send(&gateway, wrong).await.status, 401);
+        let broken = request(Method::POST, &format!("{path}?key=sk-query-key"), &key, "{\"PAPAYA\": ");
+        assert_eq!(send(&gateway, broken).await.status, 400);
+    }
+    assert_eq!(far.seen().len(), 27);
+    assert!(far.seen().iter().all(|seen| seen.contains("Bearer sk-upstream-key")));
+    let text = log.text();
+    assert!(text.contains("the log is heard") && log.answered().len() == 21, "{text}");
+    for secret in SECRETS {
+        assert!(!text.contains(secret), "{secret}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn every_request_is_logged_with_its_trace_and_what_became_of_it() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let far = Far::start(vec![whole(200, &answered("hi"))]).await;
+    let front = far.gateway("");
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let headers = [("traceparent", parent.as_str()), ("tracestate", "own=1"), ("x-request-id", "mine")];
+    let body = chat("x", false).to_string();
+    send(&front, request(Method::POST, "/v1/chat/completions", &headers, &body)).await;
+    let [line] = &log.answered()[..] else { panic!("{}", log.text()) };
+    let (span, sent) = (line["span"].as_str().expect("a span"), far.seen()[0].to_lowercase());
+    assert_eq!((&line["trace"], &line["request"]), (&json!(trace), &json!("mine")), "{line}");
+    assert!(sent.contains(&format!("traceparent: 00-{trace}-{span}-01")), "{sent}");
+    assert!(sent.contains("tracestate: own=1"), "{sent}");
+    for (name, value) in [
+        ("protocol", json!("openai-chat")),
+        ("upstream", json!("far")),
+        ("model", json!("x")),
+        ("status", json!("200")),
+        ("streamed", json!(false)),
+        ("tries", json!(1)),
+    ] {
+        assert_eq!(line[name], value, "{line}");
+    }
+    assert!(line["ms"].is_f64() && line["first_ms"].is_f64() && line["error"].is_null(), "{line}");
+    // Without a trace of the client's one begins here, and another for each request.
+    let own = gateway("[upstreams.demo]\nurl = \"demo:\"\nretries = 0");
+    post(&own, "/v1/messages", &messages("demo/status-500", true)).await;
+    post(&own, "/v1/messages", &messages("demo/abrupt-end", true)).await;
+    let lines = log.answered();
+    assert_eq!((&lines[1]["status"], &lines[2]["status"]), (&json!("500"), &json!("broken")), "{lines:?}");
+    assert!(lines[1]["error"].is_string() && lines[2]["error"].is_string(), "{lines:?}");
+    assert!(
+        lines[1]["trace"] != lines[2]["trace"] && lines[1]["trace"].as_str().is_some_and(|id| id.len() == 32)
+    );
+}
