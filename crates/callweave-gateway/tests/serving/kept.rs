@@ -52,3 +52,25 @@ async fn answers_are_kept_for_their_client_alone() {
     assert_eq!(send(&gateway, as_client("Bearer one", Method::DELETE, &path, "")).await.status, 200);
     assert_eq!(send(&gateway, as_client("Bearer one", Method::GET, &path, "")).await.status, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_referred_to_for_so_long_and_by_its_client_alone() {
+    let gateway = gateway("[store]\nexpiry = 60");
+    let ask = |key: &'static str, body: serde_json::Value| {
+        send(&gateway, request(Method::POST, "/v1/responses", &[("authorization", key)], &body.to_string()))
+    };
+    let got = ask("Bearer one", responses("demo/hermes", false)).await;
+    let id = got.json()["id"].as_str().expect("an id").to_owned();
+    let next = json!({"model": "demo/hermes", "previous_response_id": id, "input": "and?"});
+    tokio::time::advance(std::time::Duration::from_secs(59)).await;
+    assert_eq!(ask("Bearer one", next.clone()).await.status, 200);
+    for is_streamed in [false, true] {
+        let mut next = next.clone();
+        next["stream"] = json!(is_streamed);
+        let got = ask("Bearer two", next).await;
+        assert_eq!((got.status, &got.json()["error"]["code"]), (400, &json!("previous_response_not_found")));
+    }
+    tokio::time::advance(std::time::Duration::from_secs(2)).await;
+    let got = ask("Bearer one", next).await;
+    assert_eq!((got.status, &got.json()["error"]["code"]), (400, &json!("previous_response_not_found")));
+}

@@ -6,6 +6,7 @@ use callweave_gateway::keys::Digest;
 use http::Method;
 use serde_json::json;
 
+use crate::far::{Far, PAUSE, Then, answered, broken, said, stream, whole};
 use crate::support::{chat, gateway, get, listening, messages, metric, next, post, request, responses, send};
 
 #[tokio::test]
@@ -236,4 +237,105 @@ async fn a_configuration_is_explained_and_tried() {
     let of = |name: &str| probes.iter().find(|probe| probe.upstream == name).expect("a probe").found.clone();
     assert!(of("far").is_ok_and(|(count, _)| count > 10));
     assert!(of("gone").is_err_and(|what| what.contains("cannot reach")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_try_waits_longer_each_time() {
+    let gateway = gateway("[upstreams.demo]\nurl = \"demo:\"\nretries = 3");
+    let began = tokio::time::Instant::now();
+    let got = post(&gateway, "/v1/chat/completions", &chat("demo/status-500", true)).await;
+    assert_eq!((got.status, began.elapsed().as_millis()), (500, 200 + 400 + 800));
+    assert_eq!(metric(&gateway, "callweave_retries_total").await, 3);
+    // Who is told to wait for long can do that itself.
+    let began = tokio::time::Instant::now();
+    let got = post(&gateway, "/v1/chat/completions", &chat("demo/status-429", true)).await;
+    assert_eq!((got.status, &got.headers["retry-after"]), (429, &"7".parse().expect("a header")));
+    assert_eq!((began.elapsed().as_millis(), metric(&gateway, "callweave_retries_total").await), (0, 3));
+}
+
+#[tokio::test]
+async fn fallbacks_are_asked_in_order_and_no_further_than_needed() {
+    let ask = |status: u16| async move {
+        let first = Far::start(vec![whole(status, &json!({"error": {"message": "no"}}))]).await;
+        let second = Far::start(vec![broken()]).await;
+        let third = Far::start(vec![whole(200, &answered("third"))]).await;
+        let fourth = Far::start(vec![whole(200, &answered("fourth"))]).await;
+        let mut config = String::new();
+        for (name, far) in [("a", &first), ("b", &second), ("c", &third), ("d", &fourth)] {
+            config += &format!("[upstreams.{name}]\nurl = \"{}\"\nretries = 0\n", far.url);
+        }
+        config += "[[models]]\nname = \"best\"\nupstream = \"a\"\nfallbacks = [\"b/two\", \"c/three\", \"d/four\"]\n";
+        let got = post(&gateway(&config), "/v1/messages", &messages("best", false)).await;
+        let asked = [first, second, third, fourth].map(|far| far.seen().len());
+        (got.status, got.text, asked)
+    };
+    for status in [500, 503, 429, 401, 404] {
+        let (got, text, asked) = ask(status).await;
+        assert!(got == 200 && text.contains("third"), "{status}: {text}");
+        assert_eq!(asked, [1, 1, 1, 0], "{status}");
+    }
+    // What is wrong with the request is wrong with it everywhere.
+    let (got, _, asked) = ask(400).await;
+    assert_eq!((got, asked), (400, [1, 0, 0, 0]));
+}
+
+#[tokio::test]
+async fn what_upstreams_say_of_waiting_and_of_the_request_is_forwarded() {
+    let headers = "retry-after: 7\r\nretry-after-ms: 6500\r\nx-request-id: theirs\r\nrequest-id: req_1\r\nx-ratelimit-remaining-tokens: 5\r\nanthropic-ratelimit-requests-limit: 9\r\nset-cookie: a=b\r\nserver: own\r\n";
+    let body = answered("hi").to_string();
+    let answer = |status: &str, body: &str| {
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{headers}\r\n",
+            body.len()
+        );
+        (head + body, Then::Close)
+    };
+    let refusal = "{\"error\": {\"message\": \"slow down\"}}";
+    for (status, code, body) in
+        [("200 OK", 200, body.as_str()), ("429 Slow", 429, refusal), ("529 Full", 529, refusal)]
+    {
+        for is_streamed in [false, true].into_iter().filter(|is_streamed| !is_streamed || code != 200) {
+            let far = Far::start(vec![answer(status, body)]).await;
+            let got = post(&far.gateway("retries = 0"), "/v1/messages", &messages("x", is_streamed)).await;
+            assert_eq!(got.status, code, "{}", got.text);
+            for (name, value) in [
+                ("retry-after", "7"),
+                ("x-request-id", "theirs"),
+                ("request-id", "req_1"),
+                ("x-ratelimit-remaining-tokens", "5"),
+                ("anthropic-ratelimit-requests-limit", "9"),
+            ] {
+                assert_eq!(
+                    got.headers.get(name).and_then(|own| own.to_str().ok()),
+                    Some(value),
+                    "{code} {name}"
+                );
+            }
+            assert!(!got.headers.contains_key("set-cookie") && !got.headers.contains_key("server"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_under_way_is_waited_for_when_the_gateway_stops() {
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let (answer, then) = stream(&[said("first"), json!(PAUSE.to_string()), said("last"), end], Then::Close);
+    let pause = format!("data: {}\n\n", json!(PAUSE.to_string()));
+    let far = Far::start(vec![(answer.replace(&pause, &PAUSE.to_string()) + "data: [DONE]\n\n", then)]).await;
+    let gateway = far.gateway("listen = \"127.0.0.1:0\"\n---[timeouts]\nshutdown = 20");
+    let server = callweave_gateway::Server::bind(gateway.clone()).await.expect("a port");
+    let address = server.address().expect("an address");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let run = tokio::spawn(server.run(async {
+        let _ = stopped.await;
+    }));
+    let body = messages("x", true).to_string();
+    let mut client = crate::client::send(address, "POST", "/v1/messages", &[], body.as_bytes()).await;
+    assert_eq!(crate::client::head(&mut client).await.status, 200);
+    stop.send(()).expect("a server");
+    let (text, is_whole) = crate::client::chunked(&mut client).await;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(is_whole && text.contains("last") && text.contains("message_stop"), "{text}");
+    tokio::time::timeout(Duration::from_secs(5), run).await.expect("it ends").expect("it ends well");
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
