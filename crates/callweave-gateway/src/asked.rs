@@ -188,7 +188,10 @@ impl Asked {
         let is_same = wire.protocol == self.wire.protocol;
         let mut reading = None;
         let mut written = None;
-        let is_unchanged = is_same && self.model == target.model && !target.upstream.changes_requests();
+        let is_unchanged = is_same
+            && self.model == target.model
+            && !target.upstream.changes_requests()
+            && target.upstream.config.provider.is_none();
         let body = match self.original.as_ref().filter(|_| is_unchanged) {
             Some(original) => original.clone(),
             None => {
@@ -237,7 +240,8 @@ impl Asked {
         options.model = Some(target.model.clone());
         options.provider.clone_from(&target.upstream.config.provider);
         let is_same = wire.protocol == self.wire.protocol;
-        if self.is_extended {
+        // Who speaks another's protocol by rules of its own gets nothing as it came.
+        if self.is_extended || options.provider.is_some() {
             options.mode = Mode::Mended;
         }
         if is_same && !target.upstream.changes_requests() {

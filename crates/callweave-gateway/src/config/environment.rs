@@ -65,6 +65,9 @@ const FAMILIES: &[(&str, &str)] = &[
 /// their bytes can stay as they are.
 const NATIVE: &[&str] = &["openai", "anthropic", "gemini", "cohere"];
 
+/// Providers that speak another's protocol by rules of their own.
+const PARTICULAR: &[&str] = &["groq", "mistral", "deepseek"];
+
 impl<'e> Environment<'e> {
     /// The variables of the process.
     pub fn process() -> Environment<'static> {
@@ -118,6 +121,7 @@ impl<'e> Environment<'e> {
             let protocol = if is_openai && !is_home { &protocol::OPENAI_CHAT } else { protocol };
             let mut upstream = Upstream::at(base.unwrap_or_else(|| home.to_owned()), protocol);
             upstream.key_env = self.get(key).map(|_| key.to_owned());
+            upstream.provider = PARTICULAR.contains(&name).then(|| name.to_owned());
             if NATIVE.contains(&name) && is_home {
                 (upstream.dialect, upstream.repair, upstream.schema) = ("none".to_owned(), false, Check::Off);
             }
@@ -160,6 +164,9 @@ mod tests {
         assert_eq!(config.upstreams["ollama"].url, "http://127.0.0.1:1");
         assert_eq!(config.models[0].name, "claude-*");
         assert!(config.check().is_ok());
+        let config = environment(&[("MISTRAL_API_KEY", "k"), ("OPENROUTER_API_KEY", "k")]).config();
+        assert_eq!(config.upstreams["mistral"].provider.as_deref(), Some("mistral"));
+        assert_eq!(config.upstreams["openrouter"].provider, None);
     }
 
     #[test]

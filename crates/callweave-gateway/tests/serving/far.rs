@@ -319,3 +319,23 @@ async fn upstreams_are_asked_for_their_models_once_in_a_while() {
     }
     assert_eq!(far.seen().len(), 1);
 }
+
+#[tokio::test]
+async fn a_provider_of_anothers_protocol_gets_its_own_rules_kept() {
+    let far = Far::start(vec![whole(200, &answered("hi"))]).await;
+    let body = json!({"model": "x", "max_completion_tokens": 9, "safe_prompt": true, "temperature": 0.50,
+    "messages": [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": null, "own": 1, "tool_calls": [{"id": "call_1", "type": "function",
+            "function": {"name": "get_weather", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    ]});
+    let got = post(&far.gateway("provider = \"mistral\""), "/v1/chat/completions", &body).await;
+    assert!(got.text.contains("hi"), "{}", got.text);
+    let seen = far.seen().remove(0);
+    let sent: Value = serde_json::from_str(seen.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    let id = sent["messages"][1]["tool_calls"][0]["id"].as_str().expect("an id");
+    assert!(id.len() == 9 && sent["messages"][2]["tool_call_id"] == id, "{sent}");
+    assert_eq!((&sent["max_tokens"], &sent["safe_prompt"]), (&json!(9), &json!(true)), "{sent}");
+    assert!(sent.get("max_completion_tokens").is_none(), "{sent}");
+}
