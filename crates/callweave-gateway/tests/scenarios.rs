@@ -115,7 +115,7 @@ fn request(endpoint: &Endpoint, model: &str, is_streamed: bool) -> Vec<u8> {
     let chat = json!({
         "model": model,
         "stream": is_streamed,
-        "max_tokens": 1000,
+        "max_completion_tokens": 1000,
         "messages": [{"role": "user", "content": "What is the weather in Paris for 3 days?"}],
         "tools": [{"type": "function", "function": {"name": "get_weather", "description": "The weather.", "parameters": schema()}}],
     });
@@ -344,4 +344,100 @@ async fn every_scenario_is_right_on_every_endpoint() {
     }
     println!("               chat S  J   messages S J responses S J\n{matrix}{right} of {}", SCENARIOS.len());
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// A conversation as agents have them: a thought, two calls at once, their results, and tools with more than plain
+/// schemas.
+fn conversation(endpoint: &Endpoint, model: &str, is_streamed: bool) -> Vec<u8> {
+    let call = |id: &str, city: &str| {
+        let arguments = json!({"city": city, "days": 3}).to_string();
+        json!({"id": id, "type": "function", "function": {"name": "get_weather", "arguments": arguments}})
+    };
+    let chat = json!({
+        "model": model,
+        "stream": is_streamed,
+        "max_completion_tokens": 1000,
+        "parallel_tool_calls": true,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "What is the weather in Paris and in Rome for 3 days?"},
+            {"role": "assistant", "content": null, "reasoning_content": "Two calls.",
+                "tool_calls": [call("call_1", "Paris"), call("call_2", "Rome")]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+            {"role": "tool", "tool_call_id": "call_2", "content": "rain"},
+            {"role": "user", "content": "And in Oslo for 3 days?"},
+        ],
+        "tools": [
+            {"type": "function", "function": {"name": "get_weather", "description": "The weather.", "parameters": schema()}},
+            {"type": "function", "function": {"name": "list-files_2", "parameters": {"type": "object",
+                "$defs": {"path": {"type": "string", "minLength": 1}}, "additionalProperties": false,
+                "properties": {"path": {"$ref": "#/$defs/path"}, "kind": {"const": "all"}, "depth": {"type": ["integer", "null"]}},
+                "required": ["path"]}}},
+            {"type": "function", "function": {"name": "now"}},
+        ],
+    });
+    let options = RequestOptions::default();
+    let written = OPENAI_CHAT.translate_request(chat.into(), endpoint.protocol, &options).expect("a request");
+    written.body.to_string().into_bytes()
+}
+
+/// Upstreams: what their names are here, what they speak, what is configured besides, and the model that is asked.
+const UPSTREAMS: [(&str, &str, &str, &str); 11] = [
+    ("chat", "openai-chat", "", "openai-chat"),
+    ("mistral", "openai-chat", "provider = \"mistral\"", "openai-chat"),
+    ("deepseek", "openai-chat", "provider = \"deepseek\"", "openai-chat"),
+    ("groq", "openai-chat", "provider = \"groq\"", "openai-chat"),
+    ("responses", "openai-responses", "", "openai-responses"),
+    ("anthropic", "anthropic-messages", "", "anthropic"),
+    ("gemini", "gemini-generatecontent", "", "gemini"),
+    ("ollama", "ollama", "", "ollama"),
+    ("cohere", "cohere-v2", "", "cohere"),
+    // What the gateway adds of its own: a prompt that teaches, and a complaint.
+    ("taught", "openai-chat", "tools = \"prompt\"\ndialect = \"hermes\"", "hermes"),
+    ("again", "openai-chat", "invalid = \"ask_again\"\nparallel_tool_calls = false", "lacking-once"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_provider_gets_what_it_accepts() {
+    let upstream = Upstream::start(Duration::from_millis(1)).await;
+    let mut config = String::new();
+    for (name, protocol, rest, _) in UPSTREAMS {
+        let url = format!(
+            "http://{}/{name}/{}",
+            upstream.address,
+            if protocol == "openai-chat" { "v1" } else { "" }
+        );
+        config += &format!(
+            "[upstreams.{name}]\nurl = \"{}\"\nprotocol = \"{protocol}\"\nretries = 0\n{rest}\n",
+            url.trim_end_matches('/')
+        );
+    }
+    let gateway = upstream::gateway(&config).await;
+    let (mut faults, mut count) = (Vec::new(), 0);
+    for (name, _, _, model) in UPSTREAMS {
+        for endpoint in &ENDPOINTS {
+            for is_streamed in [true, false] {
+                let model = format!("{name}/{model}");
+                let bodies =
+                    [request(endpoint, &model, is_streamed), conversation(endpoint, &model, is_streamed)];
+                for body in bodies {
+                    let reply = client::ask(gateway, "POST", endpoint.path, &[], &body).await;
+                    assert_eq!(reply.status, 200, "{name}, {}: {}", endpoint.protocol.name, reply.text());
+                    let seen = upstream.take();
+                    assert!(!seen.is_empty(), "{name}");
+                    count += seen.len();
+                    faults.extend(
+                        seen.into_iter()
+                            .flat_map(|seen| seen.faults)
+                            .map(|what| format!("{name}, asked by {}: {what}", endpoint.protocol.name)),
+                    );
+                }
+            }
+        }
+    }
+    faults.sort();
+    faults.dedup();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    // The model that lacks something is asked again, at least.
+    assert!(count > UPSTREAMS.len() * ENDPOINTS.len() * 4, "{count}");
 }

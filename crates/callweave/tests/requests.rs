@@ -8,6 +8,8 @@
 mod answers;
 #[path = "support/document.rs"]
 mod document;
+#[path = "requests/keeping.rs"]
+mod keeping;
 #[path = "requests/pitfalls.rs"]
 mod pitfalls;
 #[path = "support/record.rs"]

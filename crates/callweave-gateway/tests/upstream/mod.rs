@@ -2,6 +2,8 @@
 //! was sent and whether the peer left before the end.
 
 pub(crate) mod client;
+#[path = "../../../callweave/tests/requests/rules.rs"]
+mod rules;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,13 +18,14 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Where the protocols are spoken; the first path that the request's path ends with counts.
-const PATHS: [(&str, &str); 6] = [
+const PATHS: [(&str, &str); 7] = [
     ("/chat/completions", "openai-chat"),
     ("/responses", "openai-responses"),
     ("/messages", "anthropic-messages"),
     ("/api/chat", "ollama"),
     ("/v2/chat", "cohere-v2"),
-    ("generateContent", "gemini-generatecontent"),
+    (":generateContent", "gemini-generatecontent"),
+    (":streamGenerateContent", "gemini-generatecontent"),
 ];
 
 /// A running upstream. It ends with the runtime.
@@ -149,6 +152,12 @@ fn check(seen: &mut Seen, protocol: Option<&str>, model: &str) {
         Some(protocol) => {
             if let Err(error) = protocol.read_request(seen.body.clone()) {
                 faults.push(format!("no request of {}: {error}", protocol.name));
+            }
+            // Whoever speaks another's protocol by its own rules has its name in the path.
+            let own = rules::PROVIDERS.iter().find(|(name, _)| seen.path.contains(&format!("/{name}/")));
+            match own {
+                Some((_, refuse)) => refuse(&seen.body, &mut faults),
+                None => faults.extend(rules::refused(protocol.name, &seen.body)),
             }
         }
     }
