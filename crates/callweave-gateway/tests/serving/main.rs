@@ -4,6 +4,7 @@ mod again;
 mod asking;
 #[path = "../upstream/client.rs"]
 mod client;
+mod documented;
 mod doors;
 mod far;
 mod kept;
