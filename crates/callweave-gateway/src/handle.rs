@@ -35,8 +35,21 @@ impl Gateway {
         let mut response = match route {
             Some(route) => {
                 let protocol = route.protocol();
-                let answered = self.dispatch(route, &parts, body, &id).await;
-                answered.unwrap_or_else(|failure| failure.response(protocol))
+                // Answers give an account of themselves.
+                let is_told = matches!(route, Route::Relay(_) | Route::CountTokens(..));
+                match self.dispatch(route, &parts, body, &id).await {
+                    Ok(response) => {
+                        if is_told {
+                            self.tell(&parts, &id, protocol, response.status());
+                        }
+                        response
+                    }
+                    Err(failure) => {
+                        let response = failure.response(protocol);
+                        self.tell(&parts, &id, protocol, response.status());
+                        response
+                    }
+                }
             }
             None => {
                 let path = parts.uri.path();
@@ -50,7 +63,10 @@ impl Gateway {
                     }
                     _ => Failure::new(ErrorClass::NotFound, what).with_code("unknown_url"),
                 };
-                failure.response(Route::neighbour(path))
+                let protocol = Route::neighbour(path);
+                let response = failure.response(protocol);
+                self.tell(&parts, &id, protocol, response.status());
+                response
             }
         };
         if let Ok(id) = HeaderValue::try_from(id)
@@ -59,6 +75,21 @@ impl Gateway {
             response.headers_mut().insert("x-request-id", id);
         }
         response
+    }
+
+    /// Tells of a request that no model was asked to answer: what was refused, and what was passed through.
+    fn tell(&self, parts: &request::Parts, id: &str, protocol: &protocol::Protocol, status: StatusCode) {
+        let (trace, status) = (Trace::of(&parts.headers), status.as_str());
+        self.metrics.request(protocol.name, "none", status);
+        tracing::info!(
+            request = %id,
+            trace = %trace.id,
+            span = %trace.span,
+            protocol = protocol.name,
+            path = parts.uri.path(),
+            status,
+            "answered"
+        );
     }
 
     async fn dispatch<B>(

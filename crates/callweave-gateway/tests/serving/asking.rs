@@ -210,3 +210,44 @@ async fn bytes_stay_as_they_are_where_nothing_is_to_be_done() {
     }
     assert_eq!(metric(&gateway, "callweave_tool_calls_total{outcome=\"native\"").await, 2);
 }
+
+#[tokio::test]
+async fn made_ids_of_calls_never_come_again() {
+    let gateway = gateway("");
+    let mut seen = std::collections::HashSet::new();
+    for model in ["demo/no-ids", "demo/hermes", "demo/qwen3-coder"] {
+        for is_streamed in [false, true] {
+            for _ in 0..3 {
+                let got = post(&gateway, "/v1/chat/completions", &chat(model, is_streamed)).await;
+                let bodies = if is_streamed { got.frames() } else { vec![got.json()] };
+                let calls = bodies.iter().filter_map(|body| {
+                    let choice = body["choices"].get(0)?;
+                    choice
+                        .pointer("/message/tool_calls")
+                        .or_else(|| choice.pointer("/delta/tool_calls"))?
+                        .as_array()
+                });
+                let ids: Vec<_> = calls.flatten().filter_map(|call| call["id"].as_str()).collect();
+                assert!(!ids.is_empty(), "{model}: {}", got.text);
+                for id in ids {
+                    assert!(seen.insert(id.to_owned()), "{model}: {id} comes again");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_gateway_takes_is_measured() {
+    let gateway = gateway("");
+    for is_streamed in [false, true] {
+        post(&gateway, "/v1/messages", &messages("demo/hermes", is_streamed)).await;
+    }
+    for name in ["request_added", "first_token"] {
+        assert_eq!(metric(&gateway, &format!("callweave_{name}_seconds_count")).await, 2, "{name}");
+    }
+    assert!(metric(&gateway, "callweave_chunk_added_seconds_count").await > 2);
+    for kind in ["input", "output"] {
+        assert!(metric(&gateway, &format!("callweave_tokens_total{{kind=\"{kind}\"")).await > 0, "{kind}");
+    }
+}

@@ -1,5 +1,6 @@
 //! An upstream that says, byte by byte, what a test tells it to; and what only such a one can show.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub(crate) struct Far {
     seen: Arc<Mutex<Vec<String>>>,
     /// How many peers have left before the answer was over.
     left: Arc<Mutex<usize>>,
+    /// How many bytes of answers were taken.
+    taken: Arc<AtomicUsize>,
 }
 
 /// What is done with the connection when all is said.
@@ -35,14 +38,22 @@ impl Far {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (seen, left) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
-        let (log, gone) = (Arc::clone(&seen), Arc::clone(&left));
+        let (log, gone, taken) = (Arc::clone(&seen), Arc::clone(&left), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&taken);
         tokio::spawn(async move {
             for (answer, then) in answers {
                 let Ok((stream, _)) = listener.accept().await else { return };
-                tokio::spawn(say(stream, answer, then, Arc::clone(&log), Arc::clone(&gone)));
+                tokio::spawn(say(
+                    stream,
+                    answer,
+                    then,
+                    Arc::clone(&log),
+                    Arc::clone(&gone),
+                    Arc::clone(&count),
+                ));
             }
         });
-        Self { url, seen, left }
+        Self { url, seen, left, taken }
     }
 
     /// The requests that came, byte by byte.
@@ -77,6 +88,7 @@ async fn say(
     then: Then,
     seen: Arc<Mutex<Vec<String>>>,
     left: Arc<Mutex<usize>>,
+    taken: Arc<AtomicUsize>,
 ) {
     let mut bytes = Vec::new();
     loop {
@@ -96,7 +108,12 @@ async fn say(
         if at > 0 {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
-        let _ = stream.write_all(piece.as_bytes()).await;
+        for piece in piece.as_bytes().chunks(4096) {
+            if stream.write_all(piece).await.is_err() {
+                break;
+            }
+            taken.fetch_add(piece.len(), Relaxed);
+        }
     }
     if then == Then::Hang {
         let mut byte = [0];
@@ -289,6 +306,27 @@ async fn a_connection_serves_the_next_request_after_a_stream() {
         assert_eq!(got.status, 200, "{}", got.text);
     }
     assert_eq!(*count.lock().expect("nobody panicked"), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_slows_the_upstream_down() {
+    let long = said(&"x".repeat(1000));
+    let far = Far::start(vec![stream(&vec![long; 30_000], Then::Close)]).await;
+    let body = chat("x", true).to_string();
+    let gateway = far.gateway("");
+    let response = gateway.handle(request(Method::POST, "/v1/chat/completions", &[], &body)).await;
+    let mut body = response.into_body();
+    assert!(crate::support::next(&mut body).await.is_some());
+    let mut before = usize::MAX;
+    // Until nothing more is taken.
+    while far.taken.load(Relaxed) != before {
+        before = far.taken.load(Relaxed);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    // What the system holds for a connection, and not the 30 MB that there are.
+    assert!(before < 12_000_000, "{before}");
+    while crate::support::next(&mut body).await.is_some() {}
+    assert!(far.taken.load(Relaxed) > 30_000_000);
 }
 
 #[tokio::test]

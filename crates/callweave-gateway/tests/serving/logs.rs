@@ -126,10 +126,49 @@ async fn no_key_and_no_content_is_logged() {
     assert_eq!(far.seen().len(), 27);
     assert!(far.seen().iter().all(|seen| seen.contains("Bearer sk-upstream-key")));
     let text = log.text();
-    assert!(text.contains("the log is heard") && log.answered().len() == 21, "{text}");
+    assert!(text.contains("the log is heard") && log.answered().len() == 27, "{text}");
     for secret in SECRETS {
         assert!(!text.contains(secret), "{secret}: {text}");
     }
+}
+
+#[tokio::test]
+async fn what_is_refused_or_passed_through_is_logged_and_counted_too() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let far = Far::start(vec![whole(200, &json!({"data": []}))]).await;
+    let gateway = far.gateway(&format!("client_keys = [\"{}\"]\n---", Digest::of("key")));
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let ask = |path: &'static str, key: &'static str, body: &'static str| {
+        let headers = [("traceparent", parent.as_str()), ("x-api-key", key)];
+        send(&gateway, request(Method::POST, path, &headers, body))
+    };
+    assert_eq!(ask("/v1/messages?key=secret", "wrong", "{}").await.status, 401);
+    assert_eq!(ask("/v1/messages", "key", "{").await.status, 400);
+    assert_eq!(ask("/v1/nothing", "key", "{}").await.status, 404);
+    assert_eq!(ask("/v1/embeddings", "key", "{\"model\": \"e\", \"input\": \"a\"}").await.status, 200);
+    let lines = log.answered();
+    let told: Vec<_> = lines.iter().map(|line| (line["status"].clone(), line["path"].clone())).collect();
+    let expected =
+        [("401", "/v1/messages"), ("400", "/v1/messages"), ("404", "/v1/nothing"), ("200", "/v1/embeddings")];
+    assert_eq!(told, expected.map(|(status, path)| (json!(status), json!(path))), "{}", log.text());
+    assert!(lines.iter().all(|line| line["trace"] == trace && line["request"].is_string()), "{}", log.text());
+    for (protocol, status) in
+        [("anthropic-messages", "401"), ("anthropic-messages", "400"), ("openai-chat", "200")]
+    {
+        let name = format!(
+            "callweave_requests_total{{protocol=\"{protocol}\",upstream=\"none\",status=\"{status}\""
+        );
+        assert_eq!(counted(&gateway, &name).await, 1, "{protocol} {status}");
+    }
+}
+
+/// A metric of a gateway that wants a key.
+async fn counted(gateway: &Arc<Gateway>, name: &str) -> i64 {
+    let text = send(gateway, request(Method::GET, "/metrics", &[("x-api-key", "key")], "")).await.text;
+    let line = text.lines().find(|line| line.starts_with(name));
+    line.and_then(|line| line.rsplit_once(' ')?.1.parse().ok()).unwrap_or(0)
 }
 
 #[tokio::test]
