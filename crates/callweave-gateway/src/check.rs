@@ -61,6 +61,9 @@ impl Gateway {
             "takes {} bytes of a request ({} unpacked), {} of arguments, {} answers at once",
             limits.body, limits.decompressed, limits.arguments, limits.concurrent
         );
+        if let Some(file) = &config.ca_file {
+            let _ = writeln!(text, "trusts the authorities in {}, too", file.display());
+        }
         if let Some(folder) = &config.record {
             let _ = writeln!(text, "records every conversation in {}", folder.display());
         }
@@ -97,6 +100,9 @@ fn describe(upstream: &Upstream, text: &mut String) {
                 (None, _) => "the client's own".to_owned(),
             };
             let _ = writeln!(text, "  key: {key}");
+            if let Some(provider) = &config.provider {
+                let _ = writeln!(text, "  requests: by the rules of {provider}");
+            }
         }
     }
     let dialect = match config.dialect.as_str() {

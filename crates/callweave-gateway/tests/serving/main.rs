@@ -11,6 +11,7 @@ mod kept;
 mod limits;
 mod logs;
 mod manners;
+mod others;
 mod own;
 mod packed;
 mod reading;

@@ -228,11 +228,11 @@ async fn answers_under_way_end_before_the_gateway_does() {
 async fn a_configuration_is_explained_and_tried() {
     let far = listening(gateway("listen = \"127.0.0.1:0\"")).await;
     let gateway = gateway(&format!(
-        "[upstreams.far]\nurl = \"{far}\"\nkey_env = \"NONE\"\n[upstreams.gone]\nurl = \"http://127.0.0.1:9\"\n[[models]]\nname = \"x\"\nupstream = \"far\"\nfallbacks = [\"y\"]"
+        "[upstreams.far]\nurl = \"{far}\"\nkey_env = \"NONE\"\nprovider = \"groq\"\n[upstreams.gone]\nurl = \"http://127.0.0.1:9\"\n[[models]]\nname = \"x\"\nupstream = \"far\"\nfallbacks = [\"y\"]"
     ));
     let text = gateway.explain();
     assert!(text.contains("openai-chat at http://127.0.0.1:9") && text.contains("x: far"), "{text}");
-    assert!(text.contains("NONE is not set"), "{text}");
+    assert!(text.contains("NONE is not set") && text.contains("by the rules of groq"), "{text}");
     let probes = gateway.probe().await;
     let of = |name: &str| probes.iter().find(|probe| probe.upstream == name).expect("a probe").found.clone();
     assert!(of("far").is_ok_and(|(count, _)| count > 10));
