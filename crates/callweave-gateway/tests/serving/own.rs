@@ -140,8 +140,7 @@ async fn asked(protocol: &str, path: &str, body: &Value, dialect: &str, answer: 
 }
 
 /// What is lost all the same. Chat is spoken by so many that its encoder keeps nothing of its own in an answer that is
-/// mended; where text is read in a dialect, blocks are made anew and items do not hold them; and the time is the
-/// gateway's.
+/// mended; where text is read in a dialect, its blocks are made anew; and the time is the gateway's.
 const SET_ASIDE: &[(&str, &[&str])] = &[
     (
         "openai-chat",
@@ -165,7 +164,6 @@ const SET_ASIDE: &[(&str, &[&str])] = &[
         ],
     ),
     ("openai-responses", &["/usage/own_usage"]),
-    ("openai-responses, read", &["/output"]),
     ("anthropic-messages, read", &["/content/1/own_text"]),
     ("gemini-generatecontent, read", &["/candidates/0/content/parts/0/thoughtSignature"]),
     ("ollama", &["/created_at"]),
@@ -275,4 +273,67 @@ async fn streams_keep_what_only_their_provider_says() {
         assert!(got.text.contains("Oslo") && !got.text.contains("'Oslo'"), "{protocol}: {}", got.text);
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// A message of Responses is an item, and so is a call that stands in its text.
+#[tokio::test]
+async fn text_stays_in_its_item_and_calls_leave_it() {
+    let item = |text: &str| {
+        json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": text, "annotations": []}]})
+    };
+    let call = "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\", \"days\": 1}}</tool_call>";
+    let reasoning = json!({"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "e"});
+    for (text, kinds) in [
+        ("Hello there.".to_owned(), &["reasoning", "message"][..]),
+        (call.to_owned(), &["reasoning", "function_call"]),
+        (format!("So: {call}"), &["reasoning", "message", "function_call"]),
+    ] {
+        let whole_item = item(&text);
+        let pieces: Vec<&str> = text.split_inclusive(' ').collect();
+        let mut opened = whole_item.clone();
+        (opened["content"], opened["status"]) = (json!([]), json!("in_progress"));
+        let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
+        let response = |status: &str, output: &[&Value]| json!({"id": "resp_1", "object": "response", "model": "x", "status": status, "output": output});
+        let mut frames = vec![
+            json!({"type": "response.created", "response": response("in_progress", &[])}),
+            json!({"type": "response.output_item.added", "output_index": 0, "item": reasoning}),
+            json!({"type": "response.output_item.done", "output_index": 0, "item": reasoning}),
+            json!({"type": "response.output_item.added", "output_index": 1, "item": opened}),
+            json!({"type": "response.content_part.added", "output_index": 1, "item_id": "msg_1", "content_index": 0, "part": part("")}),
+        ];
+        frames.extend(pieces.iter().map(|piece| {
+            json!({"type": "response.output_text.delta", "output_index": 1, "item_id": "msg_1", "content_index": 0, "delta": piece})
+        }));
+        frames.extend([
+            json!({"type": "response.output_text.done", "output_index": 1, "item_id": "msg_1", "content_index": 0, "text": text}),
+            json!({"type": "response.content_part.done", "output_index": 1, "item_id": "msg_1", "content_index": 0, "part": part(&text)}),
+            json!({"type": "response.output_item.done", "output_index": 1, "item": whole_item}),
+            json!({"type": "response.completed", "response": response("completed", &[&reasoning, &whole_item])}),
+        ]);
+        for is_streamed in [false, true] {
+            let answer = match is_streamed {
+                true => events(&frames, true),
+                false => whole(200, &response("completed", &[&reasoning, &whole_item])),
+            };
+            let path = "/v1/responses";
+            let got = asked("openai-responses", path, &responses("x", is_streamed), "auto", answer).await;
+            let body = match is_streamed {
+                true => got.frames().last().expect("a frame")["response"].clone(),
+                false => got.json(),
+            };
+            let output = body["output"].as_array().expect("a list");
+            let found: Vec<_> = output.iter().map(|item| item["type"].as_str().expect("a type")).collect();
+            assert_eq!(found, kinds, "{is_streamed}: {}", got.text);
+            let message = output.iter().find(|item| item["type"] == "message");
+            assert!(message.is_none_or(|message| message["id"] == "msg_1"), "{}", got.text);
+            if is_streamed {
+                let added = got.text.matches("event: response.output_item.added").count();
+                assert_eq!(added, kinds.len(), "{}", got.text);
+                let is_plain = kinds.len() == 2 && message.is_some();
+                let deltas = got.text.matches("event: response.output_text.delta").count();
+                assert!(!is_plain || deltas > 1, "text does not flow: {}", got.text);
+            }
+        }
+    }
 }

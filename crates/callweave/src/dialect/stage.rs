@@ -8,8 +8,8 @@ use super::emit::Emitter;
 use super::extractor::{ExtractOptions, Extractor};
 use super::spec::Start;
 use crate::event::{
-    BlockId, BlockKind, Body, Completion, DeltaKind, Event, EventSink, FinishReason, Notice, NoticeCode,
-    Scope, Sink,
+    BlockId, BlockKind, Body, Completion, DeltaKind, Event, EventSink, FinishReason, ItemId, Notice,
+    NoticeCode, Scope, Sink,
 };
 use crate::json::compact_into;
 
@@ -80,6 +80,12 @@ struct Found {
     calls: Calls,
     /// Whether visible text or a call came.
     has_spoken: bool,
+    /// The item whose text is read.
+    item: Option<ItemId>,
+    /// The beginning of an item of which nothing was told yet: if its text is all calls, there is none.
+    begun: Option<(ItemId, Event<'static>)>,
+    /// The item ends with what is made of its text.
+    ended: Option<Event<'static>>,
 }
 
 #[derive(Debug)]
@@ -241,12 +247,14 @@ impl Stage {
 
     /// Reads the text of an event, or passes it on with the number that its block has here.
     fn pass(&mut self, at: usize, event: Event<'_>, sink: &mut EventSink<'_>) {
+        let Some(event) = self.choices[at].keep_item(event, sink) else { return };
         let choice = &mut self.choices[at];
         let next_block = &mut self.next_block;
         let mut event = event;
         match &mut event.body {
-            Body::BlockStart { block, kind, .. } => {
+            Body::BlockStart { block, kind, item, .. } => {
                 if matches!(kind, BlockKind::Text) && choice.extractor.is_some() {
+                    choice.found.item = *item;
                     choice.blocks.insert(block.0, None);
                     choice.texts += 1;
                     return;
@@ -336,6 +344,7 @@ fn end_text(choice: &mut Choice, answer: Completion, next_block: &mut u32, sink:
         let mut renumber = Renumber { found, choice: *number, next_block, sink };
         extractor.end(answer, &mut renumber);
         renumber.end_emptied();
+        renumber.end_item();
         *dialect = extractor.dialect().map(str::to_owned);
         // They are meant where the answer ends with them, nothing else said.
         let Some((mut thinker, mut calls)) = thoughts.take().filter(|_| !found.has_spoken) else { return };
@@ -348,6 +357,40 @@ fn end_text(choice: &mut Choice, answer: Completion, next_block: &mut u32, sink:
 }
 
 impl Choice {
+    /// Keeps the beginning and the end of an item until it is known what is made of its text. Answers with the event if
+    /// it is to be passed on.
+    fn keep_item<'e>(&mut self, event: Event<'e>, sink: &mut EventSink<'_>) -> Option<Event<'e>> {
+        if self.extractor.is_none() {
+            return Some(event);
+        }
+        let found = &mut self.found;
+        let pending = found.begun.as_ref().map(|(item, _)| *item);
+        let is_shown = match &event.body {
+            Body::ItemStart { .. } => true,
+            Body::BlockStart { kind, item, .. } => !matches!(kind, BlockKind::Text) || *item != pending,
+            Body::Identity { scope: Scope::Item(item), .. }
+            | Body::Attachment { scope: Scope::Item(item), .. }
+            | Body::Foreign { scope: Scope::Item(item), .. } => Some(*item) == pending,
+            // Of an item without text nothing can be made.
+            Body::ItemEnd { item } => Some(*item) == pending && found.item != pending,
+            _ => false,
+        };
+        if let Some((_, begun)) = found.begun.take_if(|_| is_shown) {
+            sink.put(begun);
+        }
+        match event.body {
+            Body::ItemStart { item, .. } => {
+                found.begun = Some((item, event.into_owned()));
+                None
+            }
+            Body::ItemEnd { item } if found.item == Some(item) => {
+                found.ended = Some(event.into_owned());
+                None
+            }
+            _ => Some(event),
+        }
+    }
+
     fn own(&self, block: BlockId) -> Option<Option<BlockId>> {
         self.blocks.get(&block.0).copied()
     }
@@ -372,8 +415,14 @@ struct Renumber<'r, 's> {
 impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
     fn put(&mut self, mut event: Event<'e>) {
         match &mut event.body {
-            Body::BlockStart { block, kind, .. } => {
+            Body::BlockStart { block, kind, item, .. } => {
                 let is_text = matches!(kind, BlockKind::Text);
+                if is_text {
+                    if let Some((_, begun)) = self.found.begun.take() {
+                        self.sink.put(begun);
+                    }
+                    *item = self.found.item;
+                }
                 self.found.has_spoken |= is_text || matches!(kind, BlockKind::ToolCall { .. });
                 let emptied = self.found.emptied.take_if(|_| is_text);
                 self.end_emptied();
@@ -402,6 +451,17 @@ impl Renumber<'_, '_> {
     fn own(&self, block: BlockId) -> BlockId {
         // The extractor numbers its blocks from 0 without gaps.
         self.found.made.get(block.0 as usize).copied().unwrap_or(block)
+    }
+
+    /// Ends the item that was read, if anything of it was told. One that has begun behind it is told now.
+    fn end_item(&mut self) {
+        let read = self.found.item;
+        let (begun, ended) = (self.found.begun.take(), self.found.ended.take());
+        let is_untold = begun.as_ref().is_some_and(|(item, _)| Some(*item) == read);
+        let begun = begun.map(|(_, begun)| begun);
+        for event in ended.into_iter().chain(begun).filter(|_| !is_untold) {
+            self.sink.put(event);
+        }
     }
 
     /// Ends the block that was emptied and that no text came for.

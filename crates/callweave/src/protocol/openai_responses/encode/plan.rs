@@ -278,10 +278,23 @@ impl Plan {
         let has_items = is_own(message) || !is_mended;
         let positions: HashMap<_, _> =
             choice.items.iter().enumerate().map(|(at, item)| (item.number, at)).collect();
+        let known = |block: &Block| block.item.and_then(|item| positions.get(&item).copied());
+        // What was found in a text stands behind the items before it, of which some hold no block.
+        let mut later = choice.items.len();
+        let mut behind: Vec<usize> = Vec::with_capacity(choice.blocks.len());
+        for block in choice.blocks.iter().rev() {
+            behind.push(match known(block) {
+                Some(known) => {
+                    later = known;
+                    known + 1
+                }
+                None if is_mended => later,
+                None => 0,
+            });
+        }
         let mut items = 0;
-        for (at, block) in choice.blocks.iter().enumerate() {
-            let known = block.item.filter(|_| has_items).and_then(|item| positions.get(&item).copied());
-            while known.is_some_and(|known| items <= known) {
+        for (at, until) in behind.into_iter().rev().enumerate() {
+            while has_items && items < until {
                 plan.add_item(choice, items);
                 items += 1;
             }
