@@ -41,6 +41,7 @@ mod limits;
 mod loss;
 mod media;
 mod members;
+mod outline;
 mod plain_tool;
 mod schema;
 mod seals;
@@ -53,6 +54,7 @@ pub use conversation::{
 };
 pub use kept::Kept;
 pub use loss::Loss;
+pub use outline::{Outline, renamed};
 pub use settings::{Compaction, Format, Grammar, Reasoning, Sampling, Thinking, Tool, ToolChoice, ToolKind};
 pub use undo::Undo;
 
@@ -65,13 +67,11 @@ pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_o
 pub(crate) use members::{Members, put, take_word};
 pub(crate) use plain_tool::{read_plain_tools, write_plain_tool};
 
-use std::borrow::Cow;
-
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::json::{Kind, Number, Object, Tape, Value};
+use crate::json::{Number, Object, Value};
 use crate::protocol::Protocol;
 
 /// The word for a [builtin](ToolKind::Builtin) tool that searches the web: several providers have one.
@@ -311,6 +311,11 @@ impl Protocol {
         self.write_whole(request.clone(), options)
     }
 
+    /// The same of a request that nobody needs any more: nothing of it is copied.
+    pub fn write_last_request(&self, request: Request, options: &RequestOptions) -> Result<Written> {
+        self.write_whole(request, options)
+    }
+
     /// Reads the body of a request in this protocol and writes it in another, without a copy of long texts in between.
     ///
     /// ```
@@ -335,43 +340,6 @@ impl Protocol {
         options: &RequestOptions,
     ) -> Result<Written> {
         target.write_whole(self.read_request(body)?, options)
-    }
-
-    /// The body of a request for another provider of the same protocol: byte for byte what it was, but for the model,
-    /// if [another](RequestOptions::model) is to answer.
-    ///
-    /// ```
-    /// use callweave::protocol::Protocol;
-    /// use callweave::request::RequestOptions;
-    ///
-    /// let chat = Protocol::named("openai-chat").expect("a protocol of that name");
-    /// let body = r#"{ "model":"alias", "seed": 1.0e3, "x": "\u0041", "x": 2, "messages": [] }"#;
-    /// assert_eq!(chat.relay_request(body, &RequestOptions::default())?, body);
-    /// let mut options = RequestOptions::default();
-    /// options.model = Some("large".to_owned());
-    /// let expected = r#"{ "model":"large", "seed": 1.0e3, "x": "\u0041", "x": 2, "messages": [] }"#;
-    /// assert_eq!(chat.relay_request(body, &options)?, expected);
-    /// # Ok::<(), callweave::Error>(())
-    /// ```
-    pub fn relay_request<'b>(&self, body: &'b str, options: &RequestOptions) -> Result<Cow<'b, str>> {
-        let coding = self.request_coding()?;
-        let mut tape = Tape::new();
-        let node = tape.parse(body)?;
-        if node.kind() != Kind::Object {
-            return Err(Error::new(ErrorKind::Invalid, "the body of a request is not an object"));
-        }
-        let Some(model) = &options.model else { return Ok(Cow::Borrowed(body)) };
-        let mut relayed = String::with_capacity(body.len() + model.len());
-        let mut copied = 0;
-        for (_, value) in node.members().filter(|(key, _)| *key == coding.model) {
-            // What is written of a value is a part of the body.
-            let start = value.raw().as_ptr() as usize - body.as_ptr() as usize;
-            relayed.push_str(&body[copied..start]);
-            relayed.push_str(&Value::from(model.as_str()).to_string());
-            copied = start + value.raw().len();
-        }
-        relayed.push_str(&body[copied..]);
-        Ok(Cow::Owned(relayed))
     }
 
     fn write_whole(&self, mut request: Request, options: &RequestOptions) -> Result<Written> {

@@ -446,6 +446,320 @@ fn number(bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
+impl Note {
+    fn new(kind: Kind, has_escapes: bool, start: usize, end: usize, next: u32) -> Self {
+        let sight = Sight(AtomicU32::new(Sight::UNSEEN));
+        Self { kind, has_escapes, start: start as u32, end: end as u32, next, sight }
+    }
+}
+
+impl<'t> Node<'t> {
+    fn note(self) -> &'t Note {
+        &self.notes[self.at as usize]
+    }
+
+    /// What kind of value it is.
+    pub fn kind(self) -> Kind {
+        self.note().kind
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// Its text as written.
+    pub fn raw(self) -> &'t str {
+        self.look();
+        self.pass_raw()
+    }
+
+    /// Its text as written, for one who passes it on and does not look at it.
+    pub(crate) fn pass_raw(self) -> &'t str {
+        let note = self.note();
+        &self.text[note.start as usize..note.end as usize]
+    }
+
+    /// Where it begins in the parsed text.
+    pub fn start(self) -> usize {
+        self.note().start as usize
+    }
+
+    /// The string, if it is one.
+    pub fn str(self) -> Option<Str<'t>> {
+        self.look();
+        self.pass()
+    }
+
+    /// The string, if it is one, for one who passes it on and does not look at it.
+    pub(crate) fn pass(self) -> Option<Str<'t>> {
+        let note = self.note();
+        if note.kind != Kind::String {
+            return None;
+        }
+        let inner = &self.text[note.start as usize + 1..note.end as usize - 1];
+        Some(if note.has_escapes { Str::Escaped(inner) } else { Str::Plain(inner) })
+    }
+
+    /// The string, if it is one that is not empty: `""`, `null` and absent are the same.
+    pub fn filled(self) -> Option<Str<'t>> {
+        self.look();
+        self.pass_filled()
+    }
+
+    /// The string, if it is one that is not empty, for one who passes it on and does not look at it.
+    pub(crate) fn pass_filled(self) -> Option<Str<'t>> {
+        self.pass().filter(|text| !text.is_empty())
+    }
+
+    /// Whether it is a string that is not empty.
+    pub(crate) fn is_filled(self) -> bool {
+        self.pass_filled().is_some()
+    }
+
+    /// Whether both strings are the same, for one who passes on one of them.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        if self.at == other.at {
+            return true;
+        }
+        let is_same = self.pass().is_some() && self.pass() == other.pass();
+        if is_same {
+            let (first, later) = if self.at < other.at { (self, other) } else { (other, self) };
+            // Who has looked at either has looked at both, and a third that is the same is so by the first.
+            match (first.note().sight.get(), later.note().sight.get()) {
+                (Sight::UNSEEN, Sight::UNSEEN) => later.note().sight.set(first.at),
+                (_, known) if known == first.at => {}
+                _ => {
+                    first.look();
+                    later.look();
+                }
+            }
+        } else {
+            self.look();
+            other.look();
+        }
+        is_same
+    }
+
+    /// Notes that the reader knows what it says, and so what the one says that is the same.
+    fn look(self) {
+        let sight = &self.note().sight;
+        let known = sight.get();
+        if known < Sight::SEEN {
+            self.notes[known as usize].sight.set(Sight::SEEN);
+        }
+        sight.set(Sight::SEEN);
+    }
+
+    /// The strings and numbers inside this outermost value that are no keys, with what its reader knows of each.
+    pub(crate) fn leaves(self) -> impl Iterator<Item = Leaf> {
+        let bytes = self.text.as_bytes();
+        let mut seen_until = 0;
+        (0..self.notes.len() as u32).zip(self.notes).filter_map(move |(at, note)| {
+            let own = note.sight.get();
+            if own == Sight::SEEN {
+                // Who looks at a list or an object looks at all that is in it.
+                seen_until = seen_until.max(note.next);
+            }
+            let (start, end) = (note.start as usize, note.end as usize);
+            let (start, end) = match note.kind {
+                Kind::String if bytes.get(skip(bytes, end)) == Some(&b':') => return None,
+                Kind::String => (start + 1, end - 1),
+                Kind::Number => (start, end),
+                Kind::Object | Kind::Array | Kind::Bool | Kind::Null => return None,
+            };
+            let seen = match own {
+                _ if at < seen_until => Seen::All,
+                Sight::UNSEEN => Seen::Kind,
+                Sight::SEEN => Seen::All,
+                other => Seen::SameAs(other),
+            };
+            Some(Leaf { note: at, kind: note.kind, start, end, seen })
+        })
+    }
+
+    /// Whether it is `true` or `false`, if it is either.
+    pub fn bool(self) -> Option<bool> {
+        (self.kind() == Kind::Bool).then(|| self.raw() == "true")
+    }
+
+    /// The number as a count of something: a whole number that is not negative.
+    pub fn count(self) -> Option<u64> {
+        if self.kind() != Kind::Number {
+            return None;
+        }
+        let raw = self.raw();
+        raw.parse().ok().or_else(|| {
+            let float: f64 = raw.parse().ok()?;
+            (float >= 0.0 && float < u64::MAX as f64 && float.fract() == 0.0).then_some(float as u64)
+        })
+    }
+
+    /// The number (or numeric string) as the name of a place: any number has one, equal numbers
+    /// have the same, and other values have none.
+    pub fn index(self) -> Option<i64> {
+        let raw = match self.kind() {
+            Kind::Number => self.raw(),
+            Kind::String => {
+                return match self.str() {
+                    Some(Str::Plain(text)) => text.parse().ok(),
+                    _ => None,
+                };
+            }
+            _ => return None,
+        };
+        raw.parse().ok().or_else(|| {
+            let float: f64 = raw.parse().ok()?;
+            let whole = float as i64;
+            Some(if whole as f64 == float && whole != i64::MAX { whole } else { float.to_bits() as i64 })
+        })
+    }
+
+    /// The members, if it is an object; else none.
+    pub fn members(self) -> Members<'t> {
+        let note = self.note();
+        let end = if note.kind == Kind::Object { note.next } else { self.at + 1 };
+        Members { inner: self, at: self.at + 1, end }
+    }
+
+    /// The elements, if it is an array; else none.
+    pub fn elements(self) -> Elements<'t> {
+        let note = self.note();
+        let end = if note.kind == Kind::Array { note.next } else { self.at + 1 };
+        Elements { inner: self, at: self.at + 1, end }
+    }
+
+    /// Whether it nests more containers than [`Value::MAX_DEPTH`].
+    pub(crate) fn is_too_deep(self) -> bool {
+        let mut open: Vec<u32> = Vec::new();
+        let notes = &self.notes[..self.note().next as usize];
+        notes.iter().enumerate().skip(self.at as usize).any(|(at, note)| {
+            while open.pop_if(|end| *end as usize == at).is_some() {}
+            if let Kind::Object | Kind::Array = note.kind {
+                open.push(note.next);
+            }
+            open.len() > Value::MAX_DEPTH
+        })
+    }
+
+    /// The value in memory, made in one pass over the notes. What a value should not hold is not lost: half
+    /// a surrogate pair becomes U+FFFD, and what is nested more deeply than [`Value::TOLD_DEPTH`] is a string
+    /// of its JSON text.
+    pub fn to_value(self) -> Value {
+        self.to_value_within(Value::TOLD_DEPTH)
+    }
+
+    /// The value in memory; what is nested more deeply than `depth` is a string of its JSON text.
+    pub(super) fn to_value_within(self, depth: usize) -> Value {
+        let mut builder = Builder::default();
+        // For every open container the note after it, and whether it has keys.
+        let mut open: Vec<(u32, bool)> = Vec::new();
+        let mut node = self;
+        loop {
+            match node.kind() {
+                Kind::Object | Kind::Array if open.len() == depth => {
+                    builder.put(node.raw().into());
+                    // On to the last note inside it.
+                    node.at = node.note().next - 1;
+                }
+                Kind::Object => {
+                    builder.begin_object();
+                    open.push((node.note().next, true));
+                }
+                Kind::Array => {
+                    builder.begin_array();
+                    open.push((node.note().next, false));
+                }
+                Kind::String => builder.put(node.str().map(Str::to_cow).unwrap_or_default().into()),
+                Kind::Number => builder.put(Number::trusted(node.raw()).into()),
+                Kind::Bool => builder.put((node.raw() == "true").into()),
+                Kind::Null => builder.put(Value::Null),
+            }
+            node.at += 1;
+            while open.pop_if(|(end, _)| *end == node.at).is_some() {
+                builder.end();
+            }
+            match open.last() {
+                None => return builder.finish(),
+                Some((_, false)) => {}
+                Some((_, true)) => {
+                    builder.key(node.str().map(Str::to_cow).unwrap_or_default().into_owned());
+                    node.at += 1;
+                }
+            }
+        }
+    }
+
+    /// The text of this outermost value with its keys written without needless escapes; none if they
+    /// already are.
+    pub(crate) fn with_plain_keys(self) -> Option<String> {
+        if self.at > 0 || self.kind() == Kind::String || !self.note().has_escapes {
+            return None;
+        }
+        let bytes = self.text.as_bytes();
+        let mut plain = String::with_capacity(self.text.len());
+        let mut from = 0;
+        for note in self.notes.iter().filter(|note| note.kind == Kind::String && note.has_escapes) {
+            let (start, end) = (note.start as usize + 1, note.end as usize - 1);
+            if bytes.get(skip(bytes, end + 1)) == Some(&b':') {
+                plain.push_str(&self.text[from..start]);
+                escape_into(&Str::Escaped(&self.text[start..end]).to_cow(), &mut plain);
+                from = end;
+            }
+        }
+        plain.push_str(&self.text[from..]);
+        (plain != self.text).then_some(plain)
+    }
+
+    /// The last member of that name, if it is an object that has one.
+    pub fn get(self, key: &str) -> Option<Node<'t>> {
+        self.members().filter(|(name, _)| *name == key).last().map(|(_, value)| value)
+    }
+}
+
+/// The members of an object, in order. A key with escapes comes as written.
+#[derive(Clone)]
+pub struct Members<'t> {
+    inner: Node<'t>,
+    at: u32,
+    end: u32,
+}
+
+impl<'t> Iterator for Members<'t> {
+    type Item = (&'t str, Node<'t>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let key = Node { at: self.at, ..self.inner };
+        let value = Node { at: self.at + 1, ..self.inner };
+        self.at = value.note().next;
+        Some((key.pass()?.written(), value))
+    }
+}
+
+/// The elements of an array, in order.
+#[derive(Clone)]
+pub struct Elements<'t> {
+    inner: Node<'t>,
+    at: u32,
+    end: u32,
+}
+
+impl<'t> Iterator for Elements<'t> {
+    type Item = Node<'t>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let value = Node { at: self.at, ..self.inner };
+        self.at = value.note().next;
+        Some(value)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ pub use self::number::Number;
 pub use self::object::Object;
 pub use self::outside::AsValue;
 pub(super) use self::walk::{Step, Walk};
-use super::Tape;
+use super::{Node, Tape};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A JSON value in memory that keeps what was written.
@@ -128,6 +128,15 @@ impl Value {
     pub const MAX_DEPTH: usize = 127;
     /// How many containers deep a value of a provider is told: what it is told in must be readable, too.
     pub const TOLD_DEPTH: usize = 100;
+
+    /// The value of a text, unless it nests too deeply.
+    pub(crate) fn of_node(node: Node<'_>) -> Result<Self> {
+        if node.is_too_deep() {
+            let detail = format!("the JSON text nests more than {} containers", Self::MAX_DEPTH);
+            return Err(Error::new(ErrorKind::Limit, detail));
+        }
+        Ok(node.to_value_within(Self::MAX_DEPTH))
+    }
 
     /// An object of these members.
     ///
@@ -300,13 +309,7 @@ impl FromStr for Value {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let mut tape = Tape::new();
-        let node = tape.parse(text)?;
-        if node.is_too_deep() {
-            let detail = format!("the JSON text nests more than {} containers", Self::MAX_DEPTH);
-            return Err(Error::new(ErrorKind::Limit, detail));
-        }
-        Ok(node.to_value_within(Self::MAX_DEPTH))
+        Self::of_node(Tape::new().parse(text)?)
     }
 }
 

@@ -140,8 +140,7 @@ enum After {
 }
 
 /// Writes JSON text: compact, or with `{:#}` in lines, both as `serde_json` does.
-fn write(walk: Walk<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let is_pretty = f.alternate();
+fn write(walk: Walk<'_>, is_pretty: bool, f: &mut impl Write) -> fmt::Result {
     let mut depth = 0;
     let mut after = After::Nothing;
     for step in walk {
@@ -179,7 +178,7 @@ fn write(walk: Walk<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-fn write_string(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_string(text: &str, f: &mut impl Write) -> fmt::Result {
     f.write_char('"')?;
     if plain_end(text.as_bytes(), 0) == text.len() {
         f.write_str(text)?;
@@ -189,18 +188,26 @@ fn write_string(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_char('"')
 }
 
+impl Value {
+    /// Appends the value as compact JSON text.
+    pub fn write_into(&self, out: &mut String) {
+        // A string takes everything.
+        let _ = write(Walk::through(self), false, out);
+    }
+}
+
 macro_rules! display {
     ($($shown:ty, $walk:ident;)*) => {$(
         /// Compact JSON text; with `{:#}` in lines.
         impl fmt::Display for $shown {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write(Walk::$walk(self), f)
+                write(Walk::$walk(self), f.alternate(), f)
             }
         }
 
         impl fmt::Debug for $shown {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write(Walk::$walk(self), f)
+                write(Walk::$walk(self), f.alternate(), f)
             }
         }
     )*};

@@ -1,0 +1,134 @@
+//! What is known of a request without taking its conversation apart.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::{Request, RequestCoding, RequestOptions, seals};
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::{Kind, Node, Object, Tape, Value};
+use crate::protocol::Protocol;
+
+/// The body of a request as text: what stands outside its conversation can be had without reading that, and most
+/// requests to a provider of the same protocol need nothing else.
+///
+/// ```
+/// use callweave::json::Tape;
+/// use callweave::protocol::Protocol;
+///
+/// let chat = Protocol::named("openai-chat").expect("a protocol of that name");
+/// let body = r#"{"model": "alias", "stream": true, "messages": [{"role": "user", "content": "Hi"}], "tools": []}"#;
+/// let mut tape = Tape::new();
+/// let outline = chat.outline_request(tape.parse(body)?)?;
+/// let settings = outline.settings()?;
+/// assert_eq!((settings.model.as_deref(), settings.stream), (Some("alias"), Some(true)));
+/// assert!(settings.messages.is_empty());
+/// assert_eq!(outline.tools().collect::<Vec<_>>(), ["[]"]);
+/// assert_eq!(&body[outline.models()[0].clone()], "\"alias\"");
+/// # Ok::<(), callweave::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Outline<'t> {
+    coding: &'t RequestCoding,
+    node: Node<'t>,
+}
+
+/// Members that hold a conversation, in any protocol.
+const CONVERSATION: &[&str] =
+    &["messages", "input", "contents", "system", "systemInstruction", "system_instruction", "instructions"];
+/// Members that hold declarations of tools.
+const TOOLS: &[&str] = &["tools", "functions"];
+
+impl<'t> Outline<'t> {
+    /// Everything but the conversation and the tools.
+    pub fn settings(&self) -> Result<Request> {
+        let is_setting = |key: &&str| !CONVERSATION.contains(key) && !TOOLS.contains(key);
+        let members = self.node.members().filter(|(key, _)| is_setting(key));
+        (self.coding.read)(members.map(|(key, value)| (key, value.to_value())).collect::<Object>())
+    }
+
+    /// The whole request.
+    pub fn request(&self) -> Result<Request> {
+        match Value::of_node(self.node)? {
+            Value::Object(members) => (self.coding.read)(members),
+            _ => Err(no_object()),
+        }
+    }
+
+    /// The model that is named in the body.
+    pub fn model(&self) -> Option<Cow<'t, str>> {
+        self.node.get(self.coding.model)?.str().map(|model| model.to_cow())
+    }
+
+    /// The declarations of tools, as they are written.
+    pub fn tools(&self) -> impl Iterator<Item = &'t str> {
+        self.node.members().filter(|(key, _)| TOOLS.contains(key)).map(|(_, value)| value.raw())
+    }
+
+    /// Where in the text the model is named, in quotes.
+    pub fn models(&self) -> Vec<Range<usize>> {
+        let named = self.node.members().filter(|(key, _)| *key == self.coding.model);
+        named.map(|(_, value)| value.start()..value.start() + value.raw().len()).collect()
+    }
+
+    /// Whether the text can be sent on as it is, but for the model: not if ids in it carry what their issuer wants back,
+    /// nor if its members are spelled so that they must be read to be known, nor if it nests too deeply to be read.
+    pub fn is_relayable(&self) -> bool {
+        !self.node.members().any(|(key, _)| key.contains('\\'))
+            && !seals::may_ride_in(self.node.raw())
+            && !self.node.is_too_deep()
+    }
+}
+
+impl Protocol {
+    /// Looks at the body of a request without taking it apart.
+    pub fn outline_request<'t>(&'t self, body: Node<'t>) -> Result<Outline<'t>> {
+        let coding = self.request_coding()?;
+        match body.kind() {
+            Kind::Object => Ok(Outline { coding, node: body }),
+            _ => Err(no_object()),
+        }
+    }
+
+    /// The body of a request for another provider of the same protocol: byte for byte what it was, but for the model,
+    /// if [another](RequestOptions::model) is to answer.
+    ///
+    /// ```
+    /// use callweave::protocol::Protocol;
+    /// use callweave::request::RequestOptions;
+    ///
+    /// let chat = Protocol::named("openai-chat").expect("a protocol of that name");
+    /// let body = r#"{ "model":"alias", "seed": 1.0e3, "x": "\u0041", "x": 2, "messages": [] }"#;
+    /// assert_eq!(chat.relay_request(body, &RequestOptions::default())?, body);
+    /// let mut options = RequestOptions::default();
+    /// options.model = Some("large".to_owned());
+    /// let expected = r#"{ "model":"large", "seed": 1.0e3, "x": "\u0041", "x": 2, "messages": [] }"#;
+    /// assert_eq!(chat.relay_request(body, &options)?, expected);
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn relay_request<'b>(&self, body: &'b str, options: &RequestOptions) -> Result<Cow<'b, str>> {
+        let mut tape = Tape::new();
+        let outline = self.outline_request(tape.parse(body)?)?;
+        Ok(match &options.model {
+            Some(model) => Cow::Owned(renamed(body, &outline.models(), model)),
+            None => Cow::Borrowed(body),
+        })
+    }
+}
+
+/// The body of a request with another model named in these [places](Outline::models).
+pub fn renamed(body: &str, places: &[Range<usize>], model: &str) -> String {
+    let model = Value::from(model).to_string();
+    let mut relayed = String::with_capacity(body.len() + model.len());
+    let mut copied = 0;
+    for place in places {
+        relayed.push_str(body.get(copied..place.start).unwrap_or_default());
+        relayed.push_str(&model);
+        copied = place.end;
+    }
+    relayed.push_str(body.get(copied..).unwrap_or_default());
+    relayed
+}
+
+fn no_object() -> Error {
+    Error::new(ErrorKind::Invalid, "the body of a request is not an object")
+}
