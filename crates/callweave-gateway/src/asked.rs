@@ -1,5 +1,7 @@
 //! What a client asks, and what an upstream is asked instead.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,18 +10,19 @@ use callweave::dialect::{ExtractOptions, Tools};
 use callweave::doors::prompt::teach;
 use callweave::encode::EncodeOptions;
 use callweave::framing::Framing;
-use callweave::json::AsValue;
+use callweave::json::{AsValue, Tape};
 use callweave::protocol;
-use callweave::request::{Message, Mode, Request, RequestOptions, Tool, ToolChoice, ToolKind, Written};
+use callweave::request::{
+    Message, Mode, Outline, Request, RequestOptions, Tool, ToolChoice, ToolKind, Written, renamed,
+};
 use http::HeaderMap;
 
 use crate::failure::Failure;
-use crate::handle::read_json;
 use crate::keys::Digest;
 use crate::router::Answer;
-use crate::routes::Target;
+use crate::routes::{Routes, Target};
 use crate::store::Kept;
-use crate::toolbox::Toolbox;
+use crate::toolbox::{Declared, Toolbox};
 use crate::trace::{Trace, made};
 use crate::upstream::Outgoing;
 use crate::wire::Wire;
@@ -28,18 +31,18 @@ use crate::wire::Wire;
 pub(crate) struct Asked {
     /// The row of its protocol.
     pub(crate) wire: &'static Wire,
-    /// The request.
-    pub(crate) request: Request,
-    /// The body as it came, while it says the same as the request.
-    pub(crate) original: Option<Bytes>,
+    /// The request, where it had to be taken apart.
+    request: Option<Box<Request>>,
+    /// The body as it came, while it says the same and can be sent on.
+    original: Option<Original>,
     /// Whether something was added to the conversation that no client wrote.
     pub(crate) is_extended: bool,
     /// The name that the client uses for the model.
     pub(crate) model: String,
     /// Whether the answer is to be streamed.
     pub(crate) is_streamed: bool,
-    /// The client's headers.
-    pub(crate) headers: HeaderMap,
+    /// The client's headers that are sent on.
+    headers: HeaderMap,
     /// The client's own key, where it may be sent on.
     pub(crate) key: Option<String>,
     /// Who the client is, for what is kept of it.
@@ -55,11 +58,27 @@ pub(crate) struct Asked {
     /// How many messages of the request those are.
     pub(crate) earlier: usize,
     /// What its tools are known by.
-    pub(crate) mark: u64,
+    mark: u64,
+    /// Whether the model may call anything.
+    pub(crate) has_tools: bool,
+    /// Whether the client wants to know the usage of a stream, where it can say so.
+    stream_usage: Option<bool>,
+    /// Whether it wants its answer to be kept.
+    pub(crate) store: Option<bool>,
+    /// The kept answer that it goes on from.
+    pub(crate) previous: Option<String>,
     /// How long the body was.
     pub(crate) size: usize,
     /// How long it took to read the request.
     pub(crate) read_for: Duration,
+}
+
+/// A body as a client sent it.
+#[derive(Clone)]
+struct Original {
+    body: Bytes,
+    /// Where it names the model.
+    models: Vec<Range<usize>>,
 }
 
 /// What is known of a request before its body.
@@ -81,8 +100,6 @@ pub(crate) struct Sent {
     pub(crate) reading: Option<ExtractOptions>,
     /// The tools, by the names that the upstream knows.
     pub(crate) tools: Tools,
-    /// Whether the model may call anything.
-    pub(crate) has_tools: bool,
 }
 
 impl Asked {
@@ -93,13 +110,29 @@ impl Asked {
         query: Option<&str>,
         bytes: Bytes,
         beginning: Beginning<'_>,
+        routes: &Routes,
         toolbox: &Toolbox,
     ) -> Result<Self, Failure> {
-        let body = read_json(&bytes)?;
-        let mark = toolbox.mark(body.get("tools"));
-        let read = wire.protocol.read_request(body);
-        let request = read.map_err(|error| Failure::invalid(error.to_string()))?;
-        let named = answer.model.clone().or_else(|| request.model.clone());
+        let text = std::str::from_utf8(&bytes).map_err(|_| Failure::invalid("the request is not UTF-8"))?;
+        let mut tape = Tape::new();
+        let body = tape.parse(text);
+        let body = body.map_err(|error| Failure::invalid(format!("the request is not JSON: {error}")))?;
+        let invalid = |error: callweave::Error| Failure::invalid(error.to_string());
+        let outline = wire.protocol.outline_request(body).map_err(invalid)?;
+        let named = answer.model.clone().or_else(|| outline.model().map(Cow::into_owned));
+        let is_relayable = outline.is_relayable();
+        let is_relayed = is_relayable
+            && named
+                .as_deref()
+                .and_then(|name| routes.first(name))
+                .is_some_and(|target| relays(wire, &target));
+        let mark = toolbox.mark(wire.protocol, outline.tools());
+        // Most of a request is its conversation and its tools: who sends it on as it is need not read them.
+        let request = if is_relayed { outline.settings() } else { outline.request() }.map_err(invalid)?;
+        let declares_tools = match is_relayed && outline.tools().next().is_some() {
+            true => !toolbox.get(mark, &[], || declared(&all_of(&outline).tools, None)).is_empty,
+            false => !request.tools.is_empty(),
+        };
         let model =
             named.filter(|name| !name.is_empty()).ok_or_else(|| Failure::invalid("model is missing"))?;
         let is_streamed = answer.is_streamed.or(request.stream).unwrap_or(wire.streams_by_default);
@@ -113,15 +146,26 @@ impl Asked {
             options = options.framing(Framing::JsonValues);
         }
         let size = bytes.len();
+        let models = outline.models();
         let Beginning { headers, key, scope, id, trace, began } = beginning;
+        let mut forwarded = HeaderMap::new();
+        for name in wire.forwarded {
+            for value in headers.get_all(*name) {
+                forwarded.append(*name, value.clone());
+            }
+        }
         Ok(Self {
             wire,
-            request,
-            original: Some(bytes),
+            has_tools: declares_tools && request.tool_choice != Some(ToolChoice::None),
+            stream_usage: request.stream_usage,
+            store: request.store,
+            previous: request.previous.clone(),
+            request: (!is_relayed).then(|| Box::new(request)),
+            original: is_relayable.then(|| Original { body: bytes.clone(), models }),
             is_extended: false,
             model,
             is_streamed,
-            headers: headers.clone(),
+            headers: forwarded,
             key,
             scope,
             id: id.to_owned(),
@@ -140,18 +184,33 @@ impl Asked {
         let earlier: Vec<Message> = kept.turns.iter().flat_map(|turn| turn.iter().cloned()).collect();
         self.earlier = earlier.len();
         self.turns.clone_from(&kept.turns);
-        self.request.messages.splice(0..0, earlier);
-        self.request.previous = None;
+        let mut request = self.request().into_owned();
+        request.messages.splice(0..0, earlier);
+        request.previous = None;
+        self.previous = None;
+        self.request = Some(Box::new(request));
         self.original = None;
         self.is_extended = true;
     }
 
+    /// The request; read now, if that was not needed before.
+    pub(crate) fn request(&self) -> Cow<'_, Request> {
+        if let Some(request) = &self.request {
+            return Cow::Borrowed(request);
+        }
+        let text = self.original.as_ref().and_then(|original| std::str::from_utf8(&original.body).ok());
+        let mut tape = Tape::new();
+        let body = text.and_then(|text| tape.parse(text).ok());
+        let outline = body.and_then(|body| self.wire.protocol.outline_request(body).ok());
+        Cow::Owned(outline.as_ref().map(all_of).unwrap_or_default())
+    }
+
     /// The same request with more said.
     pub(crate) fn extended(&self, messages: Vec<Message>) -> Self {
-        let mut request = self.request.clone();
+        let mut request = self.request().into_owned();
         request.messages.extend(messages);
         Self {
-            request,
+            request: Some(Box::new(request)),
             is_extended: true,
             headers: self.headers.clone(),
             turns: self.turns.clone(),
@@ -162,7 +221,7 @@ impl Asked {
     /// What is to be known of the request when its answer is under way.
     pub(crate) fn without_content(&self) -> Self {
         Self {
-            request: Request::default(),
+            request: None,
             original: None,
             is_extended: self.is_extended,
             wire: self.wire,
@@ -177,6 +236,10 @@ impl Asked {
             turns: Vec::new(),
             earlier: self.earlier,
             mark: self.mark,
+            has_tools: self.has_tools,
+            stream_usage: self.stream_usage,
+            store: self.store,
+            previous: None,
             size: self.size,
             read_for: self.read_for,
         }
@@ -188,27 +251,17 @@ impl Asked {
         let is_same = wire.protocol == self.wire.protocol;
         let mut reading = None;
         let mut written = None;
-        let is_unchanged = is_same
-            && self.model == target.model
-            && !target.upstream.changes_requests()
-            && target.upstream.config.provider.is_none();
-        let body = match self.original.as_ref().filter(|_| is_unchanged) {
-            Some(original) => original.clone(),
+        let body = match self.original.as_ref().filter(|_| relays(self.wire, target)) {
+            Some(original) => original.naming(&self.model, &target.model),
             None => {
                 let changed = self.write(target, wire, &mut reading)?;
-                let body = Bytes::from(changed.body.to_string());
+                let mut body = String::with_capacity(self.size);
+                changed.body.write_into(&mut body);
                 written = Some(changed);
-                body
+                Bytes::from(body)
             }
         };
-        let mut headers = HeaderMap::new();
-        if is_same {
-            for name in wire.forwarded {
-                for value in self.headers.get_all(*name) {
-                    headers.append(*name, value.clone());
-                }
-            }
-        }
+        let mut headers = if is_same { self.headers.clone() } else { HeaderMap::new() };
         self.trace.put(&mut headers);
         if let Ok(id) = self.id.parse() {
             headers.insert("x-request-id", id);
@@ -221,13 +274,12 @@ impl Asked {
             headers,
             client_key: self.key.clone(),
         };
-        let has_tools = self.has_tools();
         let names = written.as_ref().map_or(&[][..], |written| &written.names);
-        let tools = match has_tools {
-            true => toolbox.get(self.mark, names, || declared(&self.request.tools, written.as_ref())),
+        let tools = match self.has_tools {
+            true => toolbox.get(self.mark, names, || declared(&self.request().tools, written.as_ref())).tools,
             false => Tools::default(),
         };
-        Ok(Sent { outgoing, written, reading, tools, has_tools })
+        Ok(Sent { outgoing, written, reading, tools })
     }
 
     fn write(
@@ -244,11 +296,11 @@ impl Asked {
         if self.is_extended || options.provider.is_some() {
             options.mode = Mode::Mended;
         }
+        let mut request = self.request().into_owned();
         if is_same && !target.upstream.changes_requests() {
-            let written = wire.protocol.write_request(&self.request, &options);
+            let written = wire.protocol.write_last_request(request, &options);
             return written.map_err(|error| Failure::invalid(error.to_string()));
         }
-        let mut request = self.request.clone();
         if !is_same {
             request.stream = Some(self.is_streamed);
             request.store = None;
@@ -270,18 +322,13 @@ impl Asked {
             *reading = Some(told.reading().clone());
             taught = Some(told);
         }
-        let written = wire.protocol.write_request(&request, &options);
+        let written = wire.protocol.write_last_request(request, &options);
         let mut written = written.map_err(|error| Failure::invalid(error.to_string()))?;
         if let Some(taught) = taught {
             written.names.extend(taught.names);
             written.wrapped.extend(taught.wrapped);
         }
         Ok(written)
-    }
-
-    /// Whether the model may call anything.
-    pub(crate) fn has_tools(&self) -> bool {
-        !self.request.tools.is_empty() && self.request.tool_choice != Some(ToolChoice::None)
     }
 
     /// What the client is sent while the model is silent: see [`Wire::pings`].
@@ -294,14 +341,33 @@ impl Asked {
 
     /// Whether the client wants to know the usage of a stream.
     pub(crate) fn wants_usage(&self) -> bool {
-        !self.is_streamed
-            || *self.wire.protocol != protocol::OPENAI_CHAT
-            || self.request.stream_usage == Some(true)
+        !self.is_streamed || *self.wire.protocol != protocol::OPENAI_CHAT || self.stream_usage == Some(true)
     }
 }
 
+impl Original {
+    /// The body with the name of the model that a target knows; as it came, if that is the client's.
+    fn naming(&self, own: &str, model: &str) -> Bytes {
+        match std::str::from_utf8(&self.body) {
+            Ok(text) if own != model => Bytes::from(renamed(text, &self.models, model)),
+            _ => self.body.clone(),
+        }
+    }
+}
+
+/// Whether a target takes requests of that protocol as they are.
+fn relays(wire: &Wire, target: &Target) -> bool {
+    target.upstream.wire(&target.model).is_ok_and(|own| own.protocol == wire.protocol)
+        && !target.upstream.changes_requests()
+}
+
+/// The whole of a request whose outline was taken: it is an object that is not too deep, so it can be read.
+fn all_of(outline: &Outline<'_>) -> Request {
+    outline.request().unwrap_or_default()
+}
+
 /// The tools of a request, by the names under which they are sent.
-fn declared(tools: &[Tool], written: Option<&Written>) -> Tools {
+fn declared(tools: &[Tool], written: Option<&Written>) -> Declared {
     let mut all = Tools::default();
     for tool in tools {
         match &tool.kind {
@@ -314,7 +380,7 @@ fn declared(tools: &[Tool], written: Option<&Written>) -> Tools {
             _ => declare(&tool.name, tool, written, &mut all),
         }
     }
-    all
+    Declared { tools: all, is_empty: tools.is_empty() }
 }
 
 fn declare(name: &str, tool: &Tool, written: Option<&Written>, all: &mut Tools) {

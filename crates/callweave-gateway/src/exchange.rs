@@ -28,82 +28,24 @@ pub(crate) async fn answer(
     asked: Asked,
     room: OwnedSemaphorePermit,
 ) -> Response<Body> {
-    let asked = Arc::new(asked);
-    let account = Account::open(&gateway, &asked, room);
-    let silence = gateway.config.timeouts.keep_alive;
-    let mut opening = Box::pin(opened(gateway, Arc::clone(&asked), account));
-    let may_ping = asked.is_streamed && !asked.pings()[0].is_empty();
-    let opened = match may_ping {
-        true => match tokio::time::timeout(silence, &mut opening).await {
-            Ok(opened) => opened,
-            Err(_) => return late(opening, &asked, silence),
-        },
-        false => opening.await,
-    };
-    match opened {
-        (Ok(live), account) if asked.is_streamed => streamed(live, &asked, account),
-        (Ok(live), account) => whole(live, account),
-        (Err(failure), mut account) => {
-            account.fail(&failure);
-            failure.response(asked.wire.protocol)
-        }
-    }
-}
-
-/// An answer that has begun, or why there is none.
-type Opened = (Result<Live, Failure>, Account);
-
-/// Asks until an answer begins.
-async fn opened(gateway: Arc<Gateway>, mut asked: Arc<Asked>, mut account: Account) -> Opened {
-    let opened = open(&gateway, &asked, &mut account).await;
-    if let Ok(live) = &opened
+    let mut asked = Arc::new(asked);
+    let mut account = Account::open(&gateway, &asked, room);
+    let mut opened = open(&gateway, &asked, &mut account).await;
+    if let Ok(live) = &mut opened
+        && asked.is_streamed
         && !live.needs_request()
     {
         // A long stream must not hold a long conversation.
         asked = Arc::new(asked.without_content());
         account.asked = Arc::clone(&asked);
+        live.set_asked(&asked);
     }
-    (opened.map(|live| live.of(&asked)), account)
-}
-
-/// A stream that begins before its answer does: the client hears that it comes. What goes wrong after that can only be
-/// told in the stream.
-fn late(
-    mut opening: Pin<Box<impl Future<Output = Opened> + Send + 'static>>,
-    asked: &Arc<Asked>,
-    silence: Duration,
-) -> Response<Body> {
-    let (asked, pings) = (Arc::clone(asked), asked.pings());
-    let wire = asked.wire;
-    let body = Body::made(move |slot| async move {
-        let opened = loop {
-            slot.put(Bytes::from_static(pings[0].as_bytes())).await;
-            if let Ok(opened) = tokio::time::timeout(silence, &mut opening).await {
-                break opened;
-            }
-        };
-        drop(opening);
-        match opened {
-            (Ok(live), account) => stream(live, account, pings, slot).await,
-            (Err(failure), mut account) => {
-                account.break_off(&failure);
-                slot.put(told(&asked, failure)).await;
-                Ok(())
-            }
-        }
-    });
-    event_stream(body, HeaderMap::new(), HeaderValue::from_static(wire.stream_type))
-}
-
-/// A failure as a stream tells it.
-fn told(asked: &Asked, failure: Failure) -> Bytes {
-    let mut bytes = Vec::new();
-    if let Some(mut encoder) = asked.wire.protocol.encoder(&asked.options) {
-        let start = event::Body::Start { id: None, model: None, word: Cow::Borrowed(""), members: None };
-        let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
-        let (error, notice) = (event::Body::Error(*failure.error), event::Body::Notice(notice));
-        for body in [start, error, notice, event::Body::End] {
-            encoder.encode(&Event::new(0, body), &mut bytes);
+    match opened {
+        Ok(live) if asked.is_streamed => streamed(live, &asked, account),
+        Ok(live) => whole(live, account),
+        Err(failure) => {
+            account.fail(&failure);
+            failure.response(asked.wire.protocol)
         }
     }
     bytes.into()
@@ -111,7 +53,11 @@ fn told(asked: &Asked, failure: Failure) -> Bytes {
 
 /// Asks those who can answer, in order, until one does. Nothing was sent to the client yet, so whatever fails can be
 /// tried again.
-async fn open(gateway: &Arc<Gateway>, asked: &Arc<Asked>, account: &mut Account) -> Result<Live, Failure> {
+async fn open(
+    gateway: &Arc<Gateway>,
+    asked: &Arc<Asked>,
+    account: &mut Account,
+) -> Result<Box<Live>, Failure> {
     let targets = gateway.routes.find(&asked.model)?;
     let mut last = None;
     for target in &targets {
@@ -154,7 +100,11 @@ async fn back_off(attempt: u32, last: Option<&Failure>) -> bool {
 }
 
 /// Asks one target, and waits until its answer shows something; or, if it is wanted as a whole, until it is over.
-async fn attempt_at(gateway: &Arc<Gateway>, asked: &Arc<Asked>, target: &Target) -> Result<Live, Failure> {
+async fn attempt_at(
+    gateway: &Arc<Gateway>,
+    asked: &Arc<Asked>,
+    target: &Target,
+) -> Result<Box<Live>, Failure> {
     let wire = target.upstream.wire(&target.model)?;
     let is_same = wire.protocol == asked.wire.protocol;
     let turn = Turn::open(gateway, asked, target).await?;
@@ -163,13 +113,14 @@ async fn attempt_at(gateway: &Arc<Gateway>, asked: &Arc<Asked>, target: &Target)
         options: asked.options.clone(),
         is_streamed: asked.is_streamed,
         is_kept: gateway.keeps(asked, target),
-        hold: Live::hold(target, asked.has_tools()),
+        hold: Live::hold(target, asked.has_tools),
         keeps_id: is_same,
         is_raw: is_same && target.upstream.is_plain(),
         tells_usage: asked.wants_usage(),
         has_comments: asked.is_streamed && !asked.pings()[0].is_empty(),
     };
-    let mut live = Live::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), turn, wanted);
+    // It goes a long way, and stays long: only a pointer to it does.
+    let mut live = Box::new(Live::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), turn, wanted));
     loop {
         let progress = live.advance().await;
         // Of a stream that broke after some words clients get the words, and then the error.
@@ -191,7 +142,7 @@ async fn attempt_at(gateway: &Arc<Gateway>, asked: &Arc<Asked>, target: &Target)
     }
 }
 
-fn streamed(live: Live, asked: &Asked, account: Account) -> Response<Body> {
+fn streamed(live: Box<Live>, asked: &Asked, account: Account) -> Response<Body> {
     let (wire, is_array) = (asked.wire, asked.options.framing == Some(Framing::JsonValues));
     let pings = asked.pings();
     let headers = live.headers.clone();
@@ -212,7 +163,7 @@ fn event_stream(body: Body, headers: HeaderMap, kind: HeaderValue) -> Response<B
 
 /// Makes the body of a stream.
 async fn stream(
-    mut live: Live,
+    mut live: Box<Live>,
     mut account: Account,
     pings: [&'static str; 2],
     slot: Slot,
@@ -239,7 +190,7 @@ async fn stream(
     }
 }
 
-fn whole(mut live: Live, mut account: Account) -> Response<Body> {
+fn whole(mut live: Box<Live>, mut account: Account) -> Response<Body> {
     account.first_byte();
     let message = live.message();
     account.close(&mut live, &message);

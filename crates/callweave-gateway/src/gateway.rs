@@ -127,7 +127,7 @@ impl Gateway {
     /// upstream does not keep it itself.
     pub(crate) fn keeps(&self, asked: &Asked, target: &Target) -> bool {
         *asked.wire.protocol == OPENAI_RESPONSES
-            && asked.request.store != Some(false)
+            && asked.store != Some(false)
             && target.upstream.wire(&target.model).is_ok_and(|wire| *wire.protocol != OPENAI_RESPONSES)
     }
 
@@ -137,7 +137,7 @@ impl Gateway {
         let mut body = Vec::new();
         OPENAI_RESPONSES.encode_whole(message, &asked.options, &mut body);
         let mut turns = asked.turns.clone();
-        let mut turn = asked.request.messages[asked.earlier..].to_vec();
+        let mut turn = asked.request().messages[asked.earlier..].to_vec();
         turn.extend(again::said(message));
         turns.push(Arc::new(turn));
         let size = body.len() + asked.size;

@@ -104,11 +104,11 @@ impl Gateway {
         B::Error: Into<Unfit>,
     {
         let key = keys::shown(&parts.headers, parts.uri.query());
-        if !route.is_open() && !self.keys.admits(key) {
+        let scope = Digest::of(key.unwrap_or_default());
+        if !route.is_open() && !self.keys.admits(key.map(|_| &scope)) {
             let what = if key.is_some() { "the key is not known here" } else { "a key is needed" };
             return Err(Failure::new(ErrorClass::Authentication, what));
         }
-        let scope = Digest::of(key.unwrap_or_default());
         match route {
             Route::Healthy => return Ok(text("ok\n")),
             Route::Ready if self.is_ready() => return Ok(text("ready\n")),
@@ -127,8 +127,9 @@ impl Gateway {
             Route::Kept(kept) => return self.kept(&parts.method, &scope, &kept),
             _ => {}
         }
-        let room = self.room()?;
         let bytes = intake::read(&parts.headers, body, &self.config.limits, &self.config.timeouts).await?;
+        // Whoever sends slowly takes nobody's place.
+        let room = self.room()?;
         let began = Instant::now();
         let headers = &parts.headers;
         // A key that lets a client in here is nobody else's business.
@@ -164,9 +165,9 @@ impl Gateway {
     ) -> Result<Asked, Failure> {
         let unserved = || Failure::new(ErrorClass::NotFound, "nobody answers in this protocol");
         let wire = answer.wire().ok_or_else(unserved)?;
-        let mut asked = Asked::read(wire, answer, query, bytes, beginning, &self.toolbox)?;
+        let mut asked = Asked::read(wire, answer, query, bytes, beginning, &self.routes, &self.toolbox)?;
         if *wire.protocol == OPENAI_RESPONSES
-            && let Some(previous) = asked.request.previous.clone()
+            && let Some(previous) = asked.previous.clone()
         {
             let kept = self.store.get(&asked.scope, &previous);
             let is_elsewhere = || {

@@ -83,8 +83,7 @@ impl Turn {
     /// Asks a target. The answer has begun when this returns; what is no answer is a failure.
     pub(crate) async fn open(gateway: &Gateway, asked: &Asked, target: &Target) -> Result<Self, Failure> {
         let began = Instant::now();
-        let Sent { outgoing, written, reading, tools, has_tools } =
-            asked.for_target(target, &gateway.toolbox)?;
+        let Sent { outgoing, written, reading, tools } = asked.for_target(target, &gateway.toolbox)?;
         let prepared = began.elapsed();
         let upstream = &target.upstream;
         let recording = gateway.recorder.begin(&asked.id, &outgoing);
@@ -95,7 +94,7 @@ impl Turn {
         }
         let chain = Chain::new(Reading {
             protocol: outgoing.wire.protocol,
-            dialect: reading.or_else(|| upstream.dialect(&target.model, has_tools)),
+            dialect: reading.or_else(|| upstream.dialect(&target.model, asked.has_tools)),
             tools,
             repair: upstream.config.repair,
             schema: upstream.config.schema,
@@ -154,10 +153,9 @@ impl Live {
         self.output.may_ask_again() || self.output.is_kept
     }
 
-    /// The same answer, to what is left of the request.
-    pub(crate) fn of(mut self, asked: &Arc<Asked>) -> Self {
+    /// Knows only what is left of the request.
+    pub(crate) fn set_asked(&mut self, asked: &Arc<Asked>) {
         self.asked = Arc::clone(asked);
-        self
     }
 
     /// The failure, if the answer is one before anything of it was shown.

@@ -8,8 +8,9 @@ use callweave::Value;
 use http::{HeaderMap, Method};
 use tokio::time::Instant;
 
+use crate::failure::Failure;
 use crate::gateway::Gateway;
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, address};
 
 /// The shapes in which clients know lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +82,10 @@ pub(crate) async fn ask(gateway: &Gateway, upstream: &Upstream) -> Result<Vec<St
         headers.insert(name, http::HeaderValue::from_static(value));
     }
     upstream.sign(wire, None, &mut headers);
-    let address = wire.under(&upstream.config.url, wire.models);
-    let sent = gateway.client.send(Method::GET, &address, headers, Bytes::new()).await;
-    let mut reply = sent.map_err(|failure| failure.error.message.to_string())?;
+    let told = |failure: Failure| failure.error.message.to_string();
+    let address = address(&wire.under(&upstream.config.url, wire.models)).map_err(told)?;
+    let sent = gateway.client.send(Method::GET, address, headers, Bytes::new()).await;
+    let mut reply = sent.map_err(told)?;
     let body = reply.rest(LONGEST).await;
     if reply.status >= 300 {
         let failure = reply.failure(wire.protocol, &body);

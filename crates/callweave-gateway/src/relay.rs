@@ -16,8 +16,8 @@ use crate::gateway::Gateway;
 use crate::handle::read_json;
 use crate::routes::Target;
 use crate::trace::Trace;
-use crate::upstream::{Reply, passed_on};
-use crate::wire::{Wire, escaped};
+use crate::upstream::{Reply, address, passed_on};
+use crate::wire::Wire;
 
 /// Sends a body to the upstream of its model, under another name if need be, and its answer back.
 pub(crate) async fn relay(
@@ -104,8 +104,8 @@ async fn send(
     }
     Trace::of(headers).put(&mut sent);
     target.upstream.sign(wire, key.as_deref(), &mut sent);
-    let address = wire.under(&target.upstream.config.url, path);
-    gateway.client.post(&address, sent, body).await
+    let address = address(&wire.under(&target.upstream.config.url, path))?;
+    gateway.client.post(address, sent, body).await
 }
 
 fn response(reply: Reply, idle: Duration, room: OwnedSemaphorePermit) -> Response<Body> {

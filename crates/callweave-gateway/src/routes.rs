@@ -63,6 +63,11 @@ impl Routes {
         }
     }
 
+    /// Who is asked first.
+    pub(crate) fn first(&self, name: &str) -> Option<Target> {
+        self.target(name).map(|(target, _)| target)
+    }
+
     fn target(&self, name: &str) -> Option<(Target, Option<&Model>)> {
         let of_row = |row: &Model| {
             let model = row.model.clone().unwrap_or_else(|| name.to_owned());

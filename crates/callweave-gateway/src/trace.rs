@@ -1,6 +1,5 @@
 //! W3C trace context, and the ids that are made here.
 
-use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,11 +10,16 @@ use http::{HeaderMap, HeaderValue};
 pub(crate) fn made<const N: usize>() -> String {
     static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut text = String::with_capacity(2 * N + 16);
-    while text.len() < 2 * N {
-        let _ = write!(text, "{:016x}", SEED.hash_one(NEXT.fetch_add(1, Relaxed)));
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(2 * N);
+    let (mut bits, mut left) = (0, 0);
+    for _ in 0..2 * N {
+        if left == 0 {
+            (bits, left) = (SEED.hash_one(NEXT.fetch_add(1, Relaxed)), 16);
+        }
+        text.push(char::from(DIGITS[(bits >> 60) as usize]));
+        (bits, left) = (bits << 4, left - 1);
     }
-    text.truncate(2 * N);
     text
 }
 
@@ -41,7 +45,7 @@ impl Trace {
 
     /// Tells the upstream.
     pub(crate) fn put(&self, headers: &mut HeaderMap) {
-        let parent = format!("00-{}-{}-{}", self.id, self.span, self.flags);
+        let parent = ["00", &self.id, &self.span, &self.flags].join("-");
         if let Ok(parent) = HeaderValue::try_from(parent) {
             headers.insert("traceparent", parent);
         }

@@ -10,7 +10,7 @@ use callweave::dialect::{Dialect, ExtractOptions, Registry};
 use callweave::doors::prompt::PromptOptions;
 use callweave::protocol::Protocol;
 use callweave::upstream::ErrorClass;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use hyper::body::Incoming;
 
 use crate::config::{self, Check, Environment, OnInvalid, Stop, Teaching};
@@ -31,6 +31,8 @@ pub(crate) struct Upstream {
     key: Option<String>,
     /// The row of its protocol; that of a scripted model is its own.
     wire: Option<&'static Wire>,
+    /// Where whole answers and streams are asked for, unless that depends on the model.
+    addresses: Option<[Uri; 2]>,
     /// How its text is read, where a request declares tools.
     dialect: Option<ExtractOptions>,
     /// And where it declares none: only thoughts are found.
@@ -82,11 +84,16 @@ impl Upstream {
             Some(options) => Some(only_thoughts(options)),
             None => ExtractOptions::new("auto").ok().as_ref().map(only_thoughts),
         };
+        let wire = config.protocol().and_then(Wire::of);
+        let address = |wire: &Wire, is_streamed| wire.address(&config.url, "", is_streamed).parse().ok();
+        let fixed = wire.filter(|wire| !wire.names_model());
+        let addresses = fixed.and_then(|wire| Some([address(wire, false)?, address(wire, true)?]));
         Self {
             name: name.to_owned(),
+            addresses,
             stop: config.stop().or(environment.stop()),
             key: config.key_env.as_deref().and_then(|variable| environment.get(variable)),
-            wire: config.protocol().and_then(Wire::of),
+            wire,
             config: config.clone(),
             dialect,
             thoughts,
@@ -154,7 +161,10 @@ impl Upstream {
             return Ok(Player::reply(script.ok_or_else(unknown)?));
         }
         let Outgoing { wire, model, is_streamed, .. } = outgoing;
-        let address = wire.address(&self.config.url, model, *is_streamed);
+        let address = match &self.addresses {
+            Some(addresses) => addresses[usize::from(*is_streamed)].clone(),
+            None => address(&wire.address(&self.config.url, model, *is_streamed))?,
+        };
         let mut headers = outgoing.headers.clone();
         if let Some((name, value)) = wire.version
             && !headers.contains_key(name)
@@ -162,7 +172,7 @@ impl Upstream {
             headers.insert(name, HeaderValue::from_static(value));
         }
         self.sign(wire, outgoing.client_key.as_deref(), &mut headers);
-        client.post(&address, headers, outgoing.body.clone()).await
+        client.post(address, headers, outgoing.body.clone()).await
     }
 
     /// Whether it has a key of its own.
@@ -176,7 +186,7 @@ impl Upstream {
         let client_key = client_key.filter(|_| self.config.key_env.is_none());
         let Some(key) = self.key.as_deref().or(client_key) else { return };
         let (name, before) = wire.key;
-        if let Ok(mut value) = HeaderValue::try_from(format!("{before}{key}")) {
+        if let Ok(mut value) = HeaderValue::try_from([before, key].concat()) {
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static(name), value);
         }
@@ -216,6 +226,11 @@ impl Reply {
         let error = protocol.read_error(Some(self.status), headers, body);
         Failure { error: Box::new(error), headers: passed_on(&self.headers) }
     }
+}
+
+/// Where to ask.
+pub(crate) fn address(text: &str) -> Result<Uri, Failure> {
+    text.parse().map_err(|error| transport(format!("{text}: {error}")))
 }
 
 /// The headers of an upstream's answer that concern the client.

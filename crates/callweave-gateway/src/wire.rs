@@ -127,6 +127,11 @@ impl Wire {
         self.under(base, &path.replace("{model}", &escaped(model)))
     }
 
+    /// Whether addresses name the model.
+    pub(crate) fn names_model(&self) -> bool {
+        [self.whole, self.streamed].iter().any(|path| path.contains("{model}"))
+    }
+
     /// A path under a base URL.
     pub(crate) fn under(&self, base: &str, path: &str) -> String {
         let base = base.trim_end_matches('/');

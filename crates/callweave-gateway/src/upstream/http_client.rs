@@ -72,7 +72,7 @@ impl Client {
     /// Sends a body. The answer has begun when this returns.
     pub(crate) async fn post(
         &self,
-        address: &str,
+        address: Uri,
         mut headers: HeaderMap,
         body: Bytes,
     ) -> Result<Reply, Failure> {
@@ -84,12 +84,13 @@ impl Client {
     pub(crate) async fn send(
         &self,
         method: Method,
-        address: &str,
+        address: Uri,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Reply, Failure> {
-        let request = Request::builder().method(method).uri(address).body(Full::new(body));
-        let mut request = request.map_err(|error| transport(format!("{address}: {error}")))?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = address;
         *request.headers_mut() = headers;
         let sending = match request.uri().scheme_str() {
             Some("https") => self.secure.request(request),
