@@ -10,6 +10,7 @@ mod commands;
 mod declared;
 mod explain;
 mod input;
+mod log;
 mod mending;
 mod pretty;
 mod progress;
@@ -30,6 +31,10 @@ use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use commands::{
     check, completions, convert, decode, demo, dialects, extract, man, prompt, protocols, repair, serve,
 };
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
     .header(AnsiColor::Green.on_default().bold())

@@ -359,6 +359,7 @@ impl Original {
 fn relays(wire: &Wire, target: &Target) -> bool {
     target.upstream.wire(&target.model).is_ok_and(|own| own.protocol == wire.protocol)
         && !target.upstream.changes_requests()
+        && target.upstream.config.provider.is_none()
 }
 
 /// The whole of a request whose outline was taken: it is an object that is not too deep, so it can be read.

@@ -28,8 +28,33 @@ pub(crate) async fn answer(
     asked: Asked,
     room: OwnedSemaphorePermit,
 ) -> Response<Body> {
-    let mut asked = Arc::new(asked);
-    let mut account = Account::open(&gateway, &asked, room);
+    let asked = Arc::new(asked);
+    let account = Account::open(&gateway, &asked, room);
+    let silence = gateway.config.timeouts.keep_alive;
+    let mut opening = Box::pin(opened(gateway, Arc::clone(&asked), account));
+    let may_ping = asked.is_streamed && !asked.pings()[0].is_empty();
+    let opened = match may_ping {
+        true => match tokio::time::timeout(silence, &mut opening).await {
+            Ok(opened) => opened,
+            Err(_) => return late(opening, &asked, silence),
+        },
+        false => opening.await,
+    };
+    match opened {
+        (Ok(live), account) if asked.is_streamed => streamed(live, &asked, account),
+        (Ok(live), account) => whole(live, account),
+        (Err(failure), mut account) => {
+            account.fail(&failure);
+            failure.response(asked.wire.protocol)
+        }
+    }
+}
+
+/// An answer that has begun, or why there is none.
+type Opened = (Result<Box<Live>, Failure>, Account);
+
+/// Asks until an answer begins.
+async fn opened(gateway: Arc<Gateway>, mut asked: Arc<Asked>, mut account: Account) -> Opened {
     let mut opened = open(&gateway, &asked, &mut account).await;
     if let Ok(live) = &mut opened
         && asked.is_streamed
@@ -40,12 +65,50 @@ pub(crate) async fn answer(
         account.asked = Arc::clone(&asked);
         live.set_asked(&asked);
     }
-    match opened {
-        Ok(live) if asked.is_streamed => streamed(live, &asked, account),
-        Ok(live) => whole(live, account),
-        Err(failure) => {
-            account.fail(&failure);
-            failure.response(asked.wire.protocol)
+    (opened, account)
+}
+
+/// A stream that begins before its answer does: the client hears that it comes. What goes wrong after that can only be
+/// told in the stream.
+fn late(
+    mut opening: Pin<Box<impl Future<Output = Opened> + Send + 'static>>,
+    asked: &Arc<Asked>,
+    silence: Duration,
+) -> Response<Body> {
+    let (asked, pings) = (Arc::clone(asked), asked.pings());
+    let wire = asked.wire;
+    let body = Body::made(move |slot| async move {
+        let opened = loop {
+            slot.put(Bytes::from_static(pings[0].as_bytes())).await;
+            if let Ok(opened) = tokio::time::timeout(silence, &mut opening).await {
+                break opened;
+            }
+        };
+        drop(opening);
+        match opened {
+            (Ok(live), account) => {
+                drop(asked);
+                stream(live, account, pings, slot).await
+            }
+            (Err(failure), mut account) => {
+                account.break_off(&failure);
+                slot.put(told(&asked, failure)).await;
+                Ok(())
+            }
+        }
+    });
+    event_stream(body, HeaderMap::new(), HeaderValue::from_static(wire.stream_type))
+}
+
+/// A failure as a stream tells it.
+fn told(asked: &Asked, failure: Failure) -> Bytes {
+    let mut bytes = Vec::new();
+    if let Some(mut encoder) = asked.wire.protocol.encoder(&asked.options) {
+        let start = event::Body::Start { id: None, model: None, word: Cow::Borrowed(""), members: None };
+        let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
+        let (error, notice) = (event::Body::Error(*failure.error), event::Body::Notice(notice));
+        for body in [start, error, notice, event::Body::End] {
+            encoder.encode(&Event::new(0, body), &mut bytes);
         }
     }
     bytes.into()

@@ -17,7 +17,7 @@ use crate::handle::read_json;
 use crate::routes::Target;
 use crate::trace::Trace;
 use crate::upstream::{Reply, address, passed_on};
-use crate::wire::Wire;
+use crate::wire::{Wire, escaped};
 
 /// Sends a body to the upstream of its model, under another name if need be, and its answer back.
 pub(crate) async fn relay(

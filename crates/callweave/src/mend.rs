@@ -42,6 +42,15 @@ struct Call {
     flow: Option<Flow>,
 }
 
+/// What became of the arguments of a call.
+#[derive(Default)]
+struct Mended {
+    /// What they should be, and what was changed in words, if anything was.
+    text: Option<(String, String)>,
+    /// What they say, where somebody had to read them.
+    value: Option<Value>,
+}
+
 /// Characters of a value that are told of a change.
 const EXCERPT: usize = 40;
 
@@ -168,7 +177,10 @@ impl Mend {
     fn end(&mut self, choice: u32, call: &Call, completion: Completion, sink: &mut EventSink<'_>) {
         let Call { block, name, written, .. } = call;
         let complaint = self.complaint.take();
-        let mended = if completion == Completion::Whole { self.mended(call) } else { None };
+        let Mended { text: mended, value } = match completion {
+            Completion::Whole => self.mended(call),
+            _ => Mended::default(),
+        };
         let arguments = mended.as_ref().map_or(written.as_str(), |(text, _)| text);
         let told = match call.is_anew {
             true => None,
@@ -200,14 +212,15 @@ impl Mend {
         } else if !self.tools.contains(name) {
             let detail = format!("the tool {name:?} was not declared");
             sink.put(notice(NoticeCode::UnknownTool, detail, None));
-        } else if let Some(misfit) = self.misfit(name, arguments) {
+        } else if let Some(misfit) = self.misfit(name, arguments, value) {
             sink.put(notice(NoticeCode::SchemaMismatch, misfit, None));
         }
     }
 
-    /// The arguments as they should be, and what was changed in words, if anything was.
-    fn mended(&self, call: &Call) -> Option<(String, String)> {
+    /// The arguments as they should be.
+    fn mended(&self, call: &Call) -> Mended {
         let mut changes = Changes::default();
+        let mut value = None;
         let mut text = Cow::Borrowed(call.written.as_str());
         // None at all are none.
         if self.is_repairing && !text.trim_ascii().is_empty() {
@@ -222,12 +235,14 @@ impl Mend {
         let schema = self.tools.schema(&call.name).filter(|_| self.is_coercing);
         if let Some(schema) = schema
             && let Some(fit) = self.fit(schema, &text)
-            && !fit.is_unchanged()
         {
-            changes.of_value(&fit.changes);
-            text = Cow::Owned(fit.value.to_string());
+            if !fit.is_unchanged() {
+                changes.of_value(&fit.changes);
+                text = Cow::Owned(fit.value.to_string());
+            }
+            value = Some(fit.value);
         }
-        (*text != call.written).then(|| (text.into_owned(), changes.words()))
+        Mended { text: (*text != call.written).then(|| (text.into_owned(), changes.words())), value }
     }
 
     /// Fits the arguments to a schema. A text that spells them is read where the schema wants an object.
@@ -238,10 +253,10 @@ impl Mend {
     }
 
     #[cfg(feature = "schema")]
-    fn misfit(&self, name: &str, arguments: &str) -> Option<String> {
+    fn misfit(&self, name: &str, arguments: &str, value: Option<Value>) -> Option<String> {
         let schema = self.tools.schema(name).filter(|_| self.is_validating)?;
         let arguments = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
-        let value = arguments.parse().ok().filter(Value::is_object)?;
+        let value = value.or_else(|| arguments.parse().ok()).filter(Value::is_object)?;
         // A schema that cannot be used says nothing about the call.
         let problems = schema.validate(&value).ok()?;
         let (first, more) = problems.split_first()?;
@@ -253,7 +268,7 @@ impl Mend {
     }
 
     #[cfg(not(feature = "schema"))]
-    fn misfit(&self, _: &str, _: &str) -> Option<String> {
+    fn misfit(&self, _: &str, _: &str, _: Option<Value>) -> Option<String> {
         None
     }
 }

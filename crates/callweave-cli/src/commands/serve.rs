@@ -10,6 +10,8 @@ use callweave_gateway::config::{Config, Environment, Upstream};
 use callweave_gateway::{Gateway, Server};
 use clap::Args;
 
+use crate::log::Plain;
+
 /// Serve any client from any model, with valid tool calls
 #[derive(Args)]
 #[command(after_help = "\
@@ -117,9 +119,11 @@ impl Serve {
         let filter = std::env::var("CALLWEAVE_LOG").ok().and_then(|level| level.parse().ok());
         let level = filter.unwrap_or(tracing::Level::INFO);
         let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
-        let builder = builder.with_target(false).with_ansi(std::io::stderr().is_terminal());
+        let is_terminal = std::io::stderr().is_terminal();
+        let builder = builder.with_target(false).with_ansi(is_terminal);
         match self.log {
-            LogForm::Text => builder.init(),
+            LogForm::Text if is_terminal => builder.init(),
+            LogForm::Text => builder.fmt_fields(Plain).init(),
             LogForm::Json => builder.json().flatten_event(true).init(),
             LogForm::None => {}
         }

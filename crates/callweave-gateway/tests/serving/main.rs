@@ -16,6 +16,8 @@ mod own;
 mod packed;
 mod reading;
 mod relayed;
+mod room;
+mod sent_on;
 mod silence;
 mod stopping;
 mod support;

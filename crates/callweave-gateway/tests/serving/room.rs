@@ -1,0 +1,34 @@
+//! Who takes a place among those that are served at once.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::Request;
+
+use crate::support::{chat, gateway, post};
+
+#[tokio::test]
+async fn a_client_that_sends_slowly_takes_nobodys_place() {
+    /// A body of which nothing ever comes.
+    struct Never;
+
+    impl http_body::Body for Never {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+            Poll::Pending
+        }
+    }
+
+    let gateway = gateway("[limits]\nconcurrent = 1");
+    let slow = Request::post("/v1/chat/completions").body(Never).expect("a request");
+    let mut slow = Box::pin(gateway.handle(slow));
+    assert!(poll_fn(|context| Poll::Ready(slow.as_mut().poll(context).is_pending())).await);
+    assert_eq!(post(&gateway, "/v1/chat/completions", &chat("demo/hermes", false)).await.status, 200);
+}
