@@ -33,6 +33,7 @@ pub(crate) struct Reading<'o> {
 
 /// What was read: an answer, or several, one after the other.
 pub(crate) struct Answers {
+    /// Those that were not taken as they ended, and the last.
     messages: Vec<Message>,
     pub(crate) protocol: Option<&'static Protocol>,
     /// Whether it came in pieces.
@@ -44,24 +45,29 @@ pub(crate) struct Answers {
 }
 
 impl Reading<'_> {
-    /// Reads the input to its end. Events go to `live` as they happen, and `flush` is called after each piece
-    /// of input; the content of the answer is kept in its message if that `is_kept`.
+    /// Reads the input to its end. Events go to `live` as they happen; the content of an answer is kept in its message
+    /// if that `is_kept`. After each piece of input `pause` is called and may take the messages of answers that are
+    /// over, so that a long recording need not be kept.
     pub(crate) fn read(
         &self,
         input: &mut Input,
-        live: &mut EventSink<'_>,
+        live: Option<&mut EventSink<'_>>,
         is_kept: bool,
-        mut flush: impl FnMut(&Decoder) -> Result<()>,
+        mut pause: impl FnMut(&Decoder, &mut Vec<Message>) -> Result<()>,
     ) -> Answers {
         let mut decoder = self.decoder();
-        let (accumulator, calls) = (Accumulator::new(), HashSet::new());
-        let mut ledger = Ledger { accumulator, is_kept, calls, live };
-        let mut brief = Brief::new(&mut ledger);
-        let read = pump(input, &mut decoder, &mut brief, &mut flush);
+        let mut messages = Vec::new();
+        let ledger = Ledger { accumulator: Accumulator::new(), is_kept, calls: HashSet::new(), live };
+        let mut brief = Brief::new(ledger);
+        let read = pump(input, &mut decoder, &mut brief, |decoder, brief| {
+            messages.extend(brief.next.accumulator.take_earlier());
+            pause(decoder, &mut messages)
+        });
         brief.finish();
+        messages.extend(brief.next.accumulator.take_all());
         let dialect = self.dialect.map(|options| found_dialect(decoder.dialect(), options));
         let nature = nature(&decoder, dialect.as_deref(), input);
-        let (messages, protocol) = (ledger.accumulator.take_all(), decoder.protocol());
+        let protocol = decoder.protocol();
         Answers { messages, protocol, is_streamed: is_streamed(&decoder), failure: read.err(), nature }
     }
 
@@ -83,12 +89,28 @@ impl Answers {
         &self.messages
     }
 
+    /// What keeps the first of them from being relied on that is not as it should be. Where the input could not be read
+    /// to its end, that is the last one's failure.
+    pub(crate) fn problem(self) -> Result<Option<String>> {
+        let (last, before) = self.messages.split_last().context("there is always one")?;
+        let problem = |message| verdict::of_message(message, self.protocol);
+        match (before.iter().find_map(problem), self.failure) {
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(problem(last)),
+            (problem, _) => Ok(problem),
+        }
+    }
+
     /// What became of each. Where the input could not be read to its end, that is the last one's failure.
     pub(crate) fn outcomes(mut self) -> Vec<Result<Outcome, Failure>> {
         let mut failure = self.failure.take();
         let last = self.messages.len().saturating_sub(1);
-        let messages = self.messages.iter().enumerate();
-        messages.map(|(at, message)| self.outcome(message, failure.take_if(|_| at == last))).collect()
+        let outcome = |(at, message)| match failure.take_if(|_| at == last) {
+            None => Ok(outcome(message, self.protocol)?),
+            Some(error) if *message == Message::default() => Err(error.into()),
+            Some(error) => Err(Failure { error, recovered: Some(json(message)?) }),
+        };
+        self.messages.iter().enumerate().map(outcome).collect()
     }
 
     /// What became of the only one. More of them than one have no room in a row.
@@ -104,36 +126,30 @@ impl Answers {
             first => first,
         }
     }
+}
 
-    fn outcome(&self, message: &Message, failure: Option<anyhow::Error>) -> Result<Outcome, Failure> {
-        match failure {
-            None => {
-                let problem = verdict::of_message(message, self.protocol);
-                Ok(Outcome { json: self.json(message)?, problem })
-            }
-            Some(error) if *message == Message::default() => Err(error.into()),
-            Some(error) => Err(Failure { error, recovered: Some(self.json(message)?) }),
+/// What became of an answer that was read to its end.
+pub(crate) fn outcome(message: &Message, protocol: Option<&'static Protocol>) -> Result<Outcome> {
+    Ok(Outcome { json: json(message)?, problem: verdict::of_message(message, protocol) })
+}
+
+/// A message as JSON, with the calls marked that cannot be run.
+fn json(message: &Message) -> Result<String> {
+    let misfits: Vec<_> = message.notices.iter().filter(|notice| is_misfit(notice)).collect();
+    if misfits.is_empty() {
+        return Ok(serde_json::to_string(message)?);
+    }
+    let mut json = Value::of(message)?;
+    if let (Some(first), Some(calls)) = (message.first(), json.get_mut("tool_calls")) {
+        mark(&misfits, first, calls)?;
+    }
+    let choices = json.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
+    for (choice, json) in message.choices.iter().zip(choices) {
+        if let Some(calls) = json.get_mut("tool_calls") {
+            mark(&misfits, choice, calls)?;
         }
     }
-
-    /// A message as JSON, with the calls marked that cannot be run.
-    fn json(&self, message: &Message) -> Result<String> {
-        let misfits: Vec<_> = message.notices.iter().filter(|notice| is_misfit(notice)).collect();
-        if misfits.is_empty() {
-            return Ok(serde_json::to_string(message)?);
-        }
-        let mut json = Value::of(message)?;
-        if let (Some(first), Some(calls)) = (message.first(), json.get_mut("tool_calls")) {
-            mark(&misfits, first, calls)?;
-        }
-        let choices = json.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
-        for (choice, json) in message.choices.iter().zip(choices) {
-            if let Some(calls) = json.get_mut("tool_calls") {
-                mark(&misfits, choice, calls)?;
-            }
-        }
-        Ok(json.to_string())
-    }
+    Ok(json.to_string())
 }
 
 /// Whether the answer comes in pieces, as far as can be told.
@@ -166,12 +182,12 @@ fn mark(misfits: &[&Notice<'_>], choice: &Choice, calls: &mut Value) -> Result<(
     Ok(())
 }
 
-/// Reads the input to its end.
-fn pump(
+/// Reads the input to its end, with a `pause` after each piece.
+fn pump<S: for<'e> Sink<Event<'e>>>(
     input: &mut Input,
     decoder: &mut Decoder,
-    sink: &mut EventSink<'_>,
-    flush: &mut impl FnMut(&Decoder) -> Result<()>,
+    sink: &mut S,
+    mut pause: impl FnMut(&Decoder, &mut S) -> Result<()>,
 ) -> Result<()> {
     input.look().context("cannot read the input")?;
     if let Some(status) = input.head().map(|head| head.status).filter(|status| *status >= 400) {
@@ -179,7 +195,7 @@ fn pump(
     }
     let read = input.for_each(|bytes| {
         let pushed = decoder.push(bytes, sink);
-        flush(decoder)?;
+        pause(decoder, sink)?;
         pushed.map_err(explain)
     });
     let finished = decoder.finish(sink).map_err(explain);
@@ -187,15 +203,16 @@ fn pump(
 }
 
 /// Passes events on and keeps what they amount to.
-struct Ledger<'a> {
+struct Ledger<'a, 's> {
     accumulator: Accumulator,
     /// Whether the content is kept, too, and not only calls and what is told of the answer.
     is_kept: bool,
+    /// The calls of the answer, where only those are kept.
     calls: HashSet<BlockId>,
-    live: &'a mut EventSink<'a>,
+    live: Option<&'a mut EventSink<'s>>,
 }
 
-impl Ledger<'_> {
+impl Ledger<'_, '_> {
     fn keeps(&mut self, body: &Body<'_>) -> bool {
         match body {
             _ if self.is_kept => true,
@@ -203,17 +220,28 @@ impl Ledger<'_> {
             Body::BlockStart { kind: BlockKind::ToolResult { .. } | BlockKind::Opaque { .. }, .. } => false,
             Body::Delta { block, .. } | Body::Correction { block, .. } => self.calls.contains(block),
             Body::Attachment { .. } | Body::Foreign { .. } => false,
+            Body::End => {
+                self.calls.clear();
+                true
+            }
             _ => true,
         }
     }
 }
 
-impl<'e> Sink<Event<'e>> for Ledger<'_> {
+impl<'e> Sink<Event<'e>> for Ledger<'_, '_> {
     fn put(&mut self, event: Event<'e>) {
-        if self.keeps(&event.body) {
+        let is_kept = self.keeps(&event.body);
+        let Some(live) = &mut self.live else {
+            if is_kept {
+                self.accumulator.put(event);
+            }
+            return;
+        };
+        if is_kept {
             self.accumulator.put(event.clone());
         }
-        self.live.put(event);
+        live.put(event);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use callweave::event::{Body, Event, EventSink, Json, Notice, NoticeCode, Sink};
+use callweave::event::{Body, Event, Json, Notice, NoticeCode, Sink};
 use callweave::json::Value;
 use callweave::upstream::UpstreamError;
 
@@ -18,15 +18,15 @@ const MESSAGE: usize = 4 << 10;
 const OVERHEAD: usize = 64;
 
 /// Passes events on, and of notices and errors what the budget has room for.
-pub(crate) struct Brief<'a> {
-    next: &'a mut EventSink<'a>,
+pub(crate) struct Brief<S> {
+    pub(crate) next: S,
     left: usize,
     dropped: u64,
 }
 
-impl<'a> Brief<'a> {
+impl<S: for<'e> Sink<Event<'e>>> Brief<S> {
     /// A stage in front of `next`.
-    pub(crate) fn new(next: &'a mut EventSink<'a>) -> Self {
+    pub(crate) fn new(next: S) -> Self {
         Self { next, left: BUDGET, dropped: 0 }
     }
 
@@ -67,8 +67,12 @@ impl<'a> Brief<'a> {
     }
 }
 
-impl<'e> Sink<Event<'e>> for Brief<'_> {
+impl<'e, S: for<'s> Sink<Event<'s>>> Sink<Event<'e>> for Brief<S> {
     fn put(&mut self, mut event: Event<'e>) {
+        // Most events are such.
+        if let Body::Delta { .. } = event.body {
+            return self.next.put(event);
+        }
         if matches!(event.body, Body::Notice(_) | Body::Error(_)) && self.left == 0 {
             self.dropped += 1;
             return;

@@ -1,7 +1,9 @@
 //! What files and requests declare: dialects beside the built-in ones, and tools.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail};
 use callweave::dialect::{Dialect, ExtractOptions, Registry, Tools};
@@ -11,19 +13,21 @@ use callweave::json::Value;
 pub(crate) struct Dialects {
     registry: Registry,
     own: Option<String>,
+    /// How those are read that somebody asked for: making them ready takes longer than reading many a text.
+    ready: Mutex<HashMap<String, ExtractOptions>>,
 }
 
 impl Dialects {
     /// The built-in dialects and that of the file, if there is one.
     pub(crate) fn with_file(path: Option<&Path>) -> Result<Self> {
         let mut registry = Registry::builtin().clone();
-        let Some(path) = path else { return Ok(Self { registry, own: None }) };
+        let Some(path) = path else { return Ok(Self { registry, own: None, ready: Mutex::default() }) };
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let told = || format!("{} does not describe a dialect", path.display());
         let dialect: Dialect = toml::from_str(&text).with_context(told)?;
         let own = Some(dialect.name.clone());
         registry.add(dialect).map_err(|error| anyhow!("{}", error.detail())).with_context(told)?;
-        Ok(Self { registry, own })
+        Ok(Self { registry, own, ready: Mutex::default() })
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -37,7 +41,13 @@ impl Dialects {
 
     /// How text in the dialect of that name is read, or in any of them for `auto`.
     pub(crate) fn named(&self, name: &str) -> Result<ExtractOptions> {
-        self.registry.options(name).map_err(|_| anyhow!("unknown dialect {name:?}; see callweave dialects"))
+        let mut ready = self.ready.lock().expect("nobody fails who asks for a dialect");
+        if let Some(options) = ready.get(name) {
+            return Ok(options.clone());
+        }
+        let unknown = |_| anyhow!("unknown dialect {name:?}; see callweave dialects");
+        let options = self.registry.options(name).map_err(unknown)?;
+        Ok(ready.entry(name.to_owned()).or_insert(options).clone())
     }
 }
 

@@ -5,6 +5,7 @@
 //! command over JSON lines.
 
 mod answer;
+mod batches;
 mod brief;
 mod commands;
 mod declared;

@@ -123,16 +123,13 @@ impl Render for Nothing {
 /// One JSON event per line.
 struct Lines {
     out: Vec<u8>,
-    /// What each line begins with instead of its brace.
-    opening: String,
+    /// What each line begins with instead of its brace, if not with that.
+    opening: Option<String>,
 }
 
 impl Lines {
     fn new(file: Option<&str>) -> Self {
-        let opening = match file {
-            None => "{".to_owned(),
-            Some(file) => format!("{{\"file\":{},", callweave::json::Value::from(file)),
-        };
+        let opening = file.map(|file| format!("{{\"file\":{},", callweave::json::Value::from(file)));
         Self { out: Vec::new(), opening }
     }
 }
@@ -141,7 +138,9 @@ impl<'e> Sink<Event<'e>> for Lines {
     fn put(&mut self, event: Event<'e>) {
         let start = self.out.len();
         serde_json::to_writer(&mut self.out, &event).expect("an event has text keys, and memory takes all");
-        self.out.splice(start..=start, self.opening.bytes());
+        if let Some(opening) = &self.opening {
+            self.out.splice(start..=start, opening.bytes());
+        }
         self.out.push(b'\n');
     }
 }
@@ -209,10 +208,10 @@ impl Text {
     }
 }
 
-/// Prints a whole result, where nothing of it was printed as it happened.
-pub(crate) fn print_whole(json: String) -> Result<()> {
-    let shown = shown(json);
+/// Prints whole results, where nothing of them was printed as it happened.
+pub(crate) fn print_whole(shown: &str) -> Result<()> {
     match io::stdout().is_terminal() {
+        _ if shown.is_empty() => {}
         true => anstream::stdout().write_all(shown.as_bytes())?,
         false => io::stdout().write_all(shown.as_bytes())?,
     }
@@ -227,12 +226,11 @@ pub(crate) fn print_heading(turn: Turn<'_>) -> Result<()> {
     Ok(writeln!(anstream::stdout(), "{gap}{style}==> {name} <=={style:#}")?)
 }
 
-/// A line of JSON; on a terminal several, indented and coloured.
-pub(crate) fn shown(mut json: String) -> String {
-    if io::stdout().is_terminal() {
-        let compact = std::mem::take(&mut json);
-        Pretty::new(0).push(&compact, &mut json);
+/// Appends a line of JSON; on a terminal several, indented and coloured.
+pub(crate) fn show(json: &str, out: &mut String) {
+    match io::stdout().is_terminal() {
+        true => Pretty::new(0).push(json, out),
+        false => out.push_str(json),
     }
-    json.push('\n');
-    json
+    out.push('\n');
 }

@@ -3,23 +3,26 @@
 //! With `--jsonl` there is one request per line in and one result per line out, in order. A row that failed has
 //! the member `error`, and `message` if something could be recovered; a row that was read and is not to be relied
 //! on has the member `problem`. The run goes on, and as a whole fails at its end. Blank lines are skipped.
-//! Results are written out before the next read may block, so that a program can ask and wait for the answer.
+//! Results are written out as soon as all before them are, so that a program can ask and wait for the answer. Rows are
+//! worked on by several threads, see [`batches`](crate::batches).
 
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::fmt::Write as _;
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::input::{CHUNK, Input};
-use crate::render::print_whole;
+use crate::batches::{Batch, Jobs, each_batch};
+use crate::input::Input;
+use crate::render::{print_whole, show};
 use crate::tell::{tell, tell_error};
 use crate::wrapping::Expected;
 
 /// The longest line that is read.
-const MAX_LINE: u64 = 1 << 30;
+const MAX_LINE: usize = 1 << 30;
 
 /// What became of an input: a JSON object, and what keeps it from being relied on.
 pub(crate) struct Outcome {
@@ -127,17 +130,20 @@ pub(crate) fn conclude(result: Result<Outcome, Failure>) -> Result<()> {
 pub(crate) trait Request: DeserializeOwned {
     /// What a row looks like, for those that wrote something else.
     const SHAPE: &'static str;
+
+    /// What the caller calls it.
+    fn take_id(&mut self) -> Option<Box<RawValue>>;
 }
 
 /// Answers every request of the files.
 pub(crate) fn run<Q: Request>(
     files: &[PathBuf],
-    mut answer: impl FnMut(Q) -> Result<Outcome, Failure>,
+    jobs: Jobs,
+    answer: impl Fn(Q) -> Result<Outcome, Failure> + Sync,
 ) -> Result<()> {
     each_file(files, |turn| {
-        let input = BufReader::with_capacity(CHUNK, Input::open(turn.path, Expected::Text)?);
-        let output = BufWriter::with_capacity(CHUNK, io::stdout().lock());
-        run_over(input, output, turn.name, &mut answer)
+        let input = Input::open(turn.path, Expected::Text)?;
+        run_over(input, io::stdout(), turn.name, jobs, &answer)
     })
 }
 
@@ -151,16 +157,21 @@ pub(crate) struct Turn<'f> {
 }
 
 impl Turn<'_> {
-    /// Prints what became of the file: a row if it has a name here, else the result alone.
+    /// Prints what became of the file.
     pub(crate) fn print(&self, result: &Result<Outcome, Failure>) -> Result<()> {
+        let mut printed = String::new();
+        self.write(result, &mut printed);
+        print_whole(&printed)
+    }
+
+    /// Appends what became of the file, as it is printed: a row if it has a name here, else the result alone.
+    pub(crate) fn write(&self, result: &Result<Outcome, Failure>, out: &mut String) {
         match result {
             _ if self.name.is_some() => {
-                print_whole(Label { file: self.name, ..Label::default() }.row(result))
+                show(&Label { file: self.name, ..Label::default() }.row(result), out);
             }
-            Ok(Outcome { json, .. }) | Err(Failure { recovered: Some(json), .. }) => {
-                print_whole(json.clone())
-            }
-            Err(Failure { recovered: None, .. }) => Ok(()),
+            Ok(Outcome { json, .. }) | Err(Failure { recovered: Some(json), .. }) => show(json, out),
+            Err(Failure { recovered: None, .. }) => {}
         }
     }
 
@@ -199,31 +210,61 @@ pub(crate) fn each_file(files: &[PathBuf], mut work: impl FnMut(Turn<'_>) -> Res
 }
 
 fn run_over<Q: Request>(
-    mut input: BufReader<impl Read>,
-    mut output: impl Write,
+    input: impl BufRead,
+    mut output: impl Write + Send,
     file: Option<&str>,
-    mut answer: impl FnMut(Q) -> Result<Outcome, Failure>,
+    jobs: Jobs,
+    answer: impl Fn(Q) -> Result<Outcome, Failure> + Sync,
 ) -> Result<()> {
-    let (mut number, mut rows, mut failed) = (0_u64, 0_u64, 0_u64);
-    let mut line = Vec::new();
-    while read_line(&mut input, &mut line).context("cannot read the input to its end")? {
-        number += 1;
-        if line.trim_ascii().is_empty() {
-            continue;
+    let (mut rows, mut failed) = (0, 0);
+    let work = |batch: &Batch| {
+        let mut answered = Answered::default();
+        for (number, line) in batch.lines().filter(|(_, line)| !line.trim_ascii().is_empty()) {
+            answered.take(line, Label { file, line: Some(number), id: None }, &answer);
         }
-        rows += 1;
-        let answered = parse(&line).map_err(Failure::from).and_then(&mut answer);
-        failed += u64::from(!matches!(answered, Ok(Outcome { problem: None, .. })));
-        let label = Label { file, line: Some(number), id: id_of(&line) };
-        writeln!(output, "{}", label.row(&answered))?;
-        if !input.buffer().contains(&b'\n') {
-            output.flush()?;
-        }
-    }
-    output.flush()?;
+        answered
+    };
+    let take = |answered: Answered| {
+        rows += answered.rows;
+        failed += answered.failed;
+        output.write_all(answered.text.as_bytes())?;
+        Ok(output.flush()?)
+    };
+    each_batch(input, MAX_LINE, jobs, work, take)?;
     match failed {
         0 => Ok(()),
         _ => bail!("{failed} of {rows} rows failed; each says why in its member \"error\" or \"problem\""),
+    }
+}
+
+/// Answers to some rows.
+#[derive(Default)]
+struct Answered {
+    text: String,
+    rows: u64,
+    failed: u64,
+}
+
+impl Answered {
+    fn take<Q: Request>(
+        &mut self,
+        line: &[u8],
+        mut label: Label<'_>,
+        answer: impl Fn(Q) -> Result<Outcome, Failure>,
+    ) {
+        let result = match parse::<Q>(line) {
+            Ok(mut request) => {
+                label.id = request.take_id();
+                answer(request)
+            }
+            Err(error) => {
+                label.id = id_of(line);
+                Err(error.into())
+            }
+        };
+        self.rows += 1;
+        self.failed += u64::from(!matches!(result, Ok(Outcome { problem: None, .. })));
+        writeln!(self.text, "{}", label.row(&result)).expect("memory takes all");
     }
 }
 
@@ -237,19 +278,8 @@ fn id_of(line: &[u8]) -> Option<Box<RawValue>> {
     is_object.then(|| serde_json::from_slice::<Named>(line).ok()?.id)?
 }
 
-/// Reads the next line; false at the end. A line that is too long is skipped, and `line` is a stump
-/// that is longer than allowed.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    line.clear();
-    let read = input.by_ref().take(MAX_LINE + 1).read_until(b'\n', line)?;
-    if read as u64 > MAX_LINE && !line.ends_with(b"\n") {
-        input.skip_until(b'\n')?;
-    }
-    Ok(read > 0)
-}
-
 fn parse<Q: Request>(line: &[u8]) -> Result<Q> {
-    if line.len() as u64 > MAX_LINE {
+    if line.len() > MAX_LINE {
         bail!("the line is longer than {} MiB", MAX_LINE >> 20);
     }
     let refuse = |error: serde_json::Error| match error.classify() {
@@ -261,11 +291,16 @@ fn parse<Q: Request>(line: &[u8]) -> Result<Q> {
         serde_json::from_slice::<IgnoredAny>(line).map_err(refuse)?;
         bail!("bad request: a row is {}", Q::SHAPE);
     }
-    serde_json::from_slice(line).map_err(refuse)
+    match std::str::from_utf8(line) {
+        Ok(line) => serde_json::from_str(line).map_err(refuse),
+        Err(_) => serde_json::from_slice(line).map_err(refuse),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufReader;
+
     use serde::Deserialize;
     use serde_json::Value;
 
@@ -273,11 +308,16 @@ mod tests {
 
     #[derive(Deserialize)]
     struct Row {
+        id: Option<Box<RawValue>>,
         number: i64,
     }
 
     impl Request for Row {
         const SHAPE: &'static str = "an object with \"number\"";
+
+        fn take_id(&mut self) -> Option<Box<RawValue>> {
+            self.id.take()
+        }
     }
 
     /// Numbers are written out as requests; the rest stays as it is.
@@ -291,7 +331,7 @@ mod tests {
 
     fn lines(input: &str) -> (String, Result<()>) {
         let mut output = Vec::new();
-        let answer = |Row { number }: Row| match number {
+        let answer = |Row { number, .. }: Row| match number {
             0 => Err(anyhow!("zero").into()),
             1 => Err(Failure { error: anyhow!("one"), recovered: Some("{\"left\":1}".to_owned()) }),
             _ => {
@@ -300,7 +340,8 @@ mod tests {
             }
         };
         let input = requests(input);
-        let done = run_over(BufReader::with_capacity(4, input.as_bytes()), &mut output, None, answer);
+        let input = BufReader::with_capacity(4, input.as_bytes());
+        let done = run_over(input, &mut output, None, Jobs::of(2), answer);
         (String::from_utf8(output).expect("JSON is UTF-8"), done)
     }
 

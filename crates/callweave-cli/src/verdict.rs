@@ -20,11 +20,12 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
     let calls = message.choices.iter().flat_map(Choice::tool_calls);
     // What the provider ran itself is no longer ours to run.
     let calls = calls.filter(|call| call.kind != CallKind::Builtin).filter_map(|call| {
+        let invalid = call.invalid()?;
         let advice = match repair(call.arguments()).verdict {
             Verdict::Repaired => "; --repair mends it",
             _ => "",
         };
-        Some(format!("a call cannot be used: {}{advice}", call.invalid()?.detail))
+        Some(format!("a call cannot be used: {}{advice}", invalid.detail))
     });
     let calls: Vec<_> = calls.collect();
     // A damaged call that is there tells it of itself; the notice is for one that is not.

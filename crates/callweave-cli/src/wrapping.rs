@@ -4,15 +4,15 @@
 //! that announce them. So the bytes decide, and a header only says what to look for. Nothing is read further
 //! than it takes to tell.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, Read};
 
-use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 
 use crate::input::CHUNK;
 
 /// The bytes inside, and what was around them.
 pub(crate) struct Unwrapped {
-    pub(crate) reader: Box<dyn Read>,
+    pub(crate) reader: Ahead,
     pub(crate) head: Option<Head>,
     /// The names of the layers, from the outside in.
     pub(crate) layers: Vec<&'static str>,
@@ -53,13 +53,12 @@ const FOREIGN: [(&[u8], &str, &str); 4] = [
 ];
 
 /// Looks through what `reader` is wrapped in.
-pub(crate) fn unwrap(reader: Box<dyn Read>, expected: Expected) -> io::Result<Unwrapped> {
-    let mut reader = Ahead::new(reader);
+pub(crate) fn unwrap(mut reader: Ahead, expected: Expected) -> io::Result<Unwrapped> {
     let (mut head, mut layers) = (None, Vec::new());
     while layers.len() < MAX_LAYERS {
         if reader.starts_with(GZIP)? {
             layers.push("gzip");
-            reader = Ahead::new(Box::new(MultiGzDecoder::new(reader)));
+            reader = Ahead::new(MultiGzDecoder::new(reader));
             continue;
         }
         if expected == Expected::Text {
@@ -69,11 +68,11 @@ pub(crate) fn unwrap(reader: Box<dyn Read>, expected: Expected) -> io::Result<Un
         layers.push("http");
         if found.may_be_chunked && reader.starts_with_length()? {
             layers.push("chunks");
-            reader = Ahead::new(Box::new(Chunks::new(reader)));
+            reader = Ahead::new(Chunks::new(reader));
         }
         if found.may_be_deflated && reader.starts_like_zlib()? {
             layers.push("deflate");
-            reader = Ahead::new(Box::new(ZlibDecoder::new(reader)));
+            reader = Ahead::new(ZlibDecoder::new(reader));
         }
         head = Some(found);
     }
@@ -83,36 +82,50 @@ pub(crate) fn unwrap(reader: Box<dyn Read>, expected: Expected) -> io::Result<Un
             return Err(io::Error::new(io::ErrorKind::Unsupported, advice));
         }
     }
-    Ok(Unwrapped { reader: Box::new(reader), head, layers })
+    Ok(Unwrapped { reader, head, layers })
 }
 
 /// A reader whose next bytes can be looked at.
-struct Ahead {
-    reader: Box<dyn Read>,
+pub(crate) struct Ahead {
+    /// Where more come from; nowhere once that has ended.
+    reader: Option<Box<dyn Read>>,
+    /// What was read, and after it room for more.
     bytes: Vec<u8>,
-    /// How many of them were read already.
-    done: usize,
+    /// What of it is still ahead.
+    start: usize,
+    end: usize,
 }
 
 impl Ahead {
-    fn new(reader: Box<dyn Read>) -> Self {
-        Self { reader, bytes: Vec::new(), done: 0 }
+    pub(crate) fn new(reader: impl Read + 'static) -> Self {
+        Self { reader: Some(Box::new(reader)), bytes: Vec::new(), start: 0, end: 0 }
+    }
+
+    /// Bytes that are all there.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self { reader: None, start: 0, end: bytes.len(), bytes }
     }
 
     fn ahead(&self) -> &[u8] {
-        self.bytes.get(self.done..).unwrap_or_default()
+        self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
     /// Gets more bytes to look at; false at the end.
     fn fill(&mut self) -> io::Result<bool> {
-        let mut piece = vec![0; CHUNK];
+        let Some(reader) = &mut self.reader else { return Ok(false) };
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        if self.bytes.len() < self.end + CHUNK {
+            self.bytes.resize(self.end + CHUNK, 0);
+        }
         let length = loop {
-            match self.reader.read(&mut piece) {
+            match reader.read(&mut self.bytes[self.end..]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => break read?,
             }
         };
-        self.bytes.extend_from_slice(&piece[..length]);
+        self.end += length;
         Ok(length > 0)
     }
 
@@ -168,7 +181,7 @@ impl Ahead {
             }
         };
         let Some(head) = Head::parse(&String::from_utf8_lossy(&self.ahead()[..end])) else { return Ok(None) };
-        self.done += end;
+        self.start += end;
         Ok(Some(head))
     }
 }
@@ -214,22 +227,28 @@ impl Head {
 
 impl Read for Ahead {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.bytes.is_empty() {
-            return self.reader.read(buffer);
-        }
-        let length = self.ahead().read(buffer)?;
-        self.done += length;
-        if self.done == self.bytes.len() {
-            self.bytes = Vec::new();
-            self.done = 0;
-        }
+        let length = self.fill_buf()?.read(buffer)?;
+        self.consume(length);
         Ok(length)
+    }
+}
+
+impl BufRead for Ahead {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.start == self.end {
+            self.fill()?;
+        }
+        Ok(self.ahead())
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.start += length;
     }
 }
 
 /// The chunks of a body as they went over the wire, undone.
 struct Chunks {
-    reader: BufReader<Ahead>,
+    reader: Ahead,
     /// Bytes of the chunk that are still to come.
     left: u64,
     is_first: bool,
@@ -238,7 +257,7 @@ struct Chunks {
 
 impl Chunks {
     fn new(reader: Ahead) -> Self {
-        Self { reader: BufReader::with_capacity(CHUNK, reader), left: 0, is_first: true, is_done: false }
+        Self { reader, left: 0, is_first: true, is_done: false }
     }
 
     fn next_length(&mut self) -> io::Result<u64> {
@@ -313,7 +332,8 @@ mod tests {
 
     fn read(bytes: &[u8], expected: Expected) -> (Vec<u8>, Option<u16>, Vec<&'static str>) {
         let once = |size| {
-            let found = unwrap(Box::new(Pieces(bytes.to_vec(), 0, size)), expected).expect("it can be read");
+            let found =
+                unwrap(Ahead::new(Pieces(bytes.to_vec(), 0, size)), expected).expect("it can be read");
             let Unwrapped { mut reader, head, layers } = found;
             let mut inside = Vec::new();
             reader.read_to_end(&mut inside).expect("it can be read");
@@ -365,7 +385,7 @@ mod tests {
     #[test]
     fn a_head_tells_its_status_even_without_a_body() {
         let head = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\n";
-        let found = unwrap(Box::new(&head[..]), Expected::Answer).expect("it can be read");
+        let found = unwrap(Ahead::of(head.to_vec()), Expected::Answer).expect("it can be read");
         let head = found.head.expect("a head");
         let retry_after = ("retry-after".to_owned(), "7".to_owned());
         assert_eq!((head.status, head.headers), (429, vec![retry_after]));
@@ -374,7 +394,7 @@ mod tests {
     #[test]
     fn a_body_that_was_cut_is_an_error_after_what_came() {
         let wire = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nabc";
-        let mut found = unwrap(Box::new(&wire[..]), Expected::Answer).expect("it can be read");
+        let mut found = unwrap(Ahead::of(wire.to_vec()), Expected::Answer).expect("it can be read");
         let mut inside = Vec::new();
         let error = found.reader.read_to_end(&mut inside).expect_err("it was cut");
         assert_eq!((&*inside, error.kind()), (&b"abc"[..], io::ErrorKind::UnexpectedEof));
@@ -382,7 +402,8 @@ mod tests {
 
     #[test]
     fn what_we_cannot_unpack_is_named() {
-        let refused = unwrap(Box::new(&b"\x28\xb5\x2f\xfd..."[..]), Expected::Text).err().expect("refused");
+        let refused =
+            unwrap(Ahead::of(b"\x28\xb5\x2f\xfd...".to_vec()), Expected::Text).err().expect("refused");
         assert!(refused.to_string().contains("zstd -dc"), "{refused}");
     }
 }

@@ -84,6 +84,11 @@ impl Accumulator {
         earlier
     }
 
+    /// The messages of the answers before the last: who takes them from time to time need not keep a recording of many.
+    pub fn take_earlier(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.earlier)
+    }
+
     /// A block of the growing message.
     pub(crate) fn block(&self, block: BlockId) -> Option<&Block> {
         let &(choice, at) = self.answer.blocks.get(&block)?;

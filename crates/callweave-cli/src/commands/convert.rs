@@ -20,6 +20,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::answer::{Answers, Reading, is_streamed};
+use crate::batches::Jobs;
 use crate::commands::decode::{Chosen, protocol_parser};
 use crate::commands::extract::Wording;
 use crate::commands::requests::Translation;
@@ -27,6 +28,7 @@ use crate::input::Input;
 use crate::mending::Mending;
 use crate::rows::{self, Failure, Outcome, Request};
 use crate::size;
+use crate::verdict;
 use crate::wrapping::Expected;
 
 /// Write an answer in another protocol, streamed or whole; or a request
@@ -84,6 +86,8 @@ pub(crate) struct Convert {
     /// Read one JSON request per line ({"from"?, "to", "data" | "data_base64" | "file", "stream"?, "mend"?, "id"?}), print one {"data"} per line
     #[arg(long)]
     jsonl: bool,
+    #[command(flatten)]
+    jobs: Jobs,
     /// The longest line or frame that is read, as 1MB or 64KiB
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse)]
     max_frame: usize,
@@ -128,7 +132,7 @@ impl Convert {
                 dialects: &dialects,
             };
             return match self.jsonl {
-                true => translation.run_rows(&self.file),
+                true => translation.run_rows(&self.file, self.jobs),
                 false => translation.run(&self.file),
             };
         }
@@ -140,7 +144,7 @@ impl Convert {
         let is_stream = (self.stream || self.whole || self.array).then_some(!self.whole);
         if self.jsonl {
             let defaults = |to| Wish { to, is_stream, is_array: self.array, is_mended: self.mend };
-            return rows::run(std::slice::from_ref(&self.file), |row: Row| {
+            return rows::run(std::slice::from_ref(&self.file), self.jobs, |row: Row| {
                 let to = row.to.as_deref().map(named).transpose()?.or(self.to);
                 let wish = defaults(to.context("a request needs \"to\"")?);
                 row.convert(wish, reading)
@@ -172,23 +176,26 @@ impl Wish {
         let events = RefCell::new(Vec::new());
         let mut live = |event: Event<'_>| events.borrow_mut().push(event.into_owned());
         let mut writing = Writing { wish: self, encoder: None, buffer: Vec::new(), out };
-        let answers = reading.read(input, &mut live, true, |decoder| {
+        let mut problem = None;
+        let answers = reading.read(input, Some(&mut live), true, |decoder, ended| {
             let protocol = decoder.protocol();
-            match protocol.is_some() && self.is_stream.unwrap_or_else(|| is_streamed(decoder)) {
-                true => writing.stream(&events.take(), protocol),
-                false => Ok(()),
+            if protocol.is_none() || !self.is_stream.unwrap_or_else(|| is_streamed(decoder)) {
+                return Ok(());
             }
+            for message in ended.drain(..) {
+                problem = problem.take().or_else(|| verdict::of_message(&message, protocol));
+            }
+            writing.stream(&events.take(), protocol)
         });
         match self.is_stream.unwrap_or(answers.is_streamed) {
             true => writing.stream(&events.take(), answers.protocol)?,
             false => writing.whole(&answers)?,
         }
-        // What became of the first that is not as it should be.
-        let outcomes = answers.outcomes();
-        let is_bad =
-            |outcome: &Result<Outcome, Failure>| !matches!(outcome, Ok(Outcome { problem: None, .. }));
-        let good = Outcome { json: String::new(), problem: None };
-        outcomes.into_iter().find(is_bad).unwrap_or(Ok(good))
+        let problem = match problem {
+            None => answers.problem()?,
+            problem => problem,
+        };
+        Ok(Outcome { json: String::new(), problem })
     }
 
     fn options(self, from: Option<&'static Protocol>) -> encode::EncodeOptions {
@@ -239,6 +246,7 @@ impl Writing<'_> {
 /// A request to convert one answer. Members it does not know are the caller's own.
 #[derive(Deserialize)]
 struct Row {
+    id: Option<Box<RawValue>>,
     from: Option<String>,
     to: Option<String>,
     /// The answer as text, or a JSON body as it is.
@@ -251,6 +259,10 @@ struct Row {
 
 impl Request for Row {
     const SHAPE: &'static str = "an object with \"to\" and one of \"data\", \"data_base64\" and \"file\"";
+
+    fn take_id(&mut self) -> Option<Box<RawValue>> {
+        self.id.take()
+    }
 }
 
 impl Row {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use callweave::event::Event;
+use callweave::event::EventSink;
 use callweave::framing::Limits;
 use callweave::json::Value;
 use callweave::protocol::{Protocol, TABLE};
@@ -12,12 +12,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answer::Reading;
+use crate::answer::{Reading, outcome};
+use crate::batches::Jobs;
 use crate::commands::extract::Wording;
 use crate::declared::{Dialects, tools_of};
 use crate::input::Input;
 use crate::mending::Mending;
-use crate::render::{Form, Printer};
+use crate::render::{Form, Printer, print_whole};
 use crate::rows::{self, Failure, Outcome, Request, Turn};
 use crate::size;
 use crate::wrapping::Expected;
@@ -53,6 +54,8 @@ pub(crate) struct Decode {
     /// Read one JSON request per line ({"data" | "data_base64" | "file", "protocol"?, "dialect"?, "tools"?, "id"?}), print one message per line
     #[arg(long)]
     jsonl: bool,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Say which protocol, framing and dialect were found, on standard error
     #[arg(long, short, conflicts_with = "jsonl")]
     verbose: bool,
@@ -100,19 +103,18 @@ impl Decode {
         let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
         let reading = Reading { protocol, limits, dialect: options.as_ref(), mend: &mend };
         if self.jsonl {
-            return rows::run(&self.files, |row: Row| row.decode(&dialects, reading));
+            return rows::run(&self.files, self.jobs, |row: Row| row.decode(&dialects, reading));
         }
         let form = self.form.unwrap_or_else(Form::suited);
         rows::each_file(&self.files, |turn| {
-            let mut concluded = Ok(());
-            let answers = self.decode(turn, form, reading).unwrap_or_else(|error| vec![Err(error.into())]);
-            for answered in answers {
-                if form == Form::Message {
-                    turn.print(&answered)?;
-                }
-                concluded = concluded.and(rows::conclude(answered));
+            let mut results = Results { turn, form, printed: String::new(), concluded: Ok(()) };
+            if let Err(error) = self.decode(turn, form, reading, &mut results) {
+                // Nothing is wrong with the answers if nobody wants to see them.
+                results.concluded = Ok(());
+                results.take(Err(error.into()));
             }
-            concluded
+            results.print()?;
+            results.concluded
         })
     }
 
@@ -122,22 +124,60 @@ impl Decode {
         turn: Turn<'_>,
         form: Form,
         reading: Reading<'_>,
-    ) -> Result<Vec<Result<Outcome, Failure>>> {
+        results: &mut Results<'_>,
+    ) -> Result<()> {
         let mut input = Input::open(turn.path, Expected::Answer)?;
         let mut printer = Printer::of_file(form, turn)?;
         let mut sink = printer.sink();
-        let answers = reading.read(&mut input, &mut sink, form == Form::Message, |_| printer.flush());
+        let is_whole = form == Form::Message;
+        let live: Option<&mut EventSink<'_>> = if is_whole { None } else { Some(&mut sink) };
+        let answers = reading.read(&mut input, live, is_whole, |decoder, ended| {
+            for message in ended.drain(..) {
+                results.take(outcome(&message, decoder.protocol()).map_err(Failure::from));
+            }
+            results.print()?;
+            printer.flush()
+        });
         printer.finish()?;
         if self.verbose {
             turn.tell(&answers.nature);
         }
-        Ok(answers.outcomes())
+        answers.outcomes().into_iter().for_each(|answered| results.take(answered));
+        Ok(())
+    }
+}
+
+/// What became of the answers of a file.
+struct Results<'t> {
+    turn: Turn<'t>,
+    form: Form,
+    /// What is to be printed.
+    printed: String,
+    /// What is wrong with the first that is not as it should be.
+    concluded: Result<()>,
+}
+
+impl Results<'_> {
+    fn take(&mut self, result: Result<Outcome, Failure>) {
+        if self.form == Form::Message {
+            self.turn.write(&result, &mut self.printed);
+        }
+        if self.concluded.is_ok() {
+            self.concluded = rows::conclude(result);
+        }
+    }
+
+    fn print(&mut self) -> Result<()> {
+        print_whole(&self.printed)?;
+        self.printed.clear();
+        Ok(())
     }
 }
 
 /// A request to decode one answer. Members it does not know are the caller's own.
 #[derive(Deserialize)]
 struct Row {
+    id: Option<Box<RawValue>>,
     protocol: Option<String>,
     /// The answer as text, or a JSON body as it is.
     data: Option<Box<RawValue>>,
@@ -149,6 +189,10 @@ struct Row {
 
 impl Request for Row {
     const SHAPE: &'static str = "an object with one of \"data\", \"data_base64\" and \"file\"";
+
+    fn take_id(&mut self) -> Option<Box<RawValue>> {
+        self.id.take()
+    }
 }
 
 impl Row {
@@ -160,8 +204,7 @@ impl Row {
         let own = self.dialect.as_deref().map(|name| dialects.named(name)).transpose()?;
         let dialect = own.as_ref().or(defaults.dialect);
         let reading = Reading { protocol, dialect, mend, ..defaults };
-        let mut nowhere = |_: Event<'_>| {};
         let mut input = Input::given(self.data, self.data_base64, self.file)?;
-        reading.read(&mut input, &mut nowhere, true, |_| Ok(())).only()
+        reading.read(&mut input, None, true, |_, _| Ok(())).only()
     }
 }

@@ -10,7 +10,9 @@ use callweave::mend::Mend;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
+use crate::batches::Jobs;
 use crate::declared::{Dialects, read_tools, tools_of};
 use crate::input::Input;
 use crate::mending::Mending;
@@ -44,6 +46,8 @@ pub(crate) struct Extract {
     /// Read one JSON request per line ({"text", "dialect"?, "tools"?, "chunks"?, "starting_in"?, "id"?}), print one result per line
     #[arg(long)]
     jsonl: bool,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Say which dialect was found, on standard error
     #[arg(long, short, conflicts_with = "jsonl")]
     verbose: bool,
@@ -140,7 +144,7 @@ impl Extract {
         };
         let mend = self.mending.mend(self.wording.tools()?.as_ref());
         if self.jsonl {
-            return rows::run(&self.files, |row: Row| row.extract(&dialects, &options, &mend));
+            return rows::run(&self.files, self.jobs, |row: Row| row.extract(&dialects, &options, &mend));
         }
         let options = match self.starting_in {
             None => options,
@@ -222,6 +226,7 @@ fn outcome(found: &Extraction) -> Result<Outcome, Failure> {
 /// A request to read one text. Members it does not know are the caller's own.
 #[derive(Deserialize)]
 struct Row {
+    id: Option<Box<RawValue>>,
     text: Option<String>,
     dialect: Option<String>,
     tools: Option<Value>,
@@ -232,6 +237,10 @@ struct Row {
 
 impl Request for Row {
     const SHAPE: &'static str = "an object with \"text\" and \"dialect\"";
+
+    fn take_id(&mut self) -> Option<Box<RawValue>> {
+        self.id.take()
+    }
 }
 
 impl Row {

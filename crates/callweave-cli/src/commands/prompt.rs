@@ -10,7 +10,9 @@ use callweave::doors::prompt::{PromptOptions, augment_system_prompt};
 use callweave::json::Value;
 use clap::Args;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
+use crate::batches::Jobs;
 use crate::declared::{Dialects, has_name, list_of_tools};
 use crate::rows::{self, Failure, Outcome, Request};
 
@@ -43,6 +45,8 @@ pub(crate) struct Prompt {
     /// Read one JSON request per line ({"tools", "dialect"?, "system"?, "compact"?, "id"?}), print {"prompt"} for each
     #[arg(long)]
     jsonl: bool,
+    #[command(flatten)]
+    jobs: Jobs,
     /// The file with the tools, as with --tools; with --jsonl the files with the requests, or standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["tools", "jsonl"])]
     files: Vec<PathBuf>,
@@ -55,7 +59,7 @@ impl Prompt {
         if self.jsonl {
             let stdin = vec![PathBuf::from("-")];
             let files = if self.files.is_empty() { &stdin } else { &self.files };
-            return rows::run(files, |row: Row| row.prompt(self, &dialects, system.as_deref()));
+            return rows::run(files, self.jobs, |row: Row| row.prompt(self, &dialects, system.as_deref()));
         }
         let path = match (&self.tools, &*self.files) {
             (Some(path), _) | (None, [path]) => path,
@@ -95,6 +99,7 @@ fn prompt(request: &Value, source: &str, system: Option<&str>, options: &PromptO
 /// A request to write one prompt. Members it does not know are the caller's own.
 #[derive(Deserialize)]
 struct Row {
+    id: Option<Box<RawValue>>,
     tools: Value,
     dialect: Option<String>,
     system: Option<String>,
@@ -103,6 +108,10 @@ struct Row {
 
 impl Request for Row {
     const SHAPE: &'static str = "an object with \"tools\"";
+
+    fn take_id(&mut self) -> Option<Box<RawValue>> {
+        self.id.take()
+    }
 }
 
 impl Row {

@@ -12,9 +12,10 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::batches::Jobs;
 use crate::explain::explain;
 use crate::input::Input;
-use crate::render::{print_heading, shown};
+use crate::render::{print_heading, print_whole, show};
 use crate::rows::{self, Failure, Outcome, Request, Turn};
 use crate::wrapping::Expected;
 
@@ -48,6 +49,8 @@ pub(crate) struct Repair {
     /// Read one JSON request per line ({"input", "schema"?, "partial"?, "missing"?, "id"?}), print one report per line
     #[arg(long)]
     jsonl: bool,
+    #[command(flatten)]
+    jobs: Jobs,
     /// The files to read, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
@@ -83,7 +86,7 @@ impl Repair {
         let schema = self.schema.as_deref().map(read_schema).transpose()?;
         let defaults = Wish { schema: schema.as_ref(), is_partial: self.partial, missing: self.missing };
         if self.jsonl {
-            return rows::run(&self.files, |row: Row| row.repair(&defaults));
+            return rows::run(&self.files, self.jobs, |row: Row| row.repair(&defaults));
         }
         rows::each_file(&self.files, |turn| self.repair(turn, &defaults))
     }
@@ -253,7 +256,9 @@ impl Report {
             return Ok(());
         }
         if io::stdout().is_terminal() {
-            return Ok(anstream::stdout().write_all(shown(self.text.clone()).as_bytes())?);
+            let mut shown = String::new();
+            show(&self.text, &mut shown);
+            return print_whole(&shown);
         }
         let end = if self.text.ends_with('\n') { "" } else { "\n" };
         Ok(write!(io::stdout(), "{}{end}", self.text)?)
@@ -287,6 +292,7 @@ fn one_line(text: &str) -> Result<Box<RawValue>> {
 /// A request to repair one text. Members it does not know are the caller's own.
 #[derive(Deserialize)]
 struct Row {
+    id: Option<Box<RawValue>>,
     input: String,
     schema: Option<Value>,
     partial: Option<bool>,
@@ -295,6 +301,10 @@ struct Row {
 
 impl Request for Row {
     const SHAPE: &'static str = "an object with \"input\"";
+
+    fn take_id(&mut self) -> Option<Box<RawValue>> {
+        self.id.take()
+    }
 }
 
 impl Row {

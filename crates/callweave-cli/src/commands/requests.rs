@@ -12,6 +12,7 @@ use callweave::request::{Loss, Mode, RequestOptions, Written};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::batches::Jobs;
 use crate::commands::convert::named;
 use crate::commands::decode::Chosen;
 use crate::declared::Dialects;
@@ -49,8 +50,8 @@ impl Translation<'_> {
     }
 
     /// Answers every row of a file.
-    pub(super) fn run_rows(&self, file: &PathBuf) -> Result<()> {
-        rows::run(std::slice::from_ref(file), |row: Row| row.translate(self))
+    pub(super) fn run_rows(&self, file: &PathBuf, jobs: Jobs) -> Result<()> {
+        rows::run(std::slice::from_ref(file), jobs, |row: Row| row.translate(self))
     }
 
     fn translate(&self, body: Value) -> Result<Written> {
@@ -97,6 +98,7 @@ fn problem(losses: &[Loss]) -> Option<String> {
 /// A request to convert one request. Members it does not know are the caller's own.
 #[derive(Deserialize)]
 struct Row {
+    id: Option<Box<RawValue>>,
     from: Option<String>,
     to: Option<String>,
     /// The body, as it is or as text.
@@ -109,6 +111,10 @@ struct Row {
 
 impl rows::Request for Row {
     const SHAPE: &'static str = "an object with \"from\", \"to\" and one of \"data\" and \"file\"";
+
+    fn take_id(&mut self) -> Option<Box<RawValue>> {
+        self.id.take()
+    }
 }
 
 impl Row {

@@ -9,6 +9,8 @@ mod depth;
 mod docs;
 mod extract;
 mod many;
+#[cfg(target_os = "linux")]
+mod memory;
 mod meta;
 mod prompt;
 mod repair;

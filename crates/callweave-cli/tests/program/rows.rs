@@ -73,6 +73,29 @@ fn many_rows_come_back_in_order() {
 }
 
 #[test]
+fn rows_are_the_same_whoever_works_on_them() {
+    let row = |number: usize| match number % 7 {
+        // Some take long, some are over at once, some are wrong.
+        0 => json!({"id": number, "data": body(&"word ".repeat(40 * (200 - number)))}).to_string(),
+        1 => format!("{{\"id\": {number}, oops"),
+        2 => String::new(),
+        3 => json!({"data": "", "id": number}).to_string(),
+        _ => json!({"data": body(&number.to_string())}).to_string(),
+    };
+    let rows: String = (0..200).map(|number| row(number) + "\n").collect();
+    let one = run(&["decode", "--jsonl", "--jobs", "1"], &rows).bad("of 171 rows failed");
+    let lines = one.lines();
+    assert_eq!(lines.len(), 171);
+    assert_eq!((&lines[1]["line"], &lines[2]["line"]), (&json!(2), &json!(4)));
+    for jobs in ["2", "5", "16"] {
+        let many = run(&["decode", "--jsonl", "--jobs", jobs], &rows);
+        assert_eq!((many.stdout(), many.stderr()), (one.stdout(), one.stderr()), "{jobs} jobs");
+    }
+    assert_eq!(run(&["decode", "--jobs", "2"], "").code(), 2, "only rows are worked on by several");
+    assert_eq!(run(&["decode", "--jsonl", "--jobs", "0"], "").code(), 2);
+}
+
+#[test]
 fn forms_are_not_for_rows() {
     assert_eq!(run(&["decode", "--jsonl", "--as", "text"], "").code(), 2);
 }

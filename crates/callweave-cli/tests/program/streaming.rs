@@ -35,10 +35,12 @@ fn a_row_is_answered_before_the_next_is_asked() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let forms: [&[&str]; 4] = [
+    let forms: [&[&str]; 6] = [
         &["decode", "--as", "events"],
         &["decode", "--as", "view"],
-        &["decode", "--jsonl"],
+        &["decode", "--as", "message"],
+        &["decode", "--jsonl", "--jobs", "1"],
+        &["decode", "--jsonl", "--jobs", "4"],
         &["completions", "bash"],
     ];
     for arguments in forms {
