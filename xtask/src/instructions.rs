@@ -152,7 +152,8 @@ fn count(what: &str, name: &str, pieces: usize) -> Result<u64, String> {
 fn extract_plain(dialect: &str, deltas: usize) -> Result<(), String> {
     let options = ExtractOptions::new(dialect).map_err(|error| error.to_string())?;
     let text = WORDS.concat().repeat(DELTA.len());
-    let pieces = (0..text.len()).step_by(DELTA.len()).map(|at| &text[at..at + DELTA.len()]).cycle();
+    let pieces: Vec<&str> =
+        (0..text.len()).step_by(DELTA.len()).map(|at| &text[at..at + DELTA.len()]).collect();
     let mut shown = 0;
     let mut sink = |event: Event<'_>| {
         if let Body::Delta { text, .. } = &event.body {
@@ -160,7 +161,9 @@ fn extract_plain(dialect: &str, deltas: usize) -> Result<(), String> {
         }
     };
     let mut extractor = Extractor::new(&options);
-    pieces.take(deltas).for_each(|piece| extractor.push(piece, &mut sink));
+    for piece in pieces.iter().cycle().take(deltas) {
+        extractor.push(piece, &mut sink);
+    }
     extractor.finish(&mut sink);
     if shown == deltas * DELTA.len() { Ok(()) } else { Err(format!("{shown} bytes of text came")) }
 }
