@@ -23,14 +23,14 @@ use std::ops::Range;
 use crate::accumulator::Accumulator;
 use crate::close::Close;
 use crate::dialect::{self, Stage, Tools};
-use crate::event::{Body, Event, EventSink, Notice, NoticeCode};
+use crate::event::{Body, Event, EventSink, Notice, NoticeCode, Sink};
 use crate::fragment::{Fragment, FragmentSink, Level, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
 use crate::json::{self, AsValue, Kind, Node as Value, Str, Tape, repair};
 use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
-use crate::shape::{Pieces, Shapes};
+use crate::shape::{Pieces, Recorder, Shapes};
 use crate::truncated::{Remains, Truncated};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
@@ -169,8 +169,8 @@ impl Builder {
             tools => dialect.tools(tools.clone()),
         });
         let stages = Stages {
-            extract: dialect.as_ref().map(Stage::new),
-            mend: (!mend.is_idle()).then_some(mend),
+            extract: dialect.as_ref().map(|dialect| Box::new(Stage::new(dialect))),
+            mend: (!mend.is_idle()).then(|| Box::new(mend)),
             close: id_prefix.map_or_else(Close::new, Close::with_prefix),
         };
         FrameDecoder { reader, stages }
@@ -327,7 +327,7 @@ impl FrameDecoder {
 
     /// The dialect in which something was found. See [`Extractor::dialect`](dialect::Extractor::dialect).
     pub fn dialect(&self) -> Option<&str> {
-        self.stages.extract.as_ref().and_then(Stage::dialect)
+        self.stages.extract.as_deref().and_then(Stage::dialect)
     }
 
     /// Takes the frames that these bytes begin with, as long as their shapes are known; tells how many bytes that were.
@@ -365,10 +365,11 @@ impl FrameDecoder {
     }
 }
 
-/// What stands between the weave and the caller: text → calls, calls → mended ones, and the close.
+/// What stands between the weave and the caller: text → calls, calls → mended ones, and the close. Many streams are open
+/// at the same time, and most need neither of the first two.
 struct Stages {
-    extract: Option<Stage>,
-    mend: Option<Mend>,
+    extract: Option<Box<Stage>>,
+    mend: Option<Box<Mend>>,
     close: Close,
 }
 
@@ -590,12 +591,7 @@ impl Reader {
         }
         let is_plain = self.held.is_empty() && !has_words;
         if let Some(known) = self.protocol.filter(|_| is_plain && self.is_confirmed) {
-            self.decode(known, &input, frame.offset, sink);
-            // What follows the end is looked at each time.
-            if !self.reads_all && !self.weave.is_over() {
-                self.shapes.learn(known, &input, data);
-            }
-            return;
+            return self.decode_and_learn(known, &input, data, frame.offset, sink);
         }
         match (self.claim(&input), self.protocol) {
             (Some((Evidence::Strong, found)), _) => {
@@ -643,6 +639,30 @@ impl Reader {
 
     fn decode(&mut self, protocol: &Protocol, input: &Input<'_>, offset: u64, sink: &mut EventSink<'_>) {
         self.weave.push_frame(offset, |fragments| protocol.decode(input, fragments), sink);
+    }
+
+    /// Reads a frame, and learns its shape where that may be of use: what follows the end is read in full each time.
+    fn decode_and_learn(
+        &mut self,
+        protocol: &Protocol,
+        input: &Input<'_>,
+        data: &str,
+        offset: u64,
+        sink: &mut EventSink<'_>,
+    ) {
+        if self.reads_all || self.weave.is_over() {
+            return self.decode(protocol, input, offset, sink);
+        }
+        let mut recorder = self.shapes.expect(input, data).then(|| Recorder::new(data));
+        let read = |fragments: &mut FragmentSink<'_>| match &mut recorder {
+            Some(recorder) => protocol.decode(input, &mut |fragment: Fragment<'_>| {
+                recorder.put(fragment);
+                fragments.put(fragment);
+            }),
+            None => protocol.decode(input, fragments),
+        };
+        self.weave.push(offset, read, sink);
+        self.shapes.learn(input, data, recorder);
     }
 
     fn end_answer(&mut self, offset: u64, sink: &mut EventSink<'_>) {

@@ -15,14 +15,15 @@ mod fit;
 
 use std::ops::Range;
 
-use cast::{Cast, Growth, Recorder};
+pub(crate) use cast::Recorder;
+use cast::{Cast, Growth};
 pub(crate) use fit::Piece;
 use fit::{Hole, HoleKind, fit};
 
 use crate::event::EventSink;
 use crate::fragment::FragmentSink;
 use crate::json::{Kind, Leaf, Node, Seen, Str};
-use crate::protocol::{Input, Protocol};
+use crate::protocol::Input;
 use crate::weave::Weave;
 
 /// So many shapes are kept: of text, of thoughts, of arguments, of what begins and ends them, and one to spare.
@@ -45,11 +46,19 @@ pub(crate) struct Shapes {
     /// The shape of the frame that the framing has just brought.
     brought: Option<usize>,
     /// The last frame that was read in full.
-    before: Option<(Option<String>, String)>,
+    before: Option<Before>,
     /// How many frames in a row taught nothing.
     vain: u32,
     /// How many more frames are not compared.
     rest: u32,
+}
+
+/// A frame that may turn out to have a shape.
+#[derive(Default)]
+struct Before {
+    event: Option<String>,
+    text: String,
+    size: usize,
 }
 
 /// A frame that is known but for what stands in its holes.
@@ -60,6 +69,8 @@ struct Shape {
     text: Vec<u8>,
     /// Where the data stand in it.
     data: Range<usize>,
+    /// How many values and keys there are in them.
+    size: usize,
     is_placed: bool,
     /// How many bytes the framing counts before it says that the frame begins.
     before: u64,
@@ -310,8 +321,17 @@ impl Shapes {
         Known { shape, frame, from: shape.data.start, pieces, is_repeat: self.latest == Some(number), number }
     }
 
+    /// Whether something may be learned from a frame, if it is recorded while it is read: whether there is one like it.
+    pub(crate) fn expect(&mut self, input: &Input<'_>, data: &str) -> bool {
+        if self.rest > 0 || data.len() > LONGEST {
+            return false;
+        }
+        let known = self.known.iter().any(|shape| shape.is_like(input, data));
+        known || self.before.as_ref().is_some_and(|before| before.is_like(input, data))
+    }
+
     /// Learns from a frame that was read in full.
-    pub(crate) fn learn(&mut self, protocol: &Protocol, input: &Input<'_>, data: &str) {
+    pub(crate) fn learn(&mut self, input: &Input<'_>, data: &str, recorder: Option<Recorder<'_>>) {
         self.latest = None;
         if self.rest > 0 {
             self.rest -= 1;
@@ -320,7 +340,7 @@ impl Shapes {
         if data.len() > LONGEST {
             return;
         }
-        if self.compare(protocol, input, data) {
+        if recorder.is_some_and(|recorder| self.compare(input, data, recorder)) {
             self.vain = 0;
             return;
         }
@@ -328,25 +348,17 @@ impl Shapes {
         if self.vain >= PATIENCE {
             self.rest = 1 << (self.vain - PATIENCE).min(6);
         }
-        let (event, text) = self.before.get_or_insert_default();
-        replace(event, input.event);
-        text.clear();
-        text.push_str(data);
+        let before = self.before.get_or_insert_default();
+        replace(&mut before.event, input.event);
+        before.text.clear();
+        before.text.push_str(data);
+        before.size = input.value.size();
     }
 
     /// Compares the frame with the shapes and with the frame before; whether that taught something.
-    fn compare(&mut self, protocol: &Protocol, input: &Input<'_>, data: &str) -> bool {
-        let is_relative = |event: &Option<String>, text: &[u8]| {
-            event.as_deref() == input.event && is_alike(text, data.as_bytes())
-        };
-        let known = || {
-            let known = self.known.iter().enumerate().rev();
-            known.filter(|(_, shape)| is_relative(&shape.event, &shape.text[shape.data.clone()]))
-        };
-        let before = self.before.as_ref().filter(|(event, text)| is_relative(event, text.as_bytes()));
-        if known().next().is_none() && before.is_none() {
-            return false;
-        }
+    fn compare(&mut self, input: &Input<'_>, data: &str, recorder: Recorder<'_>) -> bool {
+        let known = || self.known.iter().enumerate().rev().filter(|(_, shape)| shape.is_like(input, data));
+        let before = self.before.as_ref().filter(|before| before.is_like(input, data));
         let Some(all) = possible_holes(input.value, data) else { return false };
         let with_shape = |differs_in_place: bool| {
             known().find_map(|(at, shape)| {
@@ -354,15 +366,10 @@ impl Shapes {
                 Some((Some(at), news))
             })
         };
-        let with_before = || {
-            let (_, text) = before?;
-            Some((None, News::of(&all, data, text.as_bytes(), None)?))
-        };
+        let with_before = || Some((None, News::of(&all, data, before?.text.as_bytes(), None)?));
         let found = with_shape(false).or_else(with_before).or_else(|| with_shape(true));
         let Some((at, News { holes, number, .. })) = found else { return false };
-        let mut recorder = Recorder::new(data, &holes);
-        protocol.decode(input, &mut recorder);
-        let Some(mut casts) = recorder.finish() else { return false };
+        let Some(mut casts) = recorder.finish(&holes) else { return false };
         let number = match (at, number) {
             (Some(at), Some((number, [own, other]))) => {
                 let others = &self.known[at].casts;
@@ -377,9 +384,18 @@ impl Shapes {
         };
         let event = input.event.map(Into::into);
         let growth = Growth::of(&casts);
-        let (text, whole) = (data.into(), 0..data.len());
-        let shape =
-            Shape { event, text, data: whole, is_placed: false, before: 0, holes, casts, growth, number };
+        let shape = Shape {
+            event,
+            text: data.into(),
+            data: 0..data.len(),
+            size: input.value.size(),
+            is_placed: false,
+            before: 0,
+            holes,
+            casts,
+            growth,
+            number,
+        };
         self.brought = Some(match at {
             Some(at) => {
                 self.known[at] = shape;
@@ -389,7 +405,10 @@ impl Shapes {
                 if self.known.len() == MOST_SHAPES {
                     self.known.remove(0);
                 }
+                // Few streams have more than one or two, and many are open at the same time.
+                self.known.reserve_exact(1);
                 self.known.push(shape);
+                self.before = None;
                 self.known.len() - 1
             }
         });
@@ -404,6 +423,21 @@ fn replace(own: &mut Option<String>, event: Option<&str>) {
             own.push_str(event);
         }
         (own, event) => *own = event.map(Into::into),
+    }
+}
+
+impl Before {
+    fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
+        let is_such = self.event.as_deref() == input.event && self.size == input.value.size();
+        is_such && is_alike(self.text.as_bytes(), data.as_bytes())
+    }
+}
+
+impl Shape {
+    /// Whether a frame may have this shape, or one that is made of it.
+    fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
+        let is_such = self.event.as_deref() == input.event && self.size == input.value.size();
+        is_such && is_alike(&self.text[self.data.clone()], data.as_bytes())
     }
 }
 

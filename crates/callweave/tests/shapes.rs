@@ -29,7 +29,16 @@ fn pieces(bytes: &[u8], size: usize) -> Vec<&[u8]> {
 
 /// All events of an input in such pieces, how it ended, and how many frames were known.
 fn events(bytes: &[u8], size: usize, reads_all: bool) -> (Vec<Event<'static>>, String, u64) {
-    let builder = Decoder::builder();
+    events_within(bytes, size, reads_all, Limits::default())
+}
+
+fn events_within(
+    bytes: &[u8],
+    size: usize,
+    reads_all: bool,
+    limits: Limits,
+) -> (Vec<Event<'static>>, String, u64) {
+    let builder = Decoder::builder().limits(limits);
     let mut decoder = if reads_all { builder.read_all().build() } else { builder.build() };
     let mut events = Vec::new();
     let mut result = Ok(());
@@ -92,6 +101,127 @@ fn a_known_frame_says_what_it_would_have_said() {
         known += compare(&name, &bytes, &[bytes.len().max(1), 997, 61, 1, 0]);
     }
     assert!(known > 300, "only {known} frames were known");
+}
+
+/// A chat of a few words, and then something else, each frame between what a framing may write around it.
+fn chat(lead: &str, trail: &str) -> Vec<u8> {
+    let texts = [
+        "\"a\"",
+        "\"é\"",
+        "\"b\\n\"",
+        "\"two words, and more than a few letters\"",
+        "\"\"",
+        "null",
+        "\"\\ud83d\"",
+        "\"c\"",
+    ];
+    let frame = |text: &str| {
+        format!(
+            "{lead}{{\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{text}}}}}]}}{trail}"
+        )
+    };
+    texts.iter().cycle().take(40).map(|text| frame(text)).collect::<String>().into_bytes()
+}
+
+#[test]
+fn whatever_the_framing_writes_around_it() {
+    for (lead, trail) in [
+        ("data: ", "\n\n"),
+        ("data:", "\r\n\r\n"),
+        ("data: ", "\r\r"),
+        (": a comment\ndata: ", "\n\n"),
+        ("event: chunk\nid: 7\nretry: 9\ndata: ", " \n\n"),
+        ("data: ", "\nevent: late\n\n"),
+        (": alive\n\ndata: ", "\n\n\n"),
+        ("data: data: ", "\ndata:\n\n"),
+        ("data: ", "\n"),
+        ("", "\n"),
+        ("  ", " \r\n\n"),
+        ("", " "),
+    ] {
+        let bytes = chat(lead, trail);
+        let sizes: Vec<usize> = (0..60).chain([bytes.len(), bytes.len() / 2]).collect();
+        let known = compare(&format!("{lead:?} … {trail:?}"), &bytes, &sizes);
+        assert!(known > 20, "{lead:?} … {trail:?}: only {known} frames were known");
+    }
+}
+
+#[test]
+fn a_limit_is_met_at_the_same_byte() {
+    let bytes = chat("data: ", "\n\n");
+    let mut known = 0;
+    let within = |limits| {
+        let [expected, actual] = [true, false].map(|all| events_within(&bytes, bytes.len(), all, limits));
+        assert_eq!((&actual.0, &actual.1), (&expected.0, &expected.1), "{limits:?}");
+        actual.2
+    };
+    for total in 0..bytes.len() as u64 {
+        known += within(Limits { total, ..Limits::default() });
+    }
+    for most in 90..150 {
+        known += within(Limits { line: most, ..Limits::default() });
+        known += within(Limits { frame: most, ..Limits::default() });
+    }
+    assert!(known > 20_000, "only {known} frames were known");
+}
+
+/// An answer of many blocks, whose numbers are written so, of a text or (every third) a call.
+fn blocks(numbers: &[String]) -> Vec<u8> {
+    let mut stream = String::new();
+    let mut event = |name: &str, rest: &str| {
+        stream.push_str(&format!("event: {name}\ndata: {{\"type\":\"{name}\"{rest}}}\n\n"));
+    };
+    event(
+        "message_start",
+        ",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[]}",
+    );
+    for (at, number) in numbers.iter().enumerate() {
+        let (block, kind, key) = match at % 3 {
+            2 => {
+                (r#"{"type":"tool_use","id":"t","name":"f","input":{}}"#, "input_json_delta", "partial_json")
+            }
+            _ => (r#"{"type":"text","text":""}"#, "text_delta", "text"),
+        };
+        event("content_block_start", &format!(",\"index\":{number},\"content_block\":{block}"));
+        for text in ["one", " two", "é", "4", " "] {
+            let delta = format!("{{\"type\":\"{kind}\",\"{key}\":\"{text}\"}}");
+            event("content_block_delta", &format!(",\"index\":{number},\"delta\":{delta}"));
+        }
+        event("content_block_stop", &format!(",\"index\":{number}"));
+    }
+    stream.into_bytes()
+}
+
+#[test]
+fn another_number_is_another_place() {
+    let plain: Vec<_> = (0..14).map(|number| number.to_string()).collect();
+    let odd = [
+        "0",
+        "1",
+        "1.0",
+        "2",
+        "-3",
+        "\"4\"",
+        "5",
+        "5",
+        "99999999999999999999",
+        "7",
+        "null",
+        "10",
+        "1e1",
+        "0",
+    ];
+    let bytes = blocks(&plain);
+    let known = compare("blocks", &bytes, &[bytes.len(), 997, 61, 0]);
+    // What begins and ends blocks is read in full, and of what grows them the first two frames and the first that has
+    // another number.
+    assert!(known > 60, "only {known} frames were known");
+    let bytes = blocks(&odd.map(str::to_owned));
+    compare("odd numbers", &bytes, &[bytes.len(), 997, 61, 0]);
+    // In turns, and once more after the end.
+    let twice: Vec<_> = plain.iter().chain(&plain).cloned().collect();
+    let bytes = blocks(&twice);
+    compare("blocks again", &bytes, &[bytes.len(), 61, 0]);
 }
 
 #[test]

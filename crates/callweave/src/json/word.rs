@@ -56,16 +56,25 @@ fn long_ascii_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Where a whole number of a few digits ends that begins at `from`; none if there is none, or if it may be written
-/// otherwise.
+/// Where a whole number of less than 16 digits ends that begins at `from`; none if there is none, or if it may be
+/// written otherwise.
 #[inline]
 pub(crate) fn digits_alone_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let digits = word(bytes, from) ^ (ONES * b'0' as u64);
-    // Exact up to the first byte that is no digit.
-    let found = (digits.wrapping_add(ONES * 0x76) | digits) & HIGHS;
-    let end = from + first(found);
+    let mut found = no_digits(word(bytes, from));
+    let mut end = from + first(found);
+    if found == 0 {
+        found = no_digits(word(bytes, from + 8));
+        end += first(found);
+    }
     let is_alone = found != 0 && end > from && !matches!(bytes.get(end), Some(b'.' | b'e' | b'E'));
     (is_alone && bytes.get(from) != Some(&b'0')).then_some(end)
+}
+
+/// Marks what is no digit.
+#[inline]
+fn no_digits(word: u64) -> u64 {
+    let digits = word ^ (ONES * b'0' as u64);
+    (digits.wrapping_add(ONES * 0x76) | digits) & HIGHS
 }
 
 #[inline(never)]
@@ -249,7 +258,9 @@ mod tests {
             ("7}", Some(1)),
             ("1234567 ", Some(7)),
             ("1234567", Some(7)),
-            ("12345678,", None),
+            ("12345678,", Some(8)),
+            ("123456789012345,", Some(15)),
+            ("1234567890123456,", None),
             ("12.5,", None),
             ("1e5,", None),
             ("012,", None),

@@ -17,6 +17,8 @@ pub(super) struct Cast {
     part: CastPart,
     /// Whether it is no news in a frame that follows another of the same shape.
     pub(super) is_quiet: bool,
+    /// Whether it is no news in one that goes on with the same block, either.
+    is_steady: bool,
 }
 
 /// Those parts of which frames of a shape may consist.
@@ -35,6 +37,26 @@ enum CastPart {
     Foreign { level: Level, path: &'static str, key: Slice, value: Slice },
 }
 
+impl CastPart {
+    /// The pieces of text in it.
+    fn slices(&mut self) -> [Option<&mut Slice>; 4] {
+        match self {
+            Self::Start { id, model, word } => [id.as_mut(), model.as_mut(), Some(word), None],
+            Self::Choice | Self::End => [None, None, None, None],
+            Self::Open { word, .. } => [Some(word), None, None, None],
+            Self::Text { word, text, .. } => [Some(word), Some(text), None, None],
+            Self::Call { id, name, word, arguments, .. } => {
+                [id.as_mut(), name.as_mut(), Some(word), arguments.as_mut()]
+            }
+            Self::Attach { on, word, value, .. } => [Some(on), Some(word), Some(value), None],
+            Self::Usage { word, raw, .. } => [Some(word), Some(raw), None, None],
+            Self::Finish { raw, .. } => [raw.as_mut(), None, None, None],
+            Self::Progress { word, value } => [Some(word), value.as_mut(), None, None],
+            Self::Foreign { key, value, .. } => [Some(key), Some(value), None, None],
+        }
+    }
+}
+
 /// A piece of a text, or of the arguments of a call.
 pub(super) struct Growth {
     pub(super) choice: u32,
@@ -49,8 +71,17 @@ pub(super) struct Growth {
 impl Growth {
     /// What all of the casts amount to where the quiet ones are no news, if it is that.
     pub(super) fn of(casts: &[Cast]) -> Option<Self> {
-        let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_quiet);
+        let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_steady);
         let (Some((own, cast)), None) = (loud.next(), loud.next()) else { return None };
+        // What is said of a block must be said of this one, and not of the next.
+        let is_of_it = |(at, other): (usize, &Cast)| match other.level() {
+            Some(Level::Next) => other.choice == cast.choice && at < own,
+            Some(Level::Block) => (other.choice, other.place) == (cast.choice, cast.place),
+            _ => true,
+        };
+        if !casts.iter().enumerate().all(is_of_it) {
+            return None;
+        }
         let (at, text) = match &cast.part {
             CastPart::Text { text, .. } => (Some(cast.place), text),
             CastPart::Call { id: None, name: None, arguments: Some(text), .. } => (None, text),
@@ -59,7 +90,7 @@ impl Growth {
         let hole = match text {
             Slice::Hole(hole) => Some(*hole),
             Slice::Fixed { .. } => None,
-            Slice::Around(_) => return None,
+            Slice::Around { .. } => return None,
         };
         Some(Self { choice: cast.choice, at, cast: own, hole })
     }
@@ -71,8 +102,8 @@ enum Slice {
     Fixed { text: Box<str>, is_escaped: bool },
     /// What stands in that hole.
     Hole(usize),
-    /// A piece of the frame with holes in it: where it stood in the frame that the shape was learned from.
-    Around(Range<usize>),
+    /// A piece of the frame with holes in it: where it stood in the data that the shape was learned from.
+    Around { range: Range<usize>, is_escaped: bool },
 }
 
 /// Equal pieces of two frames. Of what has holes in it that cannot be told.
@@ -93,11 +124,27 @@ impl Slice {
         matches!(self, Self::Fixed { .. })
     }
 
+    /// Says which of the holes a piece of the frame is, if any; false if it ends inside one.
+    fn settle(&mut self, data: &str, holes: &[Hole]) -> bool {
+        let Self::Around { range, is_escaped } = self else { return true };
+        if let Some(at) = holes.iter().position(|hole| (hole.start..hole.end) == *range) {
+            *self = Self::Hole(at);
+            return true;
+        }
+        let mut inside =
+            holes.iter().filter(|hole| hole.start < range.end && range.start < hole.end).peekable();
+        if inside.peek().is_none() {
+            *self = Self::Fixed { text: data[range.clone()].into(), is_escaped: *is_escaped };
+            return true;
+        }
+        !*is_escaped && inside.all(|hole| range.start <= hole.start && hole.end <= range.end)
+    }
+
     fn fixed(&self) -> Str<'_> {
         match self {
             Self::Fixed { text, is_escaped: true } => Str::Escaped(text),
             Self::Fixed { text, is_escaped: false } => Str::Plain(text),
-            Self::Hole(_) | Self::Around(_) => Str::Plain(""),
+            Self::Hole(_) | Self::Around { .. } => Str::Plain(""),
         }
     }
 
@@ -105,7 +152,7 @@ impl Slice {
         match self {
             Self::Fixed { .. } => self.fixed(),
             Self::Hole(at) => known.pieces[*at].str(known.frame),
-            Self::Around(range) => Str::Plain(known.around(range)),
+            Self::Around { range, .. } => Str::Plain(known.around(range)),
         }
     }
 
@@ -209,6 +256,20 @@ impl Cast {
         }
     }
 
+    /// Whether it says of a block what is the same in every frame.
+    fn is_fixed_member(&self) -> bool {
+        matches!(&self.part, CastPart::Foreign { level: Level::Block | Level::Next, key, value, .. }
+            if key.is_fixed() && value.is_fixed())
+    }
+
+    /// What it is about that only the protocol knows.
+    fn level(&self) -> Option<Level> {
+        match &self.part {
+            CastPart::Foreign { level, .. } => Some(*level),
+            _ => None,
+        }
+    }
+
     /// Whether both speak of the same member, so that each makes news of the other.
     fn disputes(&self, other: &Self) -> bool {
         match (&self.part, &other.part) {
@@ -222,107 +283,93 @@ impl Cast {
     }
 }
 
-/// Makes casts of the fragments of a frame.
-pub(super) struct Recorder<'d> {
+/// Makes casts of the fragments of a frame, while they are told.
+pub(crate) struct Recorder<'d> {
     data: &'d str,
-    holes: &'d [Hole],
     casts: Vec<Cast>,
     /// Whether something came that has no cast.
     has_failed: bool,
 }
 
 impl<'d> Recorder<'d> {
-    pub(super) fn new(data: &'d str, holes: &'d [Hole]) -> Self {
-        Self { data, holes, casts: Vec::new(), has_failed: false }
+    pub(crate) fn new(data: &'d str) -> Self {
+        Self { data, casts: Vec::new(), has_failed: false }
     }
 
-    /// The casts, if everything has one.
-    pub(super) fn finish(self) -> Option<Vec<Cast>> {
-        let Self { mut casts, has_failed, .. } = self;
-        let quiet: Vec<bool> = casts
-            .iter()
-            .enumerate()
-            .map(|(at, cast)| {
-                let mut others = casts.iter().enumerate().filter(|(other, _)| *other != at);
-                cast.is_fixed() && !others.any(|(_, other)| cast.disputes(other))
-            })
-            .collect();
-        for (cast, is_quiet) in casts.iter_mut().zip(quiet) {
-            cast.is_quiet = is_quiet;
+    /// The casts of a frame that has those holes, if everything has one.
+    pub(super) fn finish(self, holes: &[Hole]) -> Option<Vec<Cast>> {
+        let Self { data, mut casts, has_failed } = self;
+        let settle = |cast: &mut Cast| {
+            let mut slices = cast.part.slices().into_iter().flatten();
+            slices.all(|slice| slice.settle(data, holes))
+        };
+        if has_failed || !casts.iter_mut().all(settle) {
+            return None;
         }
-        (!has_failed).then_some(casts)
+        for at in 0..casts.len() {
+            let is_disputed = |cast: &Cast| {
+                let mut others = casts.iter().enumerate().filter(|(other, _)| *other != at);
+                others.any(|(_, other)| cast.disputes(other))
+            };
+            let is_quiet = casts[at].is_fixed() && !is_disputed(&casts[at]);
+            let is_steady = is_quiet || casts[at].is_fixed_member() && !is_disputed(&casts[at]);
+            let cast = &mut casts[at];
+            (cast.is_quiet, cast.is_steady) = (is_quiet, is_steady);
+        }
+        casts.shrink_to_fit();
+        Some(casts)
     }
 
-    fn str(&self, text: Str<'_>) -> Option<Slice> {
+    /// What stands in the frame is settled when its holes are known.
+    fn str(&self, text: Str<'_>) -> Slice {
         let written = text.written();
         let is_escaped = matches!(text, Str::Escaped(_));
-        let fixed = || Slice::Fixed { text: written.into(), is_escaped };
         let own = self.data.as_bytes().as_ptr_range();
         let its = written.as_bytes().as_ptr_range();
         if its.start < own.start || its.end > own.end || written.is_empty() {
-            return Some(fixed());
+            return Slice::Fixed { text: written.into(), is_escaped };
         }
         let start = its.start as usize - own.start as usize;
-        let range = start..start + written.len();
-        if let Some(at) = self.holes.iter().position(|hole| (hole.start..hole.end) == range) {
-            return Some(Slice::Hole(at));
-        }
-        let is_inside = |hole: &&Hole| hole.start < range.end && range.start < hole.end;
-        let is_around = |hole: &Hole| range.start <= hole.start && hole.end <= range.end;
-        match self.holes.iter().find(is_inside) {
-            None => Some(fixed()),
-            Some(_) if is_escaped => None,
-            Some(_) => {
-                let is_whole = self.holes.iter().filter(is_inside).all(is_around);
-                is_whole.then_some(Slice::Around(range))
-            }
-        }
+        Slice::Around { range: start..start + written.len(), is_escaped }
     }
 
-    fn text(&self, text: &str) -> Option<Slice> {
+    fn text(&self, text: &str) -> Slice {
         self.str(Str::Plain(text))
     }
 
-    /// A slice that may be absent.
-    fn may_be(&self, text: Option<Str<'_>>) -> Option<Option<Slice>> {
-        match text {
-            Some(text) => self.str(text).map(Some),
-            None => Some(None),
-        }
-    }
-
     fn cast(&self, part: Part<'_>) -> Option<CastPart> {
+        let may_be = |text: Option<Str<'_>>| text.map(|text| self.str(text));
         Some(match part {
             Part::Start { id, model, word } => {
-                CastPart::Start { id: self.may_be(id)?, model: self.may_be(model)?, word: self.text(word)? }
+                CastPart::Start { id: may_be(id), model: may_be(model), word: self.text(word) }
             }
             Part::Choice => CastPart::Choice,
-            Part::Open { channel, word } => CastPart::Open { channel, word: self.text(word)? },
+            Part::Open { channel, word } => CastPart::Open { channel, word: self.text(word) },
             Part::Text { channel, word, text } => {
-                CastPart::Text { channel, word: self.text(word)?, text: self.str(text)? }
+                CastPart::Text { channel, word: self.text(word), text: self.str(text) }
             }
             Part::Call { id, name, kind, word, arguments: arguments @ (None | Some(Arguments::Text(_))) } => {
                 let arguments = arguments.and_then(|arguments| match arguments {
                     Arguments::Text(text) => Some(text),
                     _ => None,
                 });
-                let [id, name, arguments] = [id, name, arguments].map(|text| self.may_be(text));
-                CastPart::Call { id: id?, name: name?, kind, word: self.text(word)?, arguments: arguments? }
+                let [id, name, arguments] = [id, name, arguments].map(may_be);
+                CastPart::Call { id, name, kind, word: self.text(word), arguments }
             }
             Part::Attach { level, on, kind, word, value } => {
                 let [on, word, value] = [on, word, value].map(|text| self.text(text));
-                CastPart::Attach { level, on: on?, kind, word: word?, value: value? }
+                CastPart::Attach { level, on, kind, word, value }
             }
             Part::Usage { word, counters, raw } => {
-                CastPart::Usage { word: self.text(word)?, counters, raw: self.text(raw)? }
+                CastPart::Usage { word: self.text(word), counters, raw: self.text(raw) }
             }
-            Part::Finish { reason, raw } => CastPart::Finish { reason, raw: self.may_be(raw)? },
+            Part::Finish { reason, raw } => CastPart::Finish { reason, raw: may_be(raw) },
             Part::End => CastPart::End,
             Part::Progress { word, value } => {
-                CastPart::Progress { word: self.text(word)?, value: self.may_be(value.map(Str::Plain))? }
+                CastPart::Progress { word: self.text(word), value: may_be(value.map(Str::Plain)) }
             }
             Part::Foreign { level, path, key, value } => {
-                CastPart::Foreign { level, path, key: self.text(key)?, value: self.text(value)? }
+                CastPart::Foreign { level, path, key: self.text(key), value: self.text(value) }
             }
             _ => return None,
         })
@@ -331,9 +378,19 @@ impl<'d> Recorder<'d> {
 
 impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
     fn put(&mut self, fragment: Fragment<'f>) {
+        if self.has_failed {
+            return;
+        }
         let Fragment { choice, place, part } = fragment;
         match self.cast(part) {
-            Some(part) => self.casts.push(Cast { choice, place, follows: false, part, is_quiet: false }),
+            Some(part) => self.casts.push(Cast {
+                choice,
+                place,
+                follows: false,
+                part,
+                is_quiet: false,
+                is_steady: false,
+            }),
             None => self.has_failed = true,
         }
     }

@@ -510,6 +510,10 @@ impl Choice {
         let at = self.slots.len();
         self.arrive(at, context, sink);
         let item = place.and_then(|place| self.items.at(place));
+        // Most answers have few blocks, and many are read at the same time.
+        if self.slots.is_empty() {
+            self.slots.reserve_exact(1);
+        }
         self.slots.push(Slot::running(channel, word, place, item, context.frame));
         match place {
             Some(place) if !place.runs => {

@@ -72,6 +72,12 @@ impl<'t> Node<'t> {
         self.note().kind
     }
 
+    /// How many values and keys it has in it, with itself.
+    #[inline]
+    pub(crate) fn size(self) -> usize {
+        (self.note().next - self.at) as usize
+    }
+
     /// Whether it is `null`.
     #[inline]
     pub fn is_null(self) -> bool {
