@@ -359,14 +359,15 @@ impl Shapes {
     fn compare(&mut self, input: &Input<'_>, data: &str, recorder: Recorder<'_>) -> bool {
         let known = || self.known.iter().enumerate().rev().filter(|(_, shape)| shape.is_like(input, data));
         let before = self.before.as_ref().filter(|before| before.is_like(input, data));
-        let Some(all) = possible_holes(input.value, data) else { return false };
+        let mut room = [Hole { start: 0, end: 0, kind: HoleKind::Blank }; MOST_LEAVES];
+        let Some(all) = possible_holes(input.value, data, &mut room) else { return false };
         let with_shape = |differs_in_place: bool| {
             known().find_map(|(at, shape)| {
-                let news = shape.news(&all, data, differs_in_place)?;
+                let news = shape.news(all, data, differs_in_place)?;
                 Some((Some(at), news))
             })
         };
-        let with_before = || Some((None, News::of(&all, data, before?.text.as_bytes(), None)?));
+        let with_before = || Some((None, News::of(all, data, before?.text.as_bytes(), None)?));
         let found = with_shape(false).or_else(with_before).or_else(|| with_shape(true));
         let Some((at, News { holes, number, .. })) = found else { return false };
         let Some(mut casts) = recorder.finish(&holes) else { return false };
@@ -448,33 +449,33 @@ fn is_alike(one: &[u8], other: &[u8]) -> bool {
     start == other.first_chunk() || end == other.last_chunk()
 }
 
-/// The values of a frame that nobody looked at.
-fn possible_holes(value: Node<'_>, data: &str) -> Option<Vec<Hole>> {
-    let mut holes: Vec<Hole> = Vec::new();
-    let mut notes: Vec<u32> = Vec::new();
+/// The values of a frame that nobody looked at, if there is room for them. Most frames that are compared in vain are so
+/// often, and should cost no memory.
+fn possible_holes<'r>(value: Node<'_>, data: &str, room: &'r mut [Hole; MOST_LEAVES]) -> Option<&'r [Hole]> {
+    let mut notes = [0; MOST_LEAVES];
+    let mut count = 0;
     for Leaf { note, kind, start, end, seen } in value.leaves().filter(|leaf| leaf.start < leaf.end) {
         let kind = match (seen, kind) {
             (Seen::All, _) => continue,
             (Seen::Kind, Kind::Number) => HoleKind::Number,
             (Seen::Kind, _) => HoleKind::Text,
             (Seen::Place, _) => HoleKind::Place,
-            (Seen::SameAs(other), _) => match notes.iter().position(|note| *note == other) {
+            (Seen::SameAs(other), _) => match notes[..count].iter().position(|note| *note == other) {
                 Some(at) => HoleKind::SameAs(at),
                 None => continue,
             },
         };
-        notes.push(note);
-        holes.push(Hole { start, end, kind });
+        *room.get_mut(count)? = Hole { start, end, kind };
+        notes[count] = note;
+        count += 1;
     }
     // Anthropic pads its frames with blanks before the last brace.
     if let Some(inner) = data.strip_suffix('}') {
-        holes.push(Hole {
-            start: inner.trim_end_matches(' ').len(),
-            end: inner.len(),
-            kind: HoleKind::Blank,
-        });
+        let (start, end) = (inner.trim_end_matches(' ').len(), inner.len());
+        *room.get_mut(count)? = Hole { start, end, kind: HoleKind::Blank };
+        count += 1;
     }
-    (holes.len() <= MOST_LEAVES).then_some(holes)
+    Some(&room[..count])
 }
 
 /// In what a frame differs from another.

@@ -280,7 +280,12 @@ impl<'n> Walker<'n> {
 
     fn scalar(&mut self, bytes: &[u8], start: u32, first: u8) -> Walked<u32> {
         let rest = bytes.get(start as usize..).unwrap_or_default();
+        // Most numbers are whole.
+        let digits = if first.wrapping_sub(b'1') < 9 { digits_end(rest, 1) } else { 0 };
         let (kind, length) = match first {
+            _ if digits > 0 && !matches!(rest.get(digits), Some(b'.' | b'e' | b'E')) => {
+                (Kind::Number, digits)
+            }
             b't' if rest.starts_with(b"true") => (Kind::Bool, 4),
             b'f' if rest.starts_with(b"false") => (Kind::Bool, 5),
             b'n' if rest.starts_with(b"null") => (Kind::Null, 4),

@@ -16,14 +16,19 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
     if let None | Some(b'"' | b'\\') = bytes.get(from) {
         return from;
     }
-    run_end(bytes, from)
+    let found = specials(word(bytes, from));
+    if found != 0 { from + first(found) } else { long_plain_end(bytes, from + 8) }
 }
 
-/// The same where it is seldom over at once.
+/// The same where it is seldom over at once, and often longer than a word.
 #[inline]
 pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
     let found = specials(word(bytes, from));
-    if found != 0 { from + first(found) } else { long_plain_end(bytes, from + 8) }
+    if found != 0 {
+        return from + first(found);
+    }
+    let found = specials(word(bytes, from + 8));
+    if found != 0 { from + 8 + first(found) } else { long_plain_end(bytes, from + 16) }
 }
 
 /// Where the string ends whose contents begin at `from`; none if they are empty or have escapes or more than ASCII in

@@ -179,33 +179,40 @@ fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
         return;
     }
     let (mut index, mut counts, mut failure) = (None, None, None);
+    let (mut told, mut has_more) = (None, false);
     for (key, value) in event.members() {
         match key {
+            "type" => {}
             "index" => index = Some(value),
             "usage" => counts = Some(value),
             "error" => failure = Some(value),
-            _ => {}
+            _ => {
+                has_more |= told.is_some();
+                told = Some((key, value));
+            }
         }
     }
     let place = index.and_then(Value::pass_index).map(Place::at);
     if let Some(counts) = counts {
         usage(counts, sink);
     }
-    for (key, value) in event.members() {
-        match key {
-            "type" | "index" | "usage" | "error" => {}
-            "message" => message(value, sink),
-            // Its content will follow.
-            "content_block"
-                if kind(value) == COMPACTION && value.get("content").is_none_or(Value::is_null) => {}
-            "content_block" => {
-                end_other(place, value, sink);
-                block(place, value, Extent::Beginning, sink);
-            }
-            "delta" if word == "message_delta" => message(value, sink),
-            "delta" => delta(place, value, sink),
-            _ => foreign(Subject::ANSWER, "", key, value, sink),
+    let mut tell = |(key, value)| match key {
+        "type" | "index" | "usage" | "error" => {}
+        "message" => message(value, sink),
+        // Its content will follow.
+        "content_block" if kind(value) == COMPACTION && value.get("content").is_none_or(Value::is_null) => {}
+        "content_block" => {
+            end_other(place, value, sink);
+            block(place, value, Extent::Beginning, sink);
         }
+        "delta" if word == "message_delta" => message(value, sink),
+        "delta" => delta(place, value, sink),
+        _ => foreign(Subject::ANSWER, "", key, value, sink),
+    };
+    // Mostly there is only one.
+    match has_more {
+        true => event.members().for_each(&mut tell),
+        false => told.into_iter().for_each(&mut tell),
     }
     if let Some(failure) = failure {
         error(failure, ERRORS, sink);
@@ -307,21 +314,37 @@ fn text_block(
     block: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let has_hung = pass_on_rest(Subject::next(0), block, sink);
+    let members = Members::read(Subject::next(0), block, sink);
     put(place, Part::Open { channel, word }, sink);
-    content(place, block, has_hung, sink);
+    content(place, block, &members, sink);
 }
 
-/// Passes on what is not read as content; whether there is something in it that hangs on the block.
-fn pass_on_rest(subject: Subject, content: Value<'_>, sink: &mut FragmentSink<'_>) -> bool {
-    let mut has_hung = false;
-    for (key, value) in content.members() {
-        match is_content(key, value) {
-            true => has_hung |= matches!(key, SIGNATURE | DATA | "citation" | CITATIONS),
-            false => foreign(subject, "", key, value, sink),
+/// What there is of content in a block or delta.
+#[derive(Default)]
+struct Members<'a> {
+    has_hung: bool,
+    /// The last member that grows the block, and whether there are others.
+    growing: Option<(&'a str, Value<'a>)>,
+    has_more: bool,
+}
+
+impl<'a> Members<'a> {
+    /// Passes on what is not read as content.
+    fn read(subject: Subject, content: Value<'a>, sink: &mut FragmentSink<'_>) -> Self {
+        let mut members = Self::default();
+        for (key, value) in content.members() {
+            match key {
+                _ if !is_content(key, value) => foreign(subject, "", key, value, sink),
+                "type" => {}
+                SIGNATURE | DATA | "citation" | CITATIONS => members.has_hung = true,
+                _ => {
+                    members.has_more |= members.growing.is_some();
+                    members.growing = Some((key, value));
+                }
+            }
         }
+        members
     }
-    has_hung
 }
 
 /// Whether the member is read as content.
@@ -335,11 +358,11 @@ fn is_content(key: &str, value: Value<'_>) -> bool {
 }
 
 /// The members of a text or thinking block, and of the deltas that grow any block: what hangs on it first.
-fn content(place: Option<Place>, content: Value<'_>, has_hung: bool, sink: &mut FragmentSink<'_>) {
+fn content(place: Option<Place>, content: Value<'_>, members: &Members<'_>, sink: &mut FragmentSink<'_>) {
     let mut hang = |kind, word: &str, value: Value<'_>| {
         put(place, Part::hung(THINKING, kind, word, value.pass_raw()), sink);
     };
-    let hung = content.members().take_while(|_| has_hung);
+    let hung = content.members().take_while(|_| members.has_hung);
     for (key, value) in hung.filter(|(key, value)| is_content(key, *value)) {
         match key {
             SIGNATURE if value.is_filled() => hang(AttachmentKind::Signature, key, value),
@@ -351,25 +374,30 @@ fn content(place: Option<Place>, content: Value<'_>, has_hung: bool, sink: &mut 
             _ => {}
         }
     }
-    for (key, value) in content.members() {
-        match (key, value.pass_filled()) {
-            (TEXT, Some(text)) => {
-                put(place, Part::Text { channel: Channel::Text, word: TEXT, text }, sink);
-            }
-            (THINKING, Some(text)) => {
-                put(place, Part::Text { channel: Channel::REASONING, word: THINKING, text }, sink);
-            }
-            ("partial_json", _) => {
-                let arguments = match value.kind() {
-                    Kind::Null => None,
-                    Kind::String => value.pass().map(Arguments::Text),
-                    _ => Some(Arguments::Value(value.pass_raw())),
-                };
-                let (kind, word) = (CallKind::Function, TOOL_USE);
-                put(place, Part::Call { id: None, name: None, kind, word, arguments }, sink);
-            }
-            _ => {}
+    match members.growing {
+        _ if members.has_more => content.members().for_each(|(key, value)| grow(place, key, value, sink)),
+        Some((key, value)) => grow(place, key, value, sink),
+        None => {}
+    }
+}
+
+/// A member by which a block grows; others say nothing here.
+fn grow(place: Option<Place>, key: &str, value: Value<'_>, sink: &mut FragmentSink<'_>) {
+    match (key, value.pass_filled()) {
+        (TEXT, Some(text)) => put(place, Part::Text { channel: Channel::Text, word: TEXT, text }, sink),
+        (THINKING, Some(text)) => {
+            put(place, Part::Text { channel: Channel::REASONING, word: THINKING, text }, sink);
         }
+        ("partial_json", _) => {
+            let arguments = match value.kind() {
+                Kind::Null => None,
+                Kind::String => value.pass().map(Arguments::Text),
+                _ => Some(Arguments::Value(value.pass_raw())),
+            };
+            let (kind, word) = (CallKind::Function, TOOL_USE);
+            put(place, Part::Call { id: None, name: None, kind, word, arguments }, sink);
+        }
+        _ => {}
     }
 }
 
@@ -387,8 +415,8 @@ fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
     if is_unknown && !delta.members().any(|(key, value)| key != "type" && is_content(key, value)) {
         return foreign(subject, "", word, delta, sink);
     }
-    let has_hung = pass_on_rest(subject, delta, sink);
-    content(place, delta, has_hung, sink);
+    let members = Members::read(subject, delta, sink);
+    content(place, delta, &members, sink);
 }
 
 fn call(

@@ -48,9 +48,11 @@ impl Note {
     /// Whether it is the key of that name, as written.
     #[inline]
     fn is_called(&self, key: &str, text: &str) -> bool {
-        // Most names have another length; bytes are compared without asking where characters begin.
+        // Most names have another length, and most that have not begin otherwise.
+        let start = self.start as usize + 1;
         (self.end - self.start) as usize == key.len() + 2
-            && text.as_bytes().get(self.start as usize + 1..self.end as usize - 1) == Some(key.as_bytes())
+            && text.as_bytes().get(start) == key.as_bytes().first()
+            && text.as_bytes().get(start..self.end as usize - 1) == Some(key.as_bytes())
     }
 }
 
@@ -358,14 +360,13 @@ impl<'t> Node<'t> {
     }
 
     /// Whether it is an object that has a member of one of these names.
+    #[inline]
     pub(crate) fn has_any<const COUNT: usize>(self, keys: [&str; COUNT]) -> bool {
         let Members { inner: Self { text, notes, .. }, mut at, end } = self.members();
         while at < end
             && let Some([name, value, ..]) = notes.get(at as usize..)
         {
-            let length = (name.end - name.start) as usize;
-            let is_one = |key: &&str| length == key.len() + 2 && name.is_called(key, text);
-            if keys.iter().any(is_one) {
+            if keys.iter().any(|key| name.is_called(key, text)) {
                 return true;
             }
             at = value.next;
