@@ -21,8 +21,8 @@ const MOST: usize = if cfg!(debug_assertions) { 200 } else { 2_000 };
 /// How many pieces a delta is cut into.
 const PIECES: usize = 4;
 
-/// The same events with deltas in pieces, and some of them behind token counts.
-fn in_pieces(events: &[Event<'static>]) -> Vec<Event<'static>> {
+/// The same events with deltas in pieces, and token counts between two of them if they are wanted.
+fn in_pieces(events: &[Event<'static>], has_counts: bool) -> Vec<Event<'static>> {
     let mut all = Vec::new();
     for event in events {
         let Body::Delta { block, kind, text } = &event.body else {
@@ -30,20 +30,20 @@ fn in_pieces(events: &[Event<'static>]) -> Vec<Event<'static>> {
             continue;
         };
         let mut rest = text.as_ref();
-        for left in (0..PIECES).rev() {
+        for number in 1..=PIECES {
             let end = rest.char_indices().nth(1).map_or(rest.len(), |(at, _)| at);
-            let (piece, after) = rest.split_at(if left == 0 { rest.len() } else { end });
+            let (piece, after) = rest.split_at(if number == PIECES { rest.len() } else { end });
             if piece.is_empty() {
                 break;
             }
             rest = after;
+            if has_counts && number == 3 {
+                let counters = Counters { output_tokens: Some(all.len() as u64), ..Counters::default() };
+                let raw = Json::from_value(&serde_json::json!({"output_tokens": all.len()}));
+                all.push(Event::new(0, Body::Usage { word: "usage".into(), counters, raw }));
+            }
             let text = piece.to_owned().into();
             all.push(Event { body: Body::Delta { block: *block, kind: *kind, text }, ..event.clone() });
-        }
-        if all.len() % 5 == 0 {
-            let counters = Counters { output_tokens: Some(all.len() as u64), ..Counters::default() };
-            let raw = Json::from_value(&serde_json::json!({"output_tokens": all.len()}));
-            all.push(Event::new(0, Body::Usage { word: "usage".into(), counters, raw }));
         }
     }
     all
@@ -72,12 +72,13 @@ fn a_delta_is_told_as_if_it_were_written_in_full() {
     for sample in samples() {
         let mut events = decode_cut(Some(sample.protocol), &sample.bytes, &[]).events;
         events.truncate(MOST);
-        let events = in_pieces(&events);
+        let [plain, counted] = [false, true].map(|has_counts| in_pieces(&events, has_counts));
         for written in TABLE.iter().copied().filter(|protocol| protocol.is_written()) {
             for options in modes.clone().map(|options| options.model("anthropic.m")) {
-                for options in [options.clone(), options.framing(Framing::JsonValues)] {
+                let as_list = options.clone().framing(Framing::JsonValues);
+                for (options, events) in [(&options, &plain), (&options, &counted), (&as_list, &plain)] {
                     let [told, in_full] =
-                        [false, true].map(|is_interrupted| write(written, &options, &events, is_interrupted));
+                        [false, true].map(|is_interrupted| write(written, options, events, is_interrupted));
                     let differs = || told.iter().zip(&in_full).position(|(one, two)| one != two);
                     assert!(
                         told == in_full,
