@@ -8,8 +8,11 @@ use serde_json::json;
 
 use crate::program;
 
+/// The answers of an input, by number.
+type Pieces = fn(usize) -> String;
+
 /// The most memory that the program had, in KiB, when it had read so many bytes of what `piece` gives.
-fn peak(arguments: &[&str], piece: &dyn Fn(usize) -> String, bytes: usize) -> u64 {
+fn peak(arguments: &[&str], piece: Pieces, bytes: usize) -> u64 {
     let mut child = program(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -43,6 +46,10 @@ fn body(number: usize) -> String {
     .to_string()
 }
 
+fn row(number: usize) -> String {
+    format!("{{\"data\":{}}}\n", body(number))
+}
+
 fn stream(number: usize) -> String {
     let chunk = |delta: serde_json::Value, reason: Option<&str>| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
@@ -56,15 +63,13 @@ fn stream(number: usize) -> String {
 
 #[test]
 fn a_recording_of_many_answers_is_not_kept() {
-    let bodies: &dyn Fn(usize) -> String = &|number| body(number) + "\n";
-    let rows: &dyn Fn(usize) -> String = &|number| format!("{{\"data\":{}}}\n", body(number));
-    let cases: [(&[&str], &dyn Fn(usize) -> String); 6] = [
-        (&["decode"], bodies),
-        (&["decode"], &stream),
-        (&["decode", "--as", "events"], &stream),
-        (&["convert", "--to", "anthropic-messages"], &stream),
-        (&["decode", "--jsonl", "--jobs", "1"], rows),
-        (&["decode", "--jsonl", "--jobs", "4"], rows),
+    let cases: [(&[&str], Pieces); 6] = [
+        (&["decode"], |number| body(number) + "\n"),
+        (&["decode"], stream),
+        (&["decode", "--as", "events"], stream),
+        (&["convert", "--to", "anthropic-messages"], stream),
+        (&["decode", "--jsonl", "--jobs", "1"], row),
+        (&["decode", "--jsonl", "--jobs", "4"], row),
     ];
     for (arguments, piece) in cases {
         let (few, many) = (peak(arguments, piece, 4 << 20), peak(arguments, piece, 20 << 20));
