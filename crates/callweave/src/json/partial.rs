@@ -332,8 +332,11 @@ impl Builder<'_, '_> {
 
     /// Appends the pushed text before `end` to the text that stands for what is nested too deep.
     fn grow_deep(&mut self, end: usize) {
+        if self.tree.skipped == 0 {
+            return;
+        }
         let run = self.pushed.get(self.deep_from..end).unwrap_or_default();
-        if self.tree.skipped > 0 && !run.is_empty() {
+        if !run.is_empty() {
             let Tree { root, open, .. } = &mut *self.tree;
             if let Value::String(text) = Tree::descend(root, open) {
                 text.push_str(run);

@@ -228,7 +228,23 @@ impl Scanner {
     }
 
     /// Reads on as [`push`](Scanner::push) does, and tells `visit` what it meets.
+    #[inline]
     pub fn push_to<V: Visit>(&mut self, text: &str, visit: &mut V) -> usize {
+        // Most deltas are a few letters more of a string.
+        const SHORT: usize = 16;
+        if self.state == State::Rest
+            && let Cut::String(_) = self.cut
+            && (1..=SHORT).contains(&text.len())
+            && plain_end(text.as_bytes(), 0) == text.len()
+        {
+            visit.text(text);
+            return text.len();
+        }
+        self.push_any(text, visit)
+    }
+
+    #[inline(never)]
+    fn push_any<V: Visit>(&mut self, text: &str, visit: &mut V) -> usize {
         let Err((at, state)) = self.read(text, visit);
         self.state = state;
         at
