@@ -1,59 +1,114 @@
-//! Prints how callweave compares with hand-built pipelines, as ratios of one interleaved run.
+//! callweave beside the pipelines that people build from existing crates: prints one JSON row per measurement.
+//!
+//! `cargo xtask bench` builds and runs it, and makes a table of the rows.
 
-use std::time::{Duration, Instant};
+mod instructions;
+mod measure;
+mod peers;
+#[allow(dead_code, reason = "counted elsewhere, too")]
+#[path = "../../xtask/src/instructions/request.rs"]
+mod request;
+mod rows;
+mod streams;
 
-use callweave::protocol::Protocol;
-use callweave_bench::peers::{self, Collected};
-use callweave_bench::streams;
+use std::process::ExitCode;
 
-type Pipeline = (&'static str, fn(&str) -> Collected);
+use measure::Report;
 
-const ROUNDS: usize = 7;
+const USAGE: &str = "usage: callweave-bench [--rounds N] [--megabytes N] [--program PATH] [--only TEXT]";
 
-fn main() {
-    for chunks in [1_000, 10_000, 100_000] {
-        compare(
-            &format!("chat, {chunks} chunks"),
-            &streams::chat(chunks),
-            chunks,
-            &[
-                ("callweave", |body| peers::callweave(body, protocol("openai-chat"))),
-                ("eventsource-stream + async-openai", peers::chat_async_openai),
-                ("memchr + serde_json", peers::chat_serde),
-                ("memchr + jiter", peers::chat_jiter),
-            ],
-        );
-        compare(
-            &format!("anthropic, {chunks} events"),
-            &streams::anthropic(chunks),
-            chunks,
-            &[
-                ("callweave", |body| peers::callweave(body, protocol("anthropic-messages"))),
-                ("eventsource-stream + serde_json", peers::anthropic_eventsource),
-                ("memchr + serde_json", peers::anthropic_serde),
-            ],
-        );
-    }
+struct Options {
+    rounds: usize,
+    /// Of the recordings that the program reads.
+    megabytes: usize,
+    /// The program `callweave`, if it is to be measured.
+    program: Option<String>,
+    /// Rows whose name has this in it.
+    only: String,
 }
 
-fn protocol(name: &str) -> &'static Protocol {
-    Protocol::named(name).expect("a protocol of the table")
-}
-
-/// Runs the pipelines in turns, so that a slow phase of the machine hits all of them, and takes the best.
-fn compare(title: &str, body: &str, chunks: usize, pipelines: &[Pipeline]) {
-    let mut best = vec![Duration::MAX; pipelines.len()];
-    for _ in 0..ROUNDS {
-        for ((_, run), best) in pipelines.iter().zip(&mut best) {
-            let start = Instant::now();
-            std::hint::black_box(run(body));
-            *best = start.elapsed().min(*best);
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words[..] {
+        ["count", name, times] => count(name, times),
+        ["count-recorded", file, way, times] => rows::recorded::run(file, way, times),
+        ["memory", name] => rows::memory::tell(name),
+        ref flags => options(flags).and_then(|options| run(&options)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
         }
     }
-    println!("{title}");
-    for ((name, _), time) in pipelines.iter().zip(&best) {
-        let per_chunk = time.as_nanos() as f64 / chunks as f64;
-        let ratio = time.as_secs_f64() / best[0].as_secs_f64();
-        println!("  {name:<36} {per_chunk:>8.0} ns/chunk  x{ratio:.2}");
+}
+
+fn options(mut flags: &[&str]) -> Result<Options, String> {
+    let mut options = Options { rounds: 7, megabytes: 200, program: None, only: String::new() };
+    while let [flag, value, rest @ ..] = flags {
+        let number = || value.parse::<usize>().map_err(|_| USAGE.to_owned());
+        match *flag {
+            "--rounds" => options.rounds = number()?.max(1),
+            "--megabytes" => options.megabytes = number()?.max(1),
+            "--program" => options.program = Some((*value).to_owned()),
+            "--only" => options.only = (*value).to_owned(),
+            _ => return Err(USAGE.into()),
+        }
+        flags = rest;
     }
+    if flags.is_empty() { Ok(options) } else { Err(USAGE.into()) }
+}
+
+/// Does our work of one row, to be counted.
+fn count(name: &str, times: &str) -> Result<(), String> {
+    let times = times.parse().map_err(|_| USAGE.to_owned())?;
+    let case = rows::cases().into_iter().find(|case| case.name == name).ok_or("no such row")?;
+    (case.make)(case.pieces.min(instructions::PIECES)).run(0, times);
+    Ok(())
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    let is_wanted = |name: &str| name.contains(&options.only);
+    let mut reports = Vec::new();
+    let mut counted = Vec::new();
+    for case in rows::cases().into_iter().filter(|case| is_wanted(&case.name)) {
+        eprintln!("… {}", case.name);
+        let mut row = (case.make)(case.pieces);
+        let notes: Vec<_> = row.compare().into_iter().map(|what| format!("not raced: {what}")).collect();
+        // Repair is where peers give up; elsewhere nobody may.
+        if case.group != "Repair" && !notes.is_empty() {
+            return Err(format!("{}: {}", case.name, notes.join("; ")));
+        }
+        let measured = row.measure(options.rounds);
+        let is_long = case.pieces > instructions::PIECES;
+        let pieces = if is_long { (case.make)(instructions::PIECES).pieces } else { row.pieces };
+        counted.push((vec!["count".to_owned(), case.name.clone()], pieces));
+        let report = Report { target: case.target, notes, ..Report::new(case.group, case.name, case.unit) };
+        reports.push(report.measured(measured));
+    }
+    if let Some(program) = options.program.as_deref().filter(|_| is_wanted("callweave decode")) {
+        eprintln!("… the program");
+        let own = rows::program::reports(program, options.megabytes, options.rounds.min(5));
+        reports.extend(own.map_err(|error| format!("{program}: {error}"))?);
+    }
+    if is_wanted("memory") {
+        reports.extend(rows::memory::reports());
+    }
+    // Only when nothing is timed any more: it takes all cores.
+    eprintln!("… instructions");
+    for (report, count) in reports.iter_mut().zip(instructions::count(&counted)) {
+        report.instructions = count;
+    }
+    if is_wanted("recorded") {
+        eprintln!("… recorded streams");
+        reports.extend(rows::recorded::reports());
+    }
+    for report in &reports {
+        if is_wanted(&report.name) {
+            println!("{}", report.to_json());
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Checks and reports of the workspace: `cargo xtask <command>`.
 
 mod agents;
+mod bench;
 mod bench_gateway;
 mod check;
 mod clients;
@@ -22,13 +23,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask bench-gateway [--quick]
+usage: cargo xtask bench [--json] [--write] [--rounds N] [--megabytes N] [--only TEXT]
+       cargo xtask bench-gateway [--quick]
        cargo xtask check [--quick] [--clients] [--agents] [--fuzz] [--release]
        cargo xtask coverage [--shared DIR]
        cargo xtask dist [--target TARGET]
        cargo xtask fuzz [--seconds N] [TARGET]
        cargo xtask growth
-       cargo xtask instructions
+       cargo xtask instructions [--guard|--record]
        cargo xtask readme
        cargo xtask scoreboard dialects [--differences]
        cargo xtask scoreboard repair [--differences] [FILE]
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
+        ["bench", ref rest @ ..] => bench::run(rest),
         ["bench-gateway", ref rest @ ..] => bench_gateway::run(rest),
         ["check", ref rest @ ..] => check::run(rest),
         ["coverage", ref rest @ ..] => coverage::run(rest),

@@ -12,7 +12,7 @@ pub(super) const TURNS: usize = 60;
 pub(super) const MOST: f64 = 3.0;
 
 /// A request of Claude Code's shape: long instructions, tools with schemas, calls and results in turns.
-fn body(turns: usize) -> String {
+pub(crate) fn body(turns: usize) -> String {
     let prose =
         "You are an agent that edits \\\"files\\\".\\nRead before you write; say what you do.\\n".repeat(30);
     let mut text = format!(

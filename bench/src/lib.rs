@@ -1,4 +1,0 @@
-//! Generated traffic for benches, and the pipelines that people build from existing crates.
-
-pub mod peers;
-pub mod streams;

@@ -1,0 +1,81 @@
+//! What a model writes into its text, in deltas of four bytes: arguments of a call, and text without any marker.
+
+use callweave::dialect::{ExtractOptions, Extractor, Registry, Tools};
+use callweave::event::{Body, Event};
+use serde_json::json;
+
+use crate::measure::{Aim, Case, Row, Target, Way};
+use crate::peers::Outcome;
+
+const DIALECTS: [&str; 8] =
+    ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
+const DELTA: &str = "word";
+/// 100 kB.
+const DELTAS: usize = 25_000;
+/// What an argument delta may cost, and plain text as well.
+const MOST: f64 = 170.0;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases: Vec<Case> = DIALECTS
+        .into_iter()
+        .map(|name| {
+            case(format!("{name}: argument delta"), Aim::Instructions(MOST), move |deltas| {
+                vec![argument("callweave", name, deltas)]
+            })
+        })
+        .collect();
+    cases.push(case("hermes: plain text delta", Aim::Instructions(MOST), |deltas| {
+        vec![plain("callweave", "hermes", deltas), argument("an argument delta", "hermes", deltas)]
+    }));
+    cases.push(case("auto: plain text delta", Aim::Ratio(0.5), |deltas| {
+        vec![plain("callweave", "auto", deltas), plain("one dialect", "hermes", deltas)]
+    }));
+    cases
+}
+
+fn case(name: impl Into<String>, aim: Aim, ways: impl Fn(usize) -> Vec<Way> + 'static) -> Case {
+    Case {
+        group: "Dialects",
+        name: name.into(),
+        unit: "delta",
+        pieces: DELTAS,
+        target: Some(Target(3, aim)),
+        make: Box::new(move |pieces| Row { pieces, ways: ways(pieces) }),
+    }
+}
+
+fn options(name: &str) -> ExtractOptions {
+    let tools = json!([{"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}}]);
+    ExtractOptions::new(name).expect("a dialect of the table").tools(Tools::from_json(&tools))
+}
+
+/// A call with one long string argument.
+fn argument(way: &'static str, name: &str, deltas: usize) -> Way {
+    let dialect = Registry::builtin().find(name).expect("a dialect of the table");
+    let (before, after) = dialect.example.split_once("Oslo").expect("an example with this city");
+    let (before, after, options) = (before.to_owned(), after.to_owned(), options(name));
+    Way::new(way, move || extract(&options, &before, deltas, &after))
+}
+
+fn plain(way: &'static str, name: &str, deltas: usize) -> Way {
+    let options = options(name);
+    Way::new(way, move || extract(&options, "", deltas, ""))
+}
+
+/// How many deltas came out as they went in. One may have to wait for what follows it.
+fn extract(options: &ExtractOptions, before: &str, deltas: usize, after: &str) -> Outcome {
+    let mut shown = 0;
+    let mut sink = |event: Event<'_>| {
+        if let Body::Delta { text, .. } = &event.body {
+            shown += usize::from(text == DELTA);
+        }
+    };
+    let mut extractor = Extractor::new(options);
+    extractor.push(before, &mut sink);
+    for _ in 0..deltas {
+        extractor.push(DELTA, &mut sink);
+    }
+    extractor.push(after, &mut sink);
+    extractor.finish(&mut sink);
+    Outcome::of_text(if shown + 1 >= deltas { "all" } else { "not all" })
+}

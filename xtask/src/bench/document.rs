@@ -1,0 +1,151 @@
+//! The page: method, machine, targets, and all rows.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{aim, best_peer, figure, word};
+
+/// What is wanted, by the number that rows name.
+const TARGETS: [(u64, &str); 7] = [
+    (
+        1,
+        "Bytes of a stream → message: ≥ 8x (chat) and ≥ 5x (Anthropic) the best that is written by hand from existing crates, ≥ 25x what users of async-openai run; recorded streams from 50 events ≥ 4x (chat), ≥ 3x (Responses), ≥ 2x (Anthropic); knowing shapes never slower than not",
+    ),
+    (2, "Every frame new: not slower than serde_json into typed structs with the same fields"),
+    (
+        3,
+        "Dialects: an argument delta and a delta of plain text ≤ 170 instructions; all markers at once ≤ 2x of one dialect",
+    ),
+    (
+        4,
+        "JSON: ≥ 3 GB/s inside long strings; a growing value ≥ 10x reading it anew from 10 kB on, and linear beyond",
+    ),
+    (5, "Translating an answer ≤ 2x of decoding it"),
+    (6, "The program: 1 GB of recorded answers per second of user time; rows of `--jsonl` on all cores"),
+    (7, "≤ 4 KB per open stream beside its message; no allocation per delta (`tests/*allocations.rs`)"),
+];
+
+pub(super) fn page(rows: &[Value]) -> String {
+    let mut page = String::from(METHOD);
+    let _ = write!(page, "\n## Machine\n\n{}\n", machine());
+    page.push_str(
+        "\n## Targets\n\n| | wanted | the row that comes closest to missing it | met |\n|---|---|---|---|\n",
+    );
+    for (number, text) in TARGETS {
+        let own: Vec<&Value> =
+            rows.iter().filter(|row| row["target"] == number && !row["met"].is_null()).collect();
+        let missed = own.iter().filter(|row| row["met"] == false).count();
+        let met = match (own.len(), missed) {
+            (0, _) => "not measured".to_owned(),
+            (_, 0) => "yes".to_owned(),
+            (all, missed) => format!("{} of {all} rows", all - missed),
+        };
+        let worst = own.iter().min_by(|one, other| margin(one).total_cmp(&margin(other)));
+        let worst = worst.map_or(String::new(), |row| {
+            format!("{}: {} ({})", word(row, "name"), measured(row), aim(row).unwrap_or_default())
+        });
+        let _ = writeln!(page, "| {number} | {text} | {worst} | {met} |");
+    }
+    page.push_str(
+        "\n## Growth\n\n![What a piece costs, by the size of the stream](performance.svg)\n\nA line that stays level is \
+         work that grows with the input and no faster.\n",
+    );
+    let mut group = "";
+    for row in rows {
+        if word(row, "group") != group {
+            group = word(row, "group");
+            let _ = write!(
+                page,
+                "\n## {group}\n\n| | ours | best peer | ratio: best | median | instructions | target |\n|---|--:|--:|--:|--:|--:|---|\n"
+            );
+        }
+        page.push_str(&line(row));
+    }
+    page
+}
+
+const METHOD: &str = "\
+# Performance
+
+Written by `cargo xtask bench --write`; `cargo xtask bench` prints the same as a table, `--json` as one row per measurement.
+
+## Method
+
+- callweave and its peers run side by side in one program, built as callweave is shipped (thin LTO, the default target). The peers
+  are dependencies of the crate `bench/` alone: what people write by hand around eventsource-stream, memchr, async-openai,
+  serde_json, sonic-rs and jiter, with the smallest borrowed structs; where a row says \"typed\", with all the fields that our
+  message has.
+- Every peer's text and arguments are compared with ours before anything is timed. Who makes something else of an input is
+  not raced on it.
+- Rounds of all ways take turns, so that a slow phase of the machine hits all of them. Shown is the best of the rounds, and
+  two ratios: the best peer's best by our best, and the median of what each round gave. A time alone says little; a ratio of
+  one run does.
+- Instructions are ours, per piece, counted by valgrind: of a process that does the work twice, less one that does it once.
+  `cargo xtask check` counts the hot paths again and fails where one costs 10 % more than `xtask/src/instructions/counts.tsv` says.
+- Streams are generated from a seed: half text, half arguments of four calls, in fragments of about four bytes; 320 bytes
+  per chunk of chat, 126 per event of Anthropic. Recorded ones are read by a decoder that has seen nothing before.
+";
+
+/// Cores and the name of the processor; nothing that names a machine.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = about.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+    let compiler =
+        Command::new("rustc").arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+    let compiler = String::from_utf8_lossy(&compiler).trim().to_owned();
+    format!("{cores} cores of {}, {compiler}.", model.unwrap_or("an unnamed processor").trim())
+}
+
+/// How far a row is above what is wanted of it, as a factor.
+fn margin(row: &Value) -> f64 {
+    let Some((kind, wanted)) = row["aim"].as_object().and_then(|aim| aim.iter().next()) else {
+        return f64::MAX;
+    };
+    let wanted = wanted.as_f64().unwrap_or(f64::NAN);
+    let value = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+    match kind.as_str() {
+        "ratio" => value("ratio") / wanted,
+        "nanoseconds" => wanted / value("ours_ns"),
+        kind => wanted / value(kind),
+    }
+}
+
+/// The figure that the target of a row is about.
+fn measured(row: &Value) -> String {
+    let value = |key: &str| row[key].as_f64().map_or(String::new(), figure);
+    let kind = row["aim"].as_object().and_then(|aim| aim.keys().next()).map_or("", String::as_str);
+    match kind {
+        "ratio" => format!("{}x", value("ratio")),
+        "nanoseconds" => format!("{} ns per {}", value("ours_ns"), word(row, "unit")),
+        kind => format!("{} {kind}", value(kind)),
+    }
+}
+
+fn line(row: &Value) -> String {
+    let value = |key: &str| row[key].as_f64().map_or(String::new(), figure);
+    let times = |key: &str| row[key].as_f64().map_or(String::new(), |ratio| format!("{}x", figure(ratio)));
+    let is_timed = !row["ours_ns"].is_null();
+    let ours = match row["bytes"].as_f64() {
+        Some(bytes) => format!("{} bytes", figure(bytes)),
+        None if is_timed => format!("{} ns/{}", value("ours_ns"), word(row, "unit")),
+        None => String::new(),
+    };
+    let unit = if is_timed { "ns" } else { "instructions" };
+    let peer =
+        best_peer(row).map_or(String::new(), |(name, cost)| format!("{} {unit} ({name})", figure(cost)));
+    let target = aim(row).map_or(String::new(), |aim| {
+        let met = row["met"].as_bool().map_or("", |is_met| if is_met { ", met" } else { ", **missed**" });
+        format!("{aim}{met}")
+    });
+    let mut name = word(row, "name").to_owned();
+    for note in row["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        // Who is not raced is told without all that it made.
+        let note = note.split_once(": the ").map_or(note, |(who, _)| who);
+        let _ = write!(name, "<br><small>{note}</small>");
+    }
+    let [ratio, median] = ["ratio", "median_ratio"].map(times);
+    format!("| {name} | {ours} | {peer} | {ratio} | {median} | {} | {target} |\n", value("instructions"))
+}
