@@ -2,6 +2,7 @@
 //! a dialect: counted by valgrind, which unlike a clock gives the same number whatever else the machine does.
 //! Translating a request is held against what `serde_json` needs to parse and write it.
 
+pub(crate) mod guard;
 mod request;
 
 use std::process::Command;
@@ -11,7 +12,7 @@ use callweave::encode::EncodeOptions;
 use callweave::event::{Body, Event, EventSink};
 use callweave::protocol::Protocol;
 
-const USAGE: &str = "usage: cargo xtask instructions";
+const USAGE: &str = "usage: cargo xtask instructions [--guard|--record]";
 /// Those called cold read every frame in full, as those of a short or a changing stream are.
 const PROTOCOLS: [&str; 6] =
     ["chat", "responses", "anthropic", "chat, cold", "responses, cold", "anthropic, cold"];
@@ -27,6 +28,13 @@ const PLAIN: [&str; 2] = ["plain, hermes", "plain, auto"];
 /// From an argument of 1 kB to one of 1 MB.
 const DELTAS: [usize; 4] = [256, 2_560, 25_600, 256_000];
 const DELTA: &str = "word";
+/// What a piece may cost is recorded for these: what is done, of what, and with how many pieces it is counted.
+const ROWS: &[(&str, &[&str], usize)] = &[
+    ("decode", &PROTOCOLS, 2_000),
+    ("translate", &TRANSLATIONS, 2_000),
+    ("extract", &DIALECTS, 2_560),
+    ("request", &["openai-chat", "gemini-generatecontent"], 20),
+];
 /// What the deltas of a protocol bring.
 const WORDS: [&str; 20] = [
     " the", " model", " answers", " in", " a", " few", " words", ",", " and", " then", " it", " calls", " a",
@@ -39,6 +47,8 @@ const MOST: f64 = 11.0;
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         [] => report(),
+        ["--guard"] => crate::check::alone(guard::run),
+        ["--record"] => guard::record(),
         [what, name, pieces] => {
             let pieces = pieces.parse().map_err(|_| USAGE.to_owned())?;
             match *what {
@@ -52,6 +62,22 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             }
         }
         _ => Err(USAGE.into()),
+    }
+}
+
+/// One of [`ROWS`], of one name.
+#[derive(Clone, Copy)]
+struct Row {
+    what: &'static str,
+    name: &'static str,
+    pieces: usize,
+}
+
+impl Row {
+    fn all(
+        &(what, names, pieces): &(&'static str, &'static [&'static str], usize),
+    ) -> impl Iterator<Item = Self> {
+        names.iter().map(move |name| Self { what, name, pieces })
     }
 }
 
