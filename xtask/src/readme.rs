@@ -21,8 +21,6 @@ const GATEWAY: &str = "127.0.0.1:2255";
 /// a command of ours: some of them are what runs this.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("BLESS=1 ", "rewrites what is expected; the same tests run without it"),
-    ("cargo bench ", "measures for minutes; built by the lints"),
-    ("cargo run --release -p callweave-bench", "measures for minutes; built by the lints"),
     ("cargo install --locked ", "the tools of others"),
     ("cargo publish ", "cannot be taken back"),
     ("callweave serve", "serves until it is stopped; `cargo run` starts the same"),
@@ -53,6 +51,9 @@ pub(crate) fn run() -> Result<Outcome, String> {
     if !is_there("bash") {
         return Ok(Outcome::Skipped("there is no bash to type commands into".into()));
     }
+    // All at once, and with what the tests are built with, so that most is there already.
+    let build = ["build", "--quiet", "--profile", "test", "--workspace", "--exclude", "callweave-bench"];
+    succeed(Command::new(cargo()).args(build).args(["--all-features", "--examples"]).current_dir(root()))?;
     let mut reader = Reader::new()?;
     let mut missing = Vec::new();
     for document in DOCUMENTS {
@@ -168,7 +169,8 @@ impl Reader {
             Some((first, rest)) if first.starts_with("curl ") => format!("cat answer.sse | {rest}"),
             _ => command.replace("FILE", "\"$RECORDING\"").replace("PROVIDER", "openai"),
         };
-        let is_ours = line.contains("cargo ");
+        let line = run_example(&line).map_err(|why| format!("{place}: `{command}` {why}"))?;
+        let is_ours = command.contains("cargo ");
         // That it builds and runs is asked, not how fast: in a folder of its own, and without optimising.
         let is_release = line.contains("--release") || line.contains("cargo install");
         let built = if is_release { target().join("documents") } else { target() };
@@ -297,6 +299,45 @@ impl Drop for Background {
     }
 }
 
+/// A command in which cargo runs an example of ours, with the example that was built before in its place. Cargo would
+/// build the library anew for each set of features; that the features are enough is asked here.
+fn run_example(line: &str) -> Result<String, String> {
+    const START: &str = "cargo run -p callweave ";
+    let Some((before, words)) = line.split_once(START) else { return Ok(line.to_owned()) };
+    let (features, words) = match words.strip_prefix("--features ").and_then(|words| words.split_once(' ')) {
+        Some((features, words)) => (features, words),
+        None => ("", words),
+    };
+    let words = words.strip_prefix("--example ").ok_or("runs no example")?;
+    let (name, rest) = words.split_once(' ').unwrap_or((words, ""));
+    let path = root().join("crates/callweave/Cargo.toml");
+    let manifest = fs::read_to_string(&path).map_err(told(&path))?;
+    let needed = needed_features(&manifest, name);
+    let has = |feature: &str| {
+        features.split(',').any(|own| own == feature)
+            || list(&manifest, "default = ").any(|own| own == feature)
+    };
+    if let Some(missing) = needed.into_iter().find(|feature| !has(feature)) {
+        return Err(format!("needs the feature {missing}"));
+    }
+    let program = target().join("debug/examples").join(name);
+    Ok(format!("{before}'{}' {}", program.display(), rest.strip_prefix("-- ").unwrap_or(rest)))
+}
+
+/// The features that a manifest says an example needs.
+fn needed_features<'m>(manifest: &'m str, example: &str) -> Vec<&'m str> {
+    let mut tables = manifest.split("[[example]]\n").skip(1);
+    let own = tables.find(|table| table.starts_with(&format!("name = \"{example}\"\n")));
+    let own = own.and_then(|table| table.split("\n\n").next());
+    own.map_or_else(Vec::new, |table| list(table, "required-features = ").collect())
+}
+
+/// The strings of a list in TOML, behind its key, on one line.
+fn list<'t>(text: &'t str, key: &str) -> impl Iterator<Item = &'t str> {
+    let found = text.lines().find_map(|line| line.strip_prefix(key));
+    found.into_iter().flat_map(|list| list.split('"').skip(1).step_by(2))
+}
+
 /// The first block of that language.
 fn block<'t>(text: &'t str, language: &str) -> Option<&'t str> {
     text.split_once(&format!("```{language}\n"))?.1.split("```").next()
@@ -323,4 +364,23 @@ fn commands(document: &str) -> Vec<String> {
 
 fn is_command(text: &str) -> bool {
     ["cargo ", "callweave ", "BLESS=1 ", "echo "].iter().any(|start| text.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run_example;
+
+    #[test]
+    fn an_example_is_run_with_the_features_that_it_needs() {
+        let line =
+            run_example("echo x | cargo run -p callweave --features async --example stream_events -- a b");
+        assert!(
+            line.is_ok_and(|line| line.starts_with("echo x | '") && line.ends_with("/stream_events' a b"))
+        );
+        let line = run_example("cargo run -p callweave --example stream_events -- a");
+        assert_eq!(line, Err("needs the feature async".into()));
+        assert!(run_example("cargo run -p callweave --example trace_process").is_ok());
+        assert!(run_example("cargo run -p callweave --bin x").is_err());
+        assert_eq!(run_example("callweave demo"), Ok("callweave demo".into()));
+    }
 }
