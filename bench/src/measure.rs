@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use crate::peers::Outcome;
+use crate::peers::{Collected, Outcome};
 
 /// Work shorter than this is repeated within a round, since a clock has its own noise.
 const SHORTEST: Duration = Duration::from_millis(2);
@@ -67,10 +67,18 @@ pub(crate) struct Measured {
 impl Row {
     /// Leaves out whoever makes something else of the input than we do, and tells what.
     pub(crate) fn compare(&mut self) -> Vec<String> {
+        self.compare_by(Collected::difference)
+    }
+
+    /// The same, where a peer may differ from us in some ways.
+    pub(crate) fn compare_by(
+        &mut self,
+        difference: fn(&Collected, &Collected) -> Option<String>,
+    ) -> Vec<String> {
         let ours = (self.ways[0].run)().into_collected();
         let mut differences = Vec::new();
         self.ways.retain(|way| {
-            let difference = (way.run)().into_collected().difference(&ours);
+            let difference = difference(&(way.run)().into_collected(), &ours);
             differences.extend(difference.as_ref().map(|what| format!("{}: {what}", way.name)));
             difference.is_none()
         });

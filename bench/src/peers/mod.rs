@@ -41,6 +41,15 @@ impl Collected {
         &mut self.arguments[number]
     }
 
+    /// What a peer has that we have not, if anything. That it knows fewer kinds of calls, such as those that a
+    /// provider runs by itself, is only less work.
+    pub(crate) fn contradiction(&self, ours: &Self) -> Option<String> {
+        let known = |call: &String| call.is_empty() || ours.arguments.contains(call);
+        let arguments = if self.arguments.iter().all(known) { &ours.arguments } else { &self.arguments };
+        let known = Self { text: self.text.clone(), arguments: arguments.clone(), ..Self::default() };
+        known.difference(ours)
+    }
+
     /// What a peer has otherwise than we have, if anything.
     pub(crate) fn difference(&self, ours: &Self) -> Option<String> {
         let shown = |what: &str, theirs: &dyn std::fmt::Debug, ours: &dyn std::fmt::Debug| {

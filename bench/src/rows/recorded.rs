@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::wire::{Peer, Peers, Stream, by_event};
 use crate::instructions;
 use crate::measure::{Aim, Report, Row, Target, Way, least, median};
-use crate::peers::{anthropic, callweave, chat, protocol, responses};
+use crate::peers::{Collected, anthropic, callweave, chat, protocol, responses};
 use crate::streams::Reads;
 
 /// A stream of so many events is a long one.
@@ -111,7 +111,7 @@ fn spread(title: &str, target: Option<Target>, set: &[&Recording], other: usize)
         row.ways.swap(1, other);
         row.ways.truncate(2);
         peer = row.ways[1].name();
-        match row.compare().pop() {
+        match row.compare_by(Collected::contradiction).pop() {
             Some(difference) => differences.push(format!("{}: {difference}", recording.file)),
             None => same.push(recording),
         }
