@@ -16,6 +16,9 @@ use crate::{root, target};
 pub(crate) fn run(flags: &[&str]) -> Result<(), String> {
     let (own, rest): (Vec<&str>, Vec<&str>) =
         flags.iter().partition(|flag| ["--json", "--write"].contains(flag));
+    if own.contains(&"--write") && rest.contains(&"--only") {
+        return Err("a page of some rows would say that nothing else was measured".into());
+    }
     let build = ["build", "--quiet", "--profile", "bench", "-p", "callweave-bench", "-p", "callweave-cli"];
     let programs = ["--bin", "callweave-bench", "--bin", "callweave"];
     succeed(Command::new(cargo()).args(build).args(programs).current_dir(root()))?;
