@@ -276,7 +276,7 @@ impl Shapes {
             let length = fit(&shape.text[shape.data.clone()], 0, &shape.holes, data, pieces);
             length.filter(|length| is_such && *length == data.len())
         };
-        let (number, _) = self.first(&fits, pieces).or_else(|| {
+        let (number, _) = self.first(fits, pieces).or_else(|| {
             let such = self.known.iter_mut().enumerate().filter(|(_, shape)| shape.event.as_deref() == event);
             let (number, shape, piece) = such
                 .filter_map(|(number, shape)| shape.number_in(data).map(|piece| (number, shape, piece)))
