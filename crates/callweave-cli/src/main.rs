@@ -2,7 +2,7 @@
 //!
 //! Each command is one file in `commands/`. They share a few parts: [`input`] reads files and standard
 //! input as bytes come, [`declared`] knows dialects and tools, [`render`] and [`terminal`] turn events into something to print, [`rows`] runs any
-//! command over JSON lines.
+//! command over JSON lines, by the threads of [`batches`].
 
 mod answer;
 mod batches;
