@@ -8,7 +8,12 @@
 //! runs on the fragments either way.
 //!
 //! Which of the values that nobody looked at become holes is learned from two frames: those in which they differ.
-//! Where a frame does not fit, it is read in full, and the shape gets more holes if it can.
+//! Where a frame does not fit, it is read in full, and the shape gets more holes if it can. The number of a block, which
+//! is passed on as its place, is no hole: it changes seldom, and what goes on with another block is told in full once.
+//! A shape in whose frames it has changed is [bound](Shape::bind) to the next number.
+//!
+//! A shape also holds what the framing wrote around such a frame. So a run of frames that only grow one block is a
+//! loop over the bytes: compare, find the end of what stands in the holes, hand it to the block.
 
 mod cast;
 mod fit;
@@ -59,6 +64,9 @@ struct Before {
     event: Option<String>,
     text: String,
     size: usize,
+    /// Whether the one before it was like it. Not before the third is anything recorded: of what comes twice only,
+    /// nothing is known in time, and short streams would pay for it.
+    is_second: bool,
 }
 
 /// A frame that is known but for what stands in its holes.
@@ -327,7 +335,7 @@ impl Shapes {
             return false;
         }
         let known = self.known.iter().any(|shape| shape.is_like(input, data));
-        known || self.before.as_ref().is_some_and(|before| before.is_like(input, data))
+        known || self.before.as_ref().is_some_and(|before| before.is_second && before.is_like(input, data))
     }
 
     /// Learns from a frame that was read in full.
@@ -349,6 +357,7 @@ impl Shapes {
             self.rest = 1 << (self.vain - PATIENCE).min(6);
         }
         let before = self.before.get_or_insert_default();
+        before.is_second = before.is_like(input, data);
         replace(&mut before.event, input.event);
         before.text.clear();
         before.text.push_str(data);
@@ -528,7 +537,7 @@ impl News {
         }
         // What is the same as a hole is a hole, too.
         let mut renamed = [0; MOST_LEAVES];
-        let mut holes: Vec<Hole> = Vec::new();
+        let mut holes: Vec<Hole> = Vec::with_capacity(1);
         for (at, hole) in all.iter().enumerate() {
             let kind = match hole.kind {
                 HoleKind::SameAs(other) if is_hole[other] => HoleKind::SameAs(renamed[other]),

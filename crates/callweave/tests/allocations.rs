@@ -74,3 +74,46 @@ fn allocations_grow_with_the_logarithm_and_memory_with_the_message() {
         assert!(counted.iter().zip(STEPS).all(|((_, text), count)| *text > count), "{}", stream.name);
     }
 }
+
+/// So much an open stream may hold beside its message.
+const MOST_BESIDE: usize = 10 << 10;
+
+/// The bytes of text that a message has room for.
+fn room(message: &Message) -> usize {
+    let blocks = message.choices.iter().flat_map(|choice| &choice.blocks);
+    blocks
+        .map(|block| match &block.content {
+            Content::Text(text) | Content::Reasoning { text, .. } | Content::Refusal(text) => text.capacity(),
+            Content::ToolCall(call) => call.raw_arguments.capacity(),
+            _ => 0,
+        })
+        .sum()
+}
+
+#[test]
+fn an_open_stream_holds_little_beside_its_message() {
+    for stream in STREAMS {
+        let bytes = stream.bytes(500);
+        let mut open = None;
+        let info = measure(|| {
+            let (mut decoder, mut accumulator) = (Decoder::detect(), Accumulator::new());
+            for piece in bytes[..bytes.len() / 2].chunks(4096) {
+                decoder.push(piece, &mut accumulator).expect("sound input");
+            }
+            open = Some((decoder, accumulator));
+        });
+        let (decoder, accumulator) = open.expect("was made");
+        let text = room(accumulator.message());
+        assert!(text > 1_000 && decoder.known_frames() > 200, "{}", stream.name);
+        let mut copy = None;
+        let message = measure(|| copy = Some(accumulator.message().clone())).bytes_current as usize;
+        let message = message + text - held(accumulator.message());
+        let (here, there) = (size_of_val(&decoder), size_of_val(&accumulator));
+        let own = info.bytes_current as usize - message + here + there;
+        assert!(
+            own <= MOST_BESIDE,
+            "{}: {own} bytes ({here} and {there} of them at hand) beside {message}",
+            stream.name
+        );
+    }
+}

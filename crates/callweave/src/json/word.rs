@@ -277,6 +277,7 @@ mod tests {
             ("1\u{e9}", Some(1)),
         ] {
             assert_eq!(digits_alone_end(text.as_bytes(), 0), end, "{text:?}");
+            let end = end.map(|end| end + 1);
             assert_eq!(digits_alone_end(format!("x{text}").as_bytes(), 1), end, "{text:?}");
         }
     }
