@@ -6,6 +6,16 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+/// Standard error, which nobody has to wait for: a line is written at once, so lines cannot mix.
+pub(crate) fn writer() -> BoxMakeWriter {
+    #[cfg(unix)]
+    if let Ok(descriptor) = std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned() {
+        return BoxMakeWriter::new(std::fs::File::from(descriptor));
+    }
+    BoxMakeWriter::new(std::io::stderr)
+}
 
 /// Fields as `name=value`, the message before them without a name.
 pub(crate) struct Plain;

@@ -205,10 +205,10 @@ async fn attempt_at(
     }
 }
 
-fn streamed(live: Box<Live>, asked: &Asked, account: Account) -> Response<Body> {
+fn streamed(mut live: Box<Live>, asked: &Asked, account: Account) -> Response<Body> {
     let (wire, is_array) = (asked.wire, asked.options.framing == Some(Framing::JsonValues));
     let pings = asked.pings();
-    let headers = live.headers.clone();
+    let headers = std::mem::take(&mut live.headers);
     let body = Body::made(move |slot| stream(live, account, pings, slot));
     let kind = if is_array { JSON } else { HeaderValue::from_static(wire.stream_type) };
     event_stream(body, headers, kind)
@@ -259,7 +259,7 @@ fn whole(mut live: Box<Live>, mut account: Account) -> Response<Body> {
     account.close(&mut live, &message);
     let body = live.output.body(&message);
     let mut response = Response::new(Body::whole(body));
-    *response.headers_mut() = live.headers.clone();
+    *response.headers_mut() = std::mem::take(&mut live.headers);
     if let count @ 1.. = live.output.watch.complaints.len() {
         response.headers_mut().insert("x-callweave-invalid-calls", count.into());
     }

@@ -37,7 +37,8 @@ pub(crate) struct Live {
     again: u32,
     /// How long the gateway itself worked.
     pub(crate) worked: Duration,
-    stage: watch::Receiver<Stage>,
+    /// Comes to its end when the gateway does.
+    closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Headers for the client.
     pub(crate) headers: HeaderMap,
 }
@@ -130,7 +131,7 @@ impl Live {
             state: State::Reading(Box::new(turn)),
             again: 0,
             worked: turn_took,
-            stage: gateway.stage(),
+            closing: Box::pin(closing(gateway.stage())),
             headers,
             gateway,
             asked,
@@ -161,7 +162,7 @@ impl Live {
     /// The failure, if the answer is one before anything of it was shown.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let error = self.output.watch.error.clone()?;
-        Some(Failure { error: Box::new(error), headers: self.headers.clone() })
+        Some(Failure { error, headers: self.headers.clone() })
     }
 
     /// Waits for what comes next, and does what is to be done about it.
@@ -182,7 +183,7 @@ impl Live {
                 };
                 return self.asked_again(asked);
             }
-            State::Reading(turn) => tick(turn, &mut self.quiet, &mut self.stage).await,
+            State::Reading(turn) => tick(turn, &mut self.quiet, &mut self.closing).await,
         };
         let State::Reading(turn) = &mut self.state else { return Progress::Over };
         let Turn { chain, recording, .. } = &mut **turn;
@@ -329,9 +330,20 @@ impl Live {
     }
 }
 
+/// Waits until nothing is waited for any more.
+async fn closing(mut stage: watch::Receiver<Stage>) {
+    // Who is gone without a word has nothing to close.
+    if stage.wait_for(|stage| *stage == Stage::Closing).await.is_err() {
+        std::future::pending().await
+    }
+}
+
 /// Waits for what comes next.
-async fn tick(turn: &mut Turn, quiet: &mut Quiet, stage: &mut watch::Receiver<Stage>) -> Tick {
-    let mut closing = pin!(stage.wait_for(|stage| *stage == Stage::Closing));
+async fn tick(
+    turn: &mut Turn,
+    quiet: &mut Quiet,
+    closing: &mut Pin<Box<dyn Future<Output = ()> + Send>>,
+) -> Tick {
     let mut next = pin!(turn.reply.next());
     let tick = poll_fn(|context| {
         if let Poll::Ready(next) = next.as_mut().poll(context) {
@@ -344,7 +356,7 @@ async fn tick(turn: &mut Turn, quiet: &mut Quiet, stage: &mut watch::Receiver<St
         if let Poll::Ready(due) = quiet.poll_due(context) {
             return Poll::Ready(Tick::Due(due));
         }
-        closing.as_mut().poll(context).map(|_| Tick::Closing)
+        closing.as_mut().poll(context).map(|()| Tick::Closing)
     })
     .await;
     if matches!(tick, Tick::Bytes(_)) {

@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -23,6 +23,8 @@ pub(crate) enum Due {
 /// The clock of one answer.
 pub(crate) struct Quiet {
     timer: Pin<Box<Sleep>>,
+    /// Who is woken by the timer as it is set.
+    waker: Option<Waker>,
     ping: Duration,
     idle: Duration,
     heard: Instant,
@@ -35,7 +37,7 @@ impl Quiet {
     pub(crate) fn new(ping: Duration, idle: Duration) -> Self {
         let now = Instant::now();
         let timer = Box::pin(sleep_until(now + ping.min(idle)));
-        Self { timer, ping, idle, heard: now, told: now, grace: None }
+        Self { timer, waker: None, ping, idle, heard: now, told: now, grace: None }
     }
 
     /// Notes that bytes came.
@@ -51,7 +53,7 @@ impl Quiet {
                 let until = self.heard + grace;
                 self.grace = Some(until);
                 if until < self.timer.deadline() {
-                    self.timer.as_mut().reset(until);
+                    self.set(until);
                 }
             }
             (None, Some(_)) => self.grace = None,
@@ -62,7 +64,15 @@ impl Quiet {
     /// Waits until something is due.
     pub(crate) fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<Due> {
         loop {
-            std::task::ready!(self.timer.as_mut().poll(context));
+            // It is asked whenever bytes come, and rings rarely.
+            let is_set = self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
+            if is_set && !self.timer.is_elapsed() {
+                return Poll::Pending;
+            }
+            if self.timer.as_mut().poll(context).is_pending() {
+                self.waker = Some(context.waker().clone());
+                return Poll::Pending;
+            }
             let now = Instant::now();
             if self.grace.is_some_and(|until| until <= now) {
                 return Poll::Ready(Due::Grace);
@@ -74,12 +84,17 @@ impl Quiet {
             let ping = self.heard.max(self.told) + self.ping;
             if ping <= now {
                 self.told = now;
-                self.timer.as_mut().reset(idle.min(now + self.ping));
+                self.set(idle.min(now + self.ping));
                 return Poll::Ready(Due::Ping);
             }
             let next = idle.min(ping).min(self.grace.unwrap_or(idle));
-            self.timer.as_mut().reset(next);
+            self.set(next);
         }
+    }
+
+    fn set(&mut self, until: Instant) {
+        self.timer.as_mut().reset(until);
+        self.waker = None;
     }
 }
 

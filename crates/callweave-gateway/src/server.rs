@@ -84,9 +84,6 @@ fn serve(gateway: &Arc<Gateway>, stream: TcpStream, graceful: &GracefulShutdown)
         .header_read_timeout(gateway.config.timeouts.request)
         .max_headers(gateway.config.limits.headers)
         .serve_connection(Patient::new(TokioIo::new(stream), gateway.config.timeouts.idle), service);
-    let connection = graceful.watch(connection);
-    tokio::spawn(async move {
-        // Clients leave when they like.
-        let _ = connection.await;
-    });
+    // Clients leave when they like: nobody hears how it ended.
+    tokio::spawn(graceful.watch(connection));
 }

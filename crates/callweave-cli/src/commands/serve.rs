@@ -10,7 +10,7 @@ use callweave_gateway::config::{Config, Environment, Upstream};
 use callweave_gateway::{Gateway, Server};
 use clap::Args;
 
-use crate::log::Plain;
+use crate::log::{self, Plain};
 
 /// Serve any client from any model, with valid tool calls
 #[derive(Args)]
@@ -118,7 +118,7 @@ impl Serve {
     fn begin_log(&self) {
         let filter = std::env::var("CALLWEAVE_LOG").ok().and_then(|level| level.parse().ok());
         let level = filter.unwrap_or(tracing::Level::INFO);
-        let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+        let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(log::writer());
         let is_terminal = std::io::stderr().is_terminal();
         let builder = builder.with_target(false).with_ansi(is_terminal);
         match self.log {

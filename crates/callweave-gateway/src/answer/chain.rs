@@ -15,8 +15,10 @@ use crate::config::{Check, Stop};
 /// Bytes → events as the client is to get them.
 pub(crate) struct Chain {
     decoder: Decoder,
-    undo: Undo,
-    stopper: Stopper,
+    /// Undoes what was changed in the request, if anything was.
+    undo: Option<Box<Undo>>,
+    /// Stops it after its calls, if it is to be stopped.
+    stopper: Option<Box<Stopper>>,
     ending: Ending,
 }
 
@@ -65,8 +67,11 @@ impl Chain {
         };
         Self {
             decoder: builder.build(),
-            undo: reading.written.map(Undo::new).unwrap_or_default(),
-            stopper: Stopper::new(reading.stop),
+            undo: reading
+                .written
+                .filter(|written| is_changed(written))
+                .map(|written| Box::new(Undo::new(written))),
+            stopper: Stopper::new(reading.stop).map(Box::new),
             ending: Ending::new(reading.arguments),
         }
     }
@@ -102,7 +107,9 @@ impl Chain {
     /// Ends the answer after the calls that are there.
     pub(crate) fn cut(&mut self, sink: &mut EventSink<'_>) {
         let Self { stopper, ending, .. } = self;
-        stopper.cut(&mut |event: Event<'_>| ending.push(event, sink));
+        if let Some(stopper) = stopper {
+            stopper.cut(&mut |event: Event<'_>| ending.push(event, sink));
+        }
     }
 
     /// Whether the answer is over, for the client.
@@ -112,12 +119,12 @@ impl Chain {
 
     /// Whether the upstream is to be stopped.
     pub(crate) fn is_cut(&self) -> bool {
-        self.stopper.is_cut()
+        self.stopper.as_ref().is_some_and(|stopper| stopper.is_cut())
     }
 
     /// Whether every call is over, and only a next one is waited for.
     pub(crate) fn awaits_call(&self) -> bool {
-        self.stopper.awaits_call()
+        self.stopper.as_ref().is_some_and(|stopper| stopper.awaits_call())
     }
 
     /// The dialect in which something was found.
@@ -131,14 +138,21 @@ impl Chain {
         decode: impl FnOnce(&mut Decoder, &mut EventSink<'_>) -> T,
     ) -> T {
         let Self { decoder, undo, stopper, ending } = self;
-        let is_idle = stopper.is_idle();
         let mut end = |event: Event<'_>| ending.push(event, sink);
-        let mut stop = |event: Event<'_>| match is_idle {
-            true => end(event),
-            false => stopper.push(event, &mut end),
+        let mut stop = |event: Event<'_>| match stopper {
+            Some(stopper) => stopper.push(event, &mut end),
+            None => end(event),
         };
-        decode(decoder, &mut |event: Event<'_>| undo.push(event, &mut stop))
+        match undo {
+            Some(undo) => decode(decoder, &mut |event: Event<'_>| undo.push(event, &mut stop)),
+            None => decode(decoder, &mut stop),
+        }
     }
+}
+
+/// Whether something of a request was changed that its answer tells.
+fn is_changed(Written { names, namespaces, wrapped, .. }: &Written) -> bool {
+    !(names.is_empty() && namespaces.is_empty() && wrapped.is_empty())
 }
 
 /// What is wrong with the bytes of an answer.

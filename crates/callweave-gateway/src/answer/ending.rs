@@ -11,7 +11,7 @@ pub(crate) struct Ending {
     /// How long arguments may be, and how long those of open calls are.
     limit: usize,
     lengths: Vec<(BlockId, usize)>,
-    failure: Option<UpstreamError<'static>>,
+    failure: Option<Box<UpstreamError<'static>>>,
     has_begun: bool,
     is_truncated: bool,
     is_told: bool,
@@ -33,7 +33,7 @@ impl Ending {
 
     /// Says why the answer fails; the first reason counts.
     pub(crate) fn fail(&mut self, error: UpstreamError<'static>) {
-        self.failure.get_or_insert(error);
+        self.failure.get_or_insert_with(|| Box::new(error));
     }
 
     /// Whether the answer is over.
@@ -124,7 +124,7 @@ impl Ending {
     fn tell(&mut self, sink: &mut EventSink<'_>) {
         if let Some(error) = self.failure.as_ref().filter(|_| !self.is_told) {
             self.is_told = true;
-            sink.put(Event::new(0, Body::Error(error.clone())));
+            sink.put(Event::new(0, Body::Error((**error).clone())));
         }
     }
 }

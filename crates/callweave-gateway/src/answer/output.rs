@@ -30,7 +30,7 @@ pub(crate) struct Output {
     encoder: Option<Encoder>,
     buffer: Vec<u8>,
     /// Collects the answer, for a whole body or for the store.
-    message: Option<Accumulator>,
+    message: Option<Box<Accumulator>>,
     hold: Hold,
     held: Vec<Event<'static>>,
     is_holding: bool,
@@ -90,7 +90,7 @@ impl Output {
             encoder,
             options,
             buffer: Vec::new(),
-            message: ((is_kept || !is_streamed) && !is_raw).then(Accumulator::new),
+            message: ((is_kept || !is_streamed) && !is_raw).then(|| Box::new(Accumulator::new())),
             hold,
             held: Vec::new(),
             is_holding: hold == Hold::All,
@@ -140,7 +140,7 @@ impl Output {
         {
             let start = Body::Start { id: None, model: None, word: Cow::Borrowed(""), members: None };
             encoder.encode(&Event::new(0, start), &mut Vec::new());
-            encoder.encode(&Event::new(0, Body::Error(error.clone())), &mut self.buffer);
+            encoder.encode(&Event::new(0, Body::Error((**error).clone())), &mut self.buffer);
         }
     }
 
@@ -213,7 +213,7 @@ impl Output {
 
     /// The message.
     pub(crate) fn message(&mut self) -> Message {
-        self.message.as_mut().map(Accumulator::take).unwrap_or_default()
+        self.message.as_mut().map(|message| message.take()).unwrap_or_default()
     }
 
     /// The whole body of a message; that of the upstream, where the client gets it as it is.

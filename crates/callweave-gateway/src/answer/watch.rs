@@ -48,7 +48,7 @@ pub(crate) struct Watch {
     /// The tokens so far.
     pub(crate) usage: Counters,
     /// The first error.
-    pub(crate) error: Option<UpstreamError<'static>>,
+    pub(crate) error: Option<Box<UpstreamError<'static>>>,
     /// Whether the model has said anything.
     pub(crate) has_content: bool,
 }
@@ -106,7 +106,7 @@ impl Watch {
             }
             Body::Usage { counters, .. } => merge(&mut self.usage, counters),
             Body::Error(error) => {
-                self.error.get_or_insert_with(|| error.clone().into_owned());
+                self.error.get_or_insert_with(|| Box::new(error.clone().into_owned()));
             }
             _ => {}
         }

@@ -75,7 +75,7 @@ impl<'t> Outline<'t> {
     pub fn is_relayable(&self) -> bool {
         !self.node.members().any(|(key, _)| key.contains('\\'))
             && !seals::may_ride_in(self.node.raw())
-            && !self.node.is_too_deep()
+            && !Value::is_too_deep(self.node)
     }
 }
 
@@ -131,4 +131,87 @@ pub fn renamed(body: &str, places: &[Range<usize>], model: &str) -> String {
 
 fn no_object() -> Error {
     Error::new(ErrorKind::Invalid, "the body of a request is not an object")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{
+        ANTHROPIC_MESSAGES, GEMINI_GENERATE_CONTENT, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES,
+    };
+    use crate::request::{Content, Kept};
+
+    fn outlined<T>(protocol: &Protocol, body: &str, look: impl FnOnce(Outline<'_>) -> T) -> T {
+        let mut tape = Tape::new();
+        look(protocol.outline_request(tape.parse(body).expect("JSON")).expect("an object"))
+    }
+
+    #[test]
+    fn settings_are_those_of_the_whole_request() {
+        for (protocol, body) in [
+            (
+                &OPENAI_CHAT,
+                r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"tool_choice":"none","own":[1],
+                "messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f"}}]}"#,
+            ),
+            (
+                &OPENAI_CHAT,
+                r#"{"model":"m","function_call":"none","functions":[{"name":"f"}],"messages":[]}"#,
+            ),
+            (
+                &OPENAI_RESPONSES,
+                r#"{"model":"m","store":false,"previous_response_id":"r","instructions":"b","input":"a",
+                "tools":[{"type":"function","name":"f"}],"reasoning":{"effort":"low"}}"#,
+            ),
+            (
+                &ANTHROPIC_MESSAGES,
+                r#"{"model":"m","max_tokens":9,"tool_choice":{"type":"none"},"system":"b","messages":[],
+                "tools":[{"name":"f","input_schema":{}}],"thinking":{"type":"enabled","budget_tokens":5}}"#,
+            ),
+            (
+                &GEMINI_GENERATE_CONTENT,
+                r#"{"contents":[{"parts":[{"text":"a"}]}],"systemInstruction":{"parts":[{"text":"b"}]},
+                "tools":[{"functionDeclarations":[{"name":"f"}]}],
+                "toolConfig":{"functionCallingConfig":{"mode":"NONE"}},"generationConfig":{"maxOutputTokens":9}}"#,
+            ),
+            (&OLLAMA, r#"{"model":"m","stream":false,"messages":[],"tools":[],"options":{"seed":1}}"#),
+        ] {
+            let read = outlined(protocol, body, |outline| [outline.settings(), outline.request()]);
+            let [settings, whole] = read.map(|request| Request {
+                messages: Vec::new(),
+                tools: Vec::new(),
+                instructions: Content::default(),
+                // Where it tells that a list was empty.
+                kept: Kept::default(),
+                ..request.expect("a request")
+            });
+            assert_eq!(settings, whole, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_whole_request_is_what_its_value_says() {
+        let body = r#"{"model":"m","mod\u0065l":"n","messages":[{"role":"user","content":"a"}]}"#;
+        let value = OPENAI_CHAT.read_request(body.parse().expect("JSON")).expect("a request");
+        assert_eq!(outlined(&OPENAI_CHAT, body, |outline| outline.request()).expect("a request"), value);
+    }
+
+    #[test]
+    fn what_must_be_read_is_not_relayed() {
+        let deep = format!(r#"{{"model":"m","x":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+        for (body, is_relayable) in [
+            (r#"{"model":"m","messages":[]}"#, true),
+            (r#"{"mod\u0065l":"m","messages":[]}"#, false),
+            (r#"{"model":"m","messages":[{"tool_call_id":"c__sealed_W10"}]}"#, false),
+            (&deep, false),
+        ] {
+            assert_eq!(
+                outlined(&OPENAI_CHAT, body, |outline| outline.is_relayable()),
+                is_relayable,
+                "{body}"
+            );
+        }
+        assert!(outlined(&OPENAI_CHAT, &deep, |outline| outline.request()).is_err());
+        assert!(OPENAI_CHAT.outline_request(Tape::new().parse("[]").expect("JSON")).is_err());
+    }
 }

@@ -274,7 +274,7 @@ impl<'t> Node<'t> {
     }
 
     /// Whether it nests more containers than [`Value::MAX_DEPTH`].
-    pub(crate) fn is_too_deep(self) -> bool {
+    pub(in crate::json) fn is_too_deep(self) -> bool {
         let mut open: Vec<u32> = Vec::new();
         let notes = &self.notes[..self.note().next as usize];
         notes.iter().enumerate().skip(self.at as usize).any(|(at, note)| {

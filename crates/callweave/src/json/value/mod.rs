@@ -129,6 +129,11 @@ impl Value {
     /// How many containers deep a value of a provider is told: what it is told in must be readable, too.
     pub const TOLD_DEPTH: usize = 100;
 
+    /// Whether a text nests too deeply for a value.
+    pub(crate) fn is_too_deep(node: Node<'_>) -> bool {
+        node.is_too_deep()
+    }
+
     /// The value of a text, unless it nests too deeply.
     pub(crate) fn of_node(node: Node<'_>) -> Result<Self> {
         if node.is_too_deep() {
