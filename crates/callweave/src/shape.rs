@@ -354,7 +354,8 @@ impl Shapes {
         }
         self.vain += 1;
         if self.vain >= PATIENCE {
-            self.rest = 1 << (self.vain - PATIENCE).min(6);
+            // Each time for twice as long: what is learned in vain must not grow with the stream.
+            self.rest = 1 << (self.vain - PATIENCE).min(16);
         }
         let before = self.before.get_or_insert_default();
         before.is_second = before.is_like(input, data);

@@ -279,7 +279,7 @@ impl Plan {
         let positions: HashMap<_, _> =
             choice.items.iter().enumerate().map(|(at, item)| (item.number, at)).collect();
         let known = |block: &Block| block.item.and_then(|item| positions.get(&item).copied());
-        // What was found in a text stands behind the items before it, of which some hold no block.
+        // A call that was found in a text stands behind the items before it, of which some hold no block.
         let mut later = choice.items.len();
         let mut behind: Vec<usize> = Vec::with_capacity(choice.blocks.len());
         for block in choice.blocks.iter().rev() {
@@ -288,7 +288,7 @@ impl Plan {
                     later = known;
                     known + 1
                 }
-                None if is_mended => later,
+                None if is_mended && matches!(block.content, Content::ToolCall(_)) => later,
                 None => 0,
             });
         }
