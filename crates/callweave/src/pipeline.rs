@@ -30,7 +30,7 @@ use crate::json::{self, AsValue, Kind, Node as Value, Str, Tape, repair};
 use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
-use crate::shape::{Pieces, Recorder, Shapes};
+use crate::shape::{Pieces, Shapes};
 use crate::truncated::{Remains, Truncated};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
@@ -653,7 +653,7 @@ impl Reader {
         if self.reads_all || self.weave.is_over() {
             return self.decode(protocol, input, offset, sink);
         }
-        let mut recorder = self.shapes.expect(input, data).then(|| Recorder::new(data));
+        let mut recorder = self.shapes.recorder(input, data);
         let read = |fragments: &mut FragmentSink<'_>| match &mut recorder {
             Some(recorder) => protocol.decode(input, &mut |fragment: Fragment<'_>| {
                 recorder.put(fragment);

@@ -56,6 +56,8 @@ pub(crate) struct Shapes {
     vain: u32,
     /// How many more frames are not compared.
     rest: u32,
+    /// Memory of a recorder that learned nothing.
+    room: Vec<Cast>,
 }
 
 /// A frame that may turn out to have a shape.
@@ -329,13 +331,15 @@ impl Shapes {
         Known { shape, frame, from: shape.data.start, pieces, is_repeat: self.latest == Some(number), number }
     }
 
-    /// Whether something may be learned from a frame, if it is recorded while it is read: whether there is one like it.
-    pub(crate) fn expect(&mut self, input: &Input<'_>, data: &str) -> bool {
+    /// Records a frame while it is read, if something may be learned from it: if there is one like it.
+    pub(crate) fn recorder<'d>(&mut self, input: &Input<'_>, data: &'d str) -> Option<Recorder<'d>> {
         if self.rest > 0 || data.len() > LONGEST {
-            return false;
+            return None;
         }
-        let known = self.known.iter().any(|shape| shape.is_like(input, data));
-        known || self.before.as_ref().is_some_and(|before| before.is_second && before.is_like(input, data))
+        let is_like_before = |before: &Before| before.is_second && before.is_like(input, data);
+        let has_like = self.known.iter().any(|shape| shape.is_like(input, data))
+            || self.before.as_ref().is_some_and(is_like_before);
+        has_like.then(|| Recorder::new(data, std::mem::take(&mut self.room)))
     }
 
     /// Learns from a frame that was read in full.
@@ -348,9 +352,12 @@ impl Shapes {
         if data.len() > LONGEST {
             return;
         }
-        if recorder.is_some_and(|recorder| self.compare(input, data, recorder)) {
-            self.vain = 0;
-            return;
+        if let Some(mut recorder) = recorder {
+            if self.compare(input, data, &mut recorder) {
+                self.vain = 0;
+                return;
+            }
+            self.room = recorder.into_room();
         }
         self.vain += 1;
         if self.vain >= PATIENCE {
@@ -366,7 +373,7 @@ impl Shapes {
     }
 
     /// Compares the frame with the shapes and with the frame before; whether that taught something.
-    fn compare(&mut self, input: &Input<'_>, data: &str, recorder: Recorder<'_>) -> bool {
+    fn compare(&mut self, input: &Input<'_>, data: &str, recorder: &mut Recorder<'_>) -> bool {
         let known = || self.known.iter().enumerate().rev().filter(|(_, shape)| shape.is_like(input, data));
         let before = self.before.as_ref().filter(|before| before.is_like(input, data));
         let mut room = [Hole { start: 0, end: 0, kind: HoleKind::Blank }; MOST_LEAVES];

@@ -21,11 +21,12 @@ fn count(stream: &streams::Stream, deltas: usize, read: impl Fn(&mut Vec<&[u8]>)
     measure(|| read(&mut pieces)).count_total
 }
 
-/// Ten times the deltas are a few doublings of the buffers that hold the text.
+/// Ten times the deltas are a few doublings of the buffers that hold the text; and what cannot be learned of frames is
+/// tried again a few times.
 fn grows_with_the_logarithm(title: &str, stream: &streams::Stream, read: impl Fn(&mut Vec<&[u8]>)) {
     let [small, large] = [300, 3000].map(|deltas| count(stream, deltas, &read));
     let more = large.saturating_sub(small);
-    assert!(more <= 16, "{title}: {more} more allocations for ten times the deltas");
+    assert!(more <= 24, "{title}: {more} more allocations for ten times the deltas");
 }
 
 /// The pieces as they come from the network.

@@ -292,20 +292,27 @@ pub(crate) struct Recorder<'d> {
 }
 
 impl<'d> Recorder<'d> {
-    pub(crate) fn new(data: &'d str) -> Self {
-        Self { data, casts: Vec::new(), has_failed: false }
+    /// Of a frame; `room` is memory that one before it had.
+    pub(super) fn new(data: &'d str, room: Vec<Cast>) -> Self {
+        Self { data, casts: room, has_failed: false }
+    }
+
+    /// Its memory, for the next.
+    pub(super) fn into_room(mut self) -> Vec<Cast> {
+        self.casts.clear();
+        self.casts
     }
 
     /// The casts of a frame that has those holes, if everything has one.
-    pub(super) fn finish(self, holes: &[Hole]) -> Option<Vec<Cast>> {
-        let Self { data, mut casts, has_failed } = self;
+    pub(super) fn finish(&mut self, holes: &[Hole]) -> Option<Vec<Cast>> {
         let settle = |cast: &mut Cast| {
             let mut slices = cast.part.slices().into_iter().flatten();
-            slices.all(|slice| slice.settle(data, holes))
+            slices.all(|slice| slice.settle(self.data, holes))
         };
-        if has_failed || !casts.iter_mut().all(settle) {
+        if self.has_failed || !self.casts.iter_mut().all(settle) {
             return None;
         }
+        let mut casts = std::mem::take(&mut self.casts);
         for at in 0..casts.len() {
             let is_disputed = |cast: &Cast| {
                 let mut others = casts.iter().enumerate().filter(|(other, _)| *other != at);

@@ -80,7 +80,9 @@ macro_rules! table {
     };
 }
 
+// Those that others resemble come before them: what all of them would read is called by their names.
 table! {
+    hermes,
     anthropic,
     apertus,
     apriel_16,
@@ -105,7 +107,6 @@ table! {
     granite3,
     granite_20b_fc,
     harmony,
-    hermes,
     hunyuan_a13b,
     hy_v3,
     inkling,
@@ -124,6 +125,7 @@ table! {
     minimax_m3,
     mistral,
     muse_glimmer,
+    qwen3_coder,
     nemotron_nano_v2,
     nemotron_v3,
     olmo3,
@@ -131,7 +133,6 @@ table! {
     poolside_v1,
     pythonic,
     qwen3,
-    qwen3_coder,
     react,
     reka_edge,
     sarashina,

@@ -3,7 +3,7 @@ use super::super::spec::{Body, Dialect, Form, Tagged};
 pub(super) fn dialect() -> Dialect {
     Dialect::new("qwen3_coder")
         .aliases(["qwen3_xml", "mimo", "holo2"])
-        .models(["qwen3-coder", "qwen3.5", "qwen3.6", "qwen3.8", "mimo-v2", "holo2"])
+        .models(["qwen3-coder", "qwen3.6", "qwen3.8", "mimo-v2", "holo2"])
         .thoughts("<think>", "</think>")
         .form(Form::new(Body::Tagged(Tagged::function())).between("<tool_call>", "</tool_call>"))
         .form(Form::json().between("<tool_call>", "</tool_call>"))
