@@ -33,6 +33,7 @@ const ROWS: &[(&str, &[&str], usize)] = &[
     ("decode", &PROTOCOLS, 2_000),
     ("translate", &TRANSLATIONS, 2_000),
     ("extract", &DIALECTS, 2_560),
+    ("extract", &PLAIN, 2_560),
     ("request", &["openai-chat", "gemini-generatecontent"], 20),
 ];
 /// What the deltas of a protocol bring.
