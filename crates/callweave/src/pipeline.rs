@@ -543,6 +543,9 @@ impl Reader {
             (offset, rest) = (offset + taken as u64, &rest[taken..]);
             self.frames += frames;
             self.known_frames += frames;
+            if rest.is_empty() {
+                break;
+            }
             let mut pieces = Pieces::default();
             let Some(known) = self.shapes.find_at(rest, &mut pieces).filter(|known| known.length() <= most)
             else {

@@ -265,7 +265,9 @@ impl Shapes {
             && let Some(mut run) = weave.run(growth.choice, growth.at)
         {
             let mut pieces = Pieces::default();
-            while let Some(length) = shape.fit(&bytes[at..], &mut pieces).filter(|length| *length <= most) {
+            while at < bytes.len()
+                && let Some(length) = shape.fit(&bytes[at..], &mut pieces).filter(|length| *length <= most)
+            {
                 let text = shape.grown(growth, &bytes[at..], &pieces);
                 run.push(offset + at as u64 + shape.before, text, sink);
                 (frames, at) = (frames + 1, at + length);
