@@ -146,6 +146,21 @@ fn whatever_the_framing_writes_around_it() {
     }
 }
 
+/// What begins as a known frame does, and goes on otherwise.
+#[test]
+fn a_frame_is_known_when_its_end_is() {
+    let frames = chat("data: ", "\n\n");
+    let end = frames.windows(2).position(|pair| pair == b"\n\n").expect("an end");
+    let last = &frames[..end];
+    for rest in
+        ["", "x\n\n", "{}\n\n", "\n", "\ndata: x\n\n", "\nevent: error\n\n", "\rdata: {}\n\n", " }\n\n"]
+    {
+        let bytes = [&frames, last, rest.as_bytes(), &frames].concat();
+        let known = compare(rest, &bytes, &[bytes.len(), 61, 1, 0]);
+        assert!(known > 40, "{rest:?}: only {known} frames were known");
+    }
+}
+
 #[test]
 fn a_limit_is_met_at_the_same_byte() {
     let bytes = chat("data: ", "\n\n");
