@@ -88,6 +88,12 @@ impl ExtractOptions {
         &self.dialects
     }
 
+    /// Whether what one of them makes ready is ready for the other, too.
+    #[cfg(test)]
+    pub(super) fn shares_plan(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.plan, &other.plan)
+    }
+
     /// An extractor whose events are those of a choice.
     pub(super) fn extractor(&self, choice: u32) -> Extractor {
         let plan = self.plan.get_or_init(|| Arc::new(Plan::new(self.dialects.to_vec())));

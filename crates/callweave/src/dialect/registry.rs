@@ -1,6 +1,6 @@
 //! The dialects that can be asked for by name or by model.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use super::extractor::ExtractOptions;
 use super::spec::Dialect;
@@ -11,21 +11,32 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     dialects: Vec<Dialect>,
+    /// How each of them alone is read. Making a dialect ready takes far longer than reading an answer in it, and options
+    /// share what is ready with all their clones.
+    each: Vec<OnceLock<ExtractOptions>>,
+    /// How all of them are read.
+    auto: OnceLock<ExtractOptions>,
 }
 
 impl Registry {
     /// The built-in dialects.
     pub fn builtin() -> &'static Self {
-        static BUILTIN: LazyLock<Registry> = LazyLock::new(|| Registry { dialects: table::all() });
+        static BUILTIN: LazyLock<Registry> = LazyLock::new(|| Registry::of(table::all()));
         &BUILTIN
+    }
+
+    fn of(dialects: Vec<Dialect>) -> Self {
+        let each = vec![OnceLock::new(); dialects.len()];
+        Self { dialects, each, auto: OnceLock::new() }
     }
 
     /// Adds a dialect. One of the same name is replaced; a new one is found before older ones. One that
     /// lacks something is refused, see [`Dialect::check`].
     pub fn add(&mut self, dialect: Dialect) -> Result<&mut Self> {
         dialect.check()?;
-        self.dialects.retain(|other| other.name != dialect.name);
-        self.dialects.insert(0, dialect);
+        let others = std::mem::take(&mut self.dialects).into_iter();
+        let others: Vec<_> = others.filter(|other| other.name != dialect.name).collect();
+        *self = Self::of([dialect].into_iter().chain(others).collect());
         Ok(self)
     }
 
@@ -36,20 +47,49 @@ impl Registry {
 
     /// The dialect of that name or alias.
     pub fn find(&self, name: &str) -> Option<&Dialect> {
-        let by_name = self.dialects.iter().find(|dialect| dialect.name == name);
+        self.position(name).map(|at| &self.dialects[at])
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        let by_name = self.dialects.iter().position(|dialect| dialect.name == name);
         by_name.or_else(|| {
-            self.dialects.iter().find(|dialect| dialect.aliases.iter().any(|alias| alias == name))
+            self.dialects.iter().position(|dialect| dialect.aliases.iter().any(|alias| alias == name))
         })
     }
 
     /// ExtractOptions for reading the dialect of that name; `auto` lets the text decide among all of them.
     pub fn options(&self, name: &str) -> Result<ExtractOptions> {
-        if name == "auto" {
-            return Ok(ExtractOptions::with_dialects(self.dialects.clone()));
+        let (ready, dialects) = match self.position(name) {
+            _ if name == "auto" => (&self.auto, &self.dialects[..]),
+            Some(at) => (&self.each[at], &self.dialects[at..=at]),
+            None => return Err(Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"))),
+        };
+        Ok(ready.get_or_init(|| ExtractOptions::with_dialects(dialects.to_vec())).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dialects_are_made_ready_once() {
+        for name in ["auto", "hermes"] {
+            let [one, other] = [0, 1].map(|_| ExtractOptions::new(name).expect("it is built in"));
+            assert!(one.shares_plan(&other), "{name}");
         }
-        match self.find(name) {
-            Some(dialect) => Ok(ExtractOptions::with_dialects(vec![dialect.clone()])),
-            None => Err(Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"))),
+    }
+
+    #[test]
+    fn what_is_added_is_read() {
+        let mut registry = Registry::builtin().clone();
+        assert_eq!(registry.options("auto").expect("all").dialects().len(), registry.dialects().len());
+        let mut own = registry.find("hermes").expect("it is built in").clone();
+        own.markup.push("<own>".to_owned());
+        registry.add(own.clone()).expect("it lacks nothing");
+        for name in ["auto", "hermes"] {
+            let options = registry.options(name).expect("it is there");
+            assert_eq!(options.dialects()[0].markup, own.markup, "{name}");
         }
     }
 }
