@@ -14,8 +14,6 @@
 //! assert_eq!(accumulator.message().text(), "Hello");
 //! ```
 
-use std::collections::HashMap;
-
 use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, Completion, Event, ItemId, Json, Notice, NoticeCode, Scope,
     Sink, Span,
@@ -24,6 +22,7 @@ use crate::json::each_member;
 use crate::message::{
     Attachment, Block, Choice, Content, Finish, Foreign, Message, OutputItem, ToolCall, ToolResult, Usage,
 };
+use crate::table::Table;
 
 /// The state of an answer, and the answers before it in the same input. See the [module](self).
 #[derive(Clone, Debug, Default)]
@@ -39,11 +38,11 @@ pub struct Accumulator {
 struct Answer {
     message: Message,
     /// Where each block stands: its choice and its position there.
-    blocks: HashMap<BlockId, (usize, usize)>,
-    items: HashMap<ItemId, (usize, usize)>,
+    blocks: Table<BlockId, (usize, usize)>,
+    items: Table<ItemId, (usize, usize)>,
     /// The block of the last event: most events continue what the one before began.
     latest: Option<(BlockId, usize, usize)>,
-    choices: HashMap<u32, usize>,
+    choices: Table<u32, usize>,
 }
 
 /// What hangs on a thing, and what only the protocol knows of it.
@@ -133,7 +132,7 @@ impl Accumulator {
 impl Answer {
     fn choice_at(&mut self, number: u32) -> usize {
         let choices = &mut self.message.choices;
-        *self.choices.entry(number).or_insert_with(|| {
+        *self.choices.get_or_insert_with(number, || {
             choices.push(Choice { number, ..Choice::default() });
             choices.len() - 1
         })

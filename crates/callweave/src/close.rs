@@ -5,17 +5,17 @@
 //! every one is whole, the provider's own reason else. Nobody else does either.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 
 use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, Scope};
+use crate::table::Table;
 
 /// Makes ids and derives finish reasons. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct Close {
     prefix: Option<String>,
-    choices: HashMap<u32, Tally>,
+    choices: Table<u32, Tally>,
     /// Ids that providers gave and that look like made ones, so that made ones stay unique.
-    taken: HashSet<String>,
+    taken: Table<String, ()>,
     has_failed: bool,
 }
 
@@ -23,10 +23,9 @@ pub struct Close {
 #[derive(Clone, Debug, Default)]
 struct Tally {
     calls: usize,
-    /// The calls that wait for the client, and where those of a block and of an id stand among them.
-    waiting: Vec<Waiting>,
-    by_block: HashMap<BlockId, usize>,
-    by_id: HashMap<String, Vec<usize>>,
+    /// The calls that wait for the client, and where those of an id stand among them.
+    waiting: Table<BlockId, Waiting>,
+    by_id: Table<String, Vec<usize>>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,10 +36,9 @@ struct Waiting {
 
 impl Tally {
     fn wait(&mut self, block: BlockId, id: &str) {
-        let at = self.waiting.len();
-        self.waiting.push(Waiting { is_answered: false, completion: Completion::Cut });
-        self.by_block.insert(block, at);
-        self.by_id.entry(id.to_owned()).or_default().push(at);
+        let at = self.waiting.position(&block).unwrap_or(self.waiting.len());
+        self.waiting.insert(block, Waiting { is_answered: false, completion: Completion::Cut });
+        self.by_id.get_or_insert_with(id.to_owned(), Vec::new).push(at);
     }
 }
 
@@ -77,19 +75,19 @@ impl Close {
             Body::BlockStart { kind: BlockKind::ToolResult { call: Some(call), .. }, .. } => {
                 // Nobody waits for a call whose result came in the same answer.
                 let tally = self.tally(event.choice);
-                for at in tally.by_id.remove(call.as_ref()).into_iter().flatten() {
-                    tally.waiting[at].is_answered = true;
+                for at in tally.by_id.get_mut(call.as_ref()).map(std::mem::take).unwrap_or_default() {
+                    tally.waiting.at_mut(at).is_answered = true;
                 }
             }
             Body::BlockEnd { block, completion } => {
                 if let Some((tally, at)) = self.waiting(event.choice, *block) {
-                    tally.waiting[at].completion = *completion;
+                    tally.waiting.at_mut(at).completion = *completion;
                 }
             }
             Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
                 self.take(id);
                 if let Some((tally, at)) = self.waiting(event.choice, *block) {
-                    tally.by_id.entry(id.to_string()).or_default().push(at);
+                    tally.by_id.get_or_insert_with(id.to_string(), Vec::new).push(at);
                 }
             }
             Body::Error(_) => self.has_failed = true,
@@ -105,19 +103,19 @@ impl Close {
     }
 
     fn tally(&mut self, number: u32) -> &mut Tally {
-        self.choices.entry(number).or_default()
+        self.choices.get_or_insert_with(number, Tally::default)
     }
 
     /// The call of that block, if it waits for the client.
     fn waiting(&mut self, choice: u32, block: BlockId) -> Option<(&mut Tally, usize)> {
         let tally = self.choices.get_mut(&choice)?;
-        let at = *tally.by_block.get(&block)?;
+        let at = tally.waiting.position(&block)?;
         Some((tally, at))
     }
 
     fn take(&mut self, id: &str) {
         if id.starts_with(self.prefix.as_deref().unwrap_or(PREFIX)) {
-            self.taken.insert(id.to_owned());
+            self.taken.insert(id.to_owned(), ());
         }
     }
 
@@ -129,15 +127,15 @@ impl Close {
     /// The id that is made for the call of that ordinal in its choice, if its provider gives none.
     pub fn made_id(&self, choice: u32, ordinal: usize) -> String {
         let mut id = format!("{}_{choice}_{ordinal}", self.prefix.as_deref().unwrap_or(PREFIX));
-        while self.taken.contains(&id) {
+        while self.taken.contains(&*id) {
             id.push('_');
         }
         id
     }
 
     fn reason(&self, choice: u32, said: FinishReason) -> FinishReason {
-        let waiting = self.choices.get(&choice).map_or(&[][..], |tally| &tally.waiting);
-        let mut waiting = waiting.iter().filter(|call| !call.is_answered).peekable();
+        let waiting = self.choices.get(&choice).map_or(&[][..], |tally| tally.waiting.all());
+        let mut waiting = waiting.iter().map(|(_, call)| call).filter(|call| !call.is_answered).peekable();
         let is_waiting = waiting.peek().is_some();
         let is_cut = waiting.any(|call| call.completion == Completion::Cut);
         match said {

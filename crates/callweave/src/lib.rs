@@ -115,6 +115,7 @@ pub mod request;
 mod shape;
 #[cfg(feature = "async")]
 pub mod stream;
+mod table;
 mod truncated;
 pub mod upstream;
 #[doc(hidden)]

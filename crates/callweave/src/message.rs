@@ -17,7 +17,8 @@ use crate::event::{
     AttachmentKind, BlockId, CallKind, Completion, Counters, FinishReason, ItemId, Json, Notice, NoticeCode,
     ReasoningForm, Span,
 };
-use crate::json::{Named, Object};
+use crate::json::Object;
+use crate::table::Table;
 use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
 
@@ -208,7 +209,7 @@ pub struct Usage {
 /// Values that only the protocol knows: by path, in the order in which they were first told, the newest value of
 /// each.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Foreign(Named<Json<'static>>);
+pub struct Foreign(Table<String, Json<'static>>);
 
 impl Foreign {
     /// The value at that path.

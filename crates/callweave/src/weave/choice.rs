@@ -5,7 +5,6 @@
 //! name is a new call; a changing id without a name stays one call.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::fingerprint::Fingerprint;
 use super::item::Items;
@@ -17,20 +16,21 @@ use crate::event::{
 };
 use crate::fragment::{Arguments, Channel, Place};
 use crate::json::{Str, compact_into};
+use crate::table::Table;
 
 #[derive(Clone, Default)]
 pub(super) struct Choice {
     slots: Vec<Slot>,
-    by_place: HashMap<Place, usize>,
-    by_id: HashMap<String, usize>,
+    by_place: Table<Place, usize>,
+    by_id: Table<String, usize>,
     /// The slots of each numbered or named thing, in order.
-    things: HashMap<Place, Thing>,
+    things: Table<Place, Thing>,
     /// Places of things that are also known by another place.
-    aliases: HashMap<Place, Place>,
+    aliases: Table<Place, Place>,
     /// The calls whose results come at a place, with what was said of the result before it came.
-    answers: HashMap<Place, (String, Members)>,
+    answers: Table<Place, (String, Members)>,
     /// The texts of ended blocks, and the slot that first held each.
-    texts: HashMap<Fingerprint, usize>,
+    texts: Table<Fingerprint, usize>,
     /// All that ended blocks of each channel held.
     told: [Vec<Fingerprint>; 3],
     /// The place asked for last and its slot: most fragments continue what the one before began.
@@ -398,17 +398,17 @@ impl Choice {
         let or = or.map(|or| self.canonical(or).thing());
         let has_blocks = |thing: &Place| self.things.get(thing).is_some_and(|thing| !thing.slots.is_empty());
         let known = named.into_iter().chain(or).find(has_blocks);
-        let known = known.or(named.filter(|named| self.things.contains_key(named)));
+        let known = known.or(named.filter(|named| self.things.contains(named)));
         match known {
             // A number may not be given to two things, but a name may be everybody's.
             Some(known) if !has_blocks(&own) && (place.is_loose() || known.number().is_none()) => {
                 self.alias(own, known);
             }
             _ => {
-                if let Some(named) = named.filter(|named| !self.things.contains_key(named)) {
+                if let Some(named) = named.filter(|named| !self.things.contains(named)) {
                     self.alias(named, own);
                 }
-                self.things.entry(own).or_default();
+                self.things.get_or_insert_with(own, Thing::default);
             }
         }
     }
@@ -470,7 +470,7 @@ impl Choice {
         }
         slot.end(cut, context, sink);
         if let Content::Running(channel) = slot.content {
-            self.texts.entry(slot.told()).or_insert(at);
+            self.texts.get_or_insert_with(slot.told(), || at);
             self.told[lane(channel)].push(slot.told());
         }
     }
@@ -519,7 +519,7 @@ impl Choice {
             Some(place) if !place.runs => {
                 self.slots[at].group = Some(place.group());
                 self.set_place(place, at);
-                self.things.entry(place.thing()).or_default().slots.push(at);
+                self.things.get_or_insert_with(place.thing(), Thing::default).slots.push(at);
             }
             _ => self.running = Some(at),
         }
@@ -584,7 +584,7 @@ impl Choice {
             self.displace(place, at, piece.arguments, context, sink);
             self.set_place(place, at);
             if found.is_none() {
-                self.things.entry(place.thing()).or_default().slots.push(at);
+                self.things.get_or_insert_with(place.thing(), Thing::default).slots.push(at);
             } else if let Some(call) = self.slots[at].as_call_mut() {
                 call.index = call.index.or(place.number());
             }
@@ -727,7 +727,7 @@ impl Choice {
     }
 
     fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
-        match self.by_id.get(id.as_ref()) {
+        match self.by_id.get(&*id) {
             Some(&known) if known == at => return,
             Some(_) => {}
             None => {
@@ -1006,7 +1006,7 @@ mod tests {
             let text = Str::Plain(&text);
             choice.restate(Some(place), (Channel::Text, ""), text, false, &mut context, &mut events);
         }
-        let thing = &choice.things[&Place::at(0)];
+        let thing = &choice.things.get(&Place::at(0)).expect("it was told");
         assert_eq!((thing.slots.len(), thing.restated), (100, 99));
     }
 }

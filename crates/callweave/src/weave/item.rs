@@ -4,17 +4,17 @@
 //! the place of an item of the same word is another name of that one: some servers rename items in every event.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::Context;
 use crate::event::{Body, EventSink, ItemId, Scope};
 use crate::fragment::Place;
 use crate::json::Str;
+use crate::table::Table;
 
 #[derive(Clone, Default)]
 pub(super) struct Items {
     list: Vec<Item>,
-    by_place: HashMap<Place, usize>,
+    by_place: Table<Place, usize>,
 }
 
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! Members that wait for what they belong to.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::event::Json;
 use crate::json::{Str, escape_into};
@@ -11,35 +12,69 @@ pub(super) type Member<'a> = (&'static str, &'a str, &'a str);
 /// Members that are yet to be told. A later value of the same path replaces an earlier one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
-    /// Entries beyond `count` are kept for their memory.
-    entries: Vec<(&'static str, String, String)>,
-    count: usize,
+    entries: Vec<Entry>,
+    /// The keys and values of all of them, in one piece of memory that is used again.
+    text: String,
+    /// How many bytes of it were replaced.
+    wasted: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    path: &'static str,
+    key: Range<usize>,
+    value: Range<usize>,
 }
 
 impl Members {
     pub(super) fn set(&mut self, (path, key, value): Member<'_>) {
-        let known = self.entries[..self.count].iter().position(|(own, name, _)| *own == path && name == key);
-        let at = known.unwrap_or(self.count);
-        if at == self.entries.len() {
-            self.entries.push((path, String::new(), String::new()));
+        let is_there = |entry: &Entry| entry.path == path && self.text[entry.key.clone()] == *key;
+        match self.entries.iter().position(is_there) {
+            None => {
+                let (key, value) = (self.keep(key), self.keep(value));
+                self.entries.push(Entry { path, key, value });
+            }
+            Some(at) if self.text[self.entries[at].value.clone()] == *value => {}
+            Some(at) => {
+                let value = self.keep(value);
+                self.wasted += std::mem::replace(&mut self.entries[at].value, value).len();
+                if self.wasted > self.text.len() / 2 {
+                    self.compact();
+                }
+            }
         }
-        self.count = self.count.max(at + 1);
-        let (own, name, text) = &mut self.entries[at];
-        *own = path;
-        replace(name, key);
-        replace(text, value);
+    }
+
+    fn keep(&mut self, piece: &str) -> Range<usize> {
+        let start = self.text.len();
+        self.text.push_str(piece);
+        start..self.text.len()
+    }
+
+    /// Lets go what was replaced, so that what waits for long takes no more memory than it has.
+    fn compact(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        for mut entry in std::mem::take(&mut self.entries) {
+            entry.key = self.keep(&text[entry.key]);
+            entry.value = self.keep(&text[entry.value]);
+            self.entries.push(entry);
+        }
+        self.wasted = 0;
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.entries.is_empty()
     }
 
     pub(super) fn clear(&mut self) {
-        self.count = 0;
+        self.entries.clear();
+        self.text.clear();
+        self.wasted = 0;
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Member<'_>> {
-        self.entries[..self.count].iter().map(|(path, key, value)| (*path, key.as_str(), value.as_str()))
+        let text = |range: &Range<usize>| &self.text[range.clone()];
+        self.entries.iter().map(move |Entry { path, key, value }| (*path, text(key), text(value)))
     }
 
     /// One object of all of them, by path; none if there are none.
@@ -47,9 +82,11 @@ impl Members {
         if self.is_empty() {
             return None;
         }
-        let mut text = String::from("{");
-        for (at, (path, key, value)) in self.iter().enumerate() {
-            text.push_str(if at == 0 { "\"" } else { ",\"" });
+        // For each member quotes, a colon and a comma.
+        let length: usize = self.entries.iter().map(|entry| entry.path.len() + 4).sum();
+        let mut text = String::with_capacity(self.text.len() + length + 1);
+        for (path, key, value) in self.iter() {
+            text.push_str(if text.is_empty() { "{\"" } else { ",\"" });
             escape_into(&path_of(path, key), &mut text);
             text.push_str("\":");
             text.push_str(value);
@@ -57,11 +94,6 @@ impl Members {
         text.push('}');
         Some(Json::trusted(text))
     }
-}
-
-fn replace(own: &mut String, text: &str) {
-    own.clear();
-    own.push_str(text);
 }
 
 /// The path of a member: keys joined by dots, dots and backslashes inside a key escaped.
@@ -92,5 +124,10 @@ mod tests {
         assert!(members.is_empty() && members.to_json().is_none());
         members.set(("", "d", "4"));
         assert_eq!(members.iter().collect::<Vec<_>>(), [("", "d", "4")]);
+        for number in 0..1_000 {
+            members.set(("", "e", &number.to_string()));
+        }
+        assert_eq!(members.iter().collect::<Vec<_>>(), [("", "d", "4"), ("", "e", "999")]);
+        assert!(members.text.capacity() < 100);
     }
 }

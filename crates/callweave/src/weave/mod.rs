@@ -19,10 +19,9 @@ mod seen;
 mod slot;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use self::choice::{Choice, Ending, Piece};
+use self::fingerprint::Fingerprint;
 use self::glance::Glance;
 use self::members::{Member, Members, path_of};
 use self::seen::{Seen, Spot};
@@ -33,18 +32,21 @@ use crate::event::{
 };
 use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
 use crate::json::Str;
+use crate::table::Table;
 
 /// The fold. See the [module](self).
 #[derive(Clone, Default)]
 pub struct Weave {
     context: Context,
-    choices: Vec<(u32, Choice)>,
+    choices: Table<u32, Choice>,
     /// The choices that have something to do when the frame is over.
     awake: Vec<usize>,
-    by_number: HashMap<u32, usize>,
     answer: Answer,
-    annotated: HashSet<u64>,
+    annotated: Table<Annotated, ()>,
 }
+
+/// A choice, what in it was annotated, the word and the annotation.
+type Annotated = (u32, Scope, [Fingerprint; 2]);
 
 /// What is known of the answer as a whole.
 #[derive(Clone, Default)]
@@ -140,7 +142,7 @@ impl Context {
     fn is_news(&mut self, scope: Scope, (path, key, value): Member<'_>) -> bool {
         // What concerns the answer concerns it from every choice.
         let choice = if scope == Scope::Answer { 0 } else { self.choice };
-        self.seen.is_news(Spot { choice, scope, path, key }, value)
+        self.seen.is_news(Spot { key: Fingerprint::of(key), choice, scope, path }, value)
     }
 
     /// Tells what only the protocol knows, if it is news.
@@ -231,7 +233,7 @@ impl Weave {
         }
         let Self { awake, choices, context, .. } = self;
         awake.retain(|&at| {
-            let (number, choice) = &mut choices[at];
+            let (number, choice) = choices.entry_mut(at);
             context.choice = *number;
             choice.end_frame(context, sink);
             choice.is_awake = choice.waits();
@@ -250,7 +252,7 @@ impl Weave {
         if !awake.is_empty() || !context.next.is_empty() {
             return None;
         }
-        let (_, choice) = choices.iter_mut().take(MANY).find(|(own, _)| *own == number)?;
+        let choice = choices.get_mut(&number)?;
         let (at, slot, complete) = choice.running_on(place)?;
         context.choice = number;
         Some(Run { context, at, slot, complete })
@@ -295,7 +297,7 @@ impl Weave {
         if self.choices.is_empty() {
             self.choice(0, sink);
         }
-        for (number, choice) in &mut self.choices {
+        for (number, choice) in self.choices.all_mut() {
             self.context.choice = *number;
             choice.finish(self.answer.ending, &mut self.context, sink);
         }
@@ -314,7 +316,7 @@ impl Weave {
 
     /// The calls whose name has come but may still grow, and that have no block yet.
     pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
-        self.choices.iter().flat_map(|(number, choice)| {
+        self.choices.all().iter().flat_map(|(number, choice)| {
             choice.pending().map(|call| PendingCall {
                 choice: *number,
                 id: call.id.as_deref(),
@@ -340,26 +342,21 @@ impl Weave {
     /// The choice of that number, begun if it has not.
     fn choice(&mut self, number: u32, sink: &mut EventSink<'_>) -> usize {
         self.context.choice = number;
-        if let Some(at) = self.choices.iter().take(MANY).position(|(own, _)| *own == number) {
-            return at;
-        }
-        if let Some(&at) = self.by_number.get(&number) {
+        if let Some(at) = self.choices.position(&number) {
             return at;
         }
         self.begin(sink);
         self.context.emit(Body::ChoiceStart, sink);
         // Nearly always there is one, and many answers are read at the same time.
         if self.choices.is_empty() {
-            self.choices.reserve_exact(1);
+            self.choices.reserve_one();
         }
-        self.choices.push((number, Choice::default()));
-        self.by_number.insert(number, self.choices.len() - 1);
-        self.choices.len() - 1
+        self.choices.append(number, Choice::default())
     }
 
     /// Remembers the choice, which was told content, if it has something to do when the frame is over.
     fn wake(&mut self, at: usize) {
-        let choice = &mut self.choices[at].1;
+        let choice = self.choices.at_mut(at);
         self.answer.has_content |= !choice.is_empty();
         if !choice.is_awake && choice.waits() {
             choice.is_awake = true;
@@ -454,7 +451,7 @@ impl Weave {
             _ => {}
         }
         let at = self.choice(number, sink);
-        let (choice, context) = (&mut self.choices[at].1, &mut self.context);
+        let (choice, context) = (self.choices.at_mut(at), &mut self.context);
         let place = place.map(|place| choice.canonical(place));
         match part {
             Part::Same { name, or } => {
@@ -604,9 +601,8 @@ impl Weave {
         let is_news = match kind {
             AttachmentKind::Logprobs => true,
             AttachmentKind::Annotation => {
-                let mut hasher = DefaultHasher::new();
-                (self.context.choice, thing, word, value).hash(&mut hasher);
-                self.annotated.insert(hasher.finish())
+                let told = (self.context.choice, thing, [word, value].map(Fingerprint::of));
+                self.annotated.insert(told, ()).is_none()
             }
             AttachmentKind::Signature => self.context.is_news(thing, ("signature", word, value)),
             AttachmentKind::Encrypted => self.context.is_news(thing, ("encrypted", word, value)),
@@ -674,9 +670,6 @@ impl Run<'_> {
         }
     }
 }
-
-/// Up to this many choices are searched one by one.
-const MANY: usize = 8;
 
 struct Feed<'w, 'o, 's> {
     weave: &'w mut Weave,

@@ -2,7 +2,6 @@
 
 mod build;
 mod format;
-mod named;
 mod number;
 mod object;
 mod outside;
@@ -16,7 +15,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(super) use self::build::Builder;
-pub(crate) use self::named::Named;
 pub use self::number::Number;
 pub use self::object::Object;
 pub use self::outside::AsValue;

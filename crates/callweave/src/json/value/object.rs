@@ -3,7 +3,7 @@
 use std::ops::Index;
 
 use super::Value;
-use super::named::Named;
+use crate::table::Table;
 
 /// The members of an object, in the order in which they came; each key once.
 ///
@@ -18,7 +18,7 @@ use super::named::Named;
 /// ```
 #[derive(Default)]
 pub struct Object {
-    members: Named<Value>,
+    members: Table<String, Value>,
 }
 
 impl Object {
@@ -59,7 +59,9 @@ impl Object {
 
     /// The member of that key, made if it is missing.
     pub fn get_or_insert_with(&mut self, key: &str, make: impl FnOnce() -> Value) -> &mut Value {
-        self.members.get_or_insert_with(key, make)
+        let known = self.members.position(key);
+        let at = known.unwrap_or_else(|| self.members.append(key.to_owned(), make()));
+        self.members.at_mut(at)
     }
 
     /// Takes the member of that key out; the others keep their order.
@@ -68,8 +70,8 @@ impl Object {
     }
 
     /// Keeps only the members that `keep` says.
-    pub fn retain(&mut self, keep: impl FnMut(&str, &mut Value) -> bool) {
-        self.members.retain(keep);
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.members.retain(|key, value| keep(key, value));
     }
 
     /// The members, in order.
@@ -79,7 +81,7 @@ impl Object {
 
     /// The members, in order, to be changed.
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (&str, &mut Value)> + ExactSizeIterator {
-        self.members.all_mut()
+        self.members.all_mut().map(|(key, value)| (key.as_str(), value))
     }
 
     /// The keys, in order.
@@ -150,7 +152,7 @@ impl Index<&str> for Object {
 
 #[cfg(test)]
 mod tests {
-    use super::super::named::SEARCHED;
+    use crate::table::SEARCHED;
     use super::*;
 
     #[test]

@@ -1,0 +1,219 @@
+//! What is found by key and kept in its order.
+//!
+//! Most answers have a handful of blocks, calls and members: looking through a short list costs less than one hash of
+//! the standard library, and an empty table no memory. Long ones are searched by a keyed hash, so that no input makes
+//! the search slow.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash};
+
+/// Values by key, in the order in which they came; each key once.
+#[derive(Clone)]
+pub(crate) struct Table<K, V> {
+    all: Vec<(K, V)>,
+    places: Option<Box<Places>>,
+}
+
+/// Where there are more entries than this, they are searched by hash.
+pub(crate) const SEARCHED: usize = 24;
+
+/// Where many entries stand, by the hash of their keys. A key whose hash is taken by another one has the next free
+/// number.
+#[derive(Clone)]
+struct Places {
+    hasher: RandomState,
+    by_hash: HashMap<u64, usize>,
+}
+
+impl Places {
+    fn of<K: Eq + Hash, V>(all: &[(K, V)]) -> Self {
+        let mut places = Self { hasher: RandomState::new(), by_hash: HashMap::with_capacity(2 * all.len()) };
+        for (at, (key, _)) in all.iter().enumerate() {
+            let (Ok(hash) | Err(hash)) = places.find(all, key);
+            places.by_hash.insert(hash, at);
+        }
+        places
+    }
+
+    /// The number under which the key stands, or else would.
+    fn find<K: Borrow<Q>, V, Q: Eq + Hash + ?Sized>(&self, all: &[(K, V)], key: &Q) -> Result<u64, u64> {
+        let mut hash = self.hasher.hash_one(key);
+        while let Some(&at) = self.by_hash.get(&hash) {
+            if all[at].0.borrow() == key {
+                return Ok(hash);
+            }
+            hash = hash.wrapping_add(1);
+        }
+        Err(hash)
+    }
+}
+
+impl<K: Eq + Hash, V> Table<K, V> {
+    pub(crate) fn all(&self) -> &[(K, V)] {
+        &self.all
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl DoubleEndedIterator<Item = (&K, &mut V)> + ExactSizeIterator {
+        self.all.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
+    pub(crate) fn take_all(&mut self) -> Vec<(K, V)> {
+        self.places = None;
+        std::mem::take(&mut self.all)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.places = None;
+        self.all.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn contains<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.position(key).is_some()
+    }
+
+    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.position(key).map(|at| &self.all[at].1)
+    }
+
+    pub(crate) fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.position(key).map(|at| &mut self.all[at].1)
+    }
+
+    /// The value that stands there in the order. See [`Table::position`].
+    pub(crate) fn at_mut(&mut self, at: usize) -> &mut V {
+        &mut self.all[at].1
+    }
+
+    pub(crate) fn entry_mut(&mut self, at: usize) -> (&K, &mut V) {
+        let (key, value) = &mut self.all[at];
+        (key, value)
+    }
+
+    /// Takes memory for one entry and no more.
+    pub(crate) fn reserve_one(&mut self) {
+        self.all.reserve_exact(1);
+    }
+
+    /// Puts a value: in the place of the one that has the key, which is given back, or else last.
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        match self.position(&key) {
+            Some(at) => Some(std::mem::replace(&mut self.all[at].1, value)),
+            None => {
+                self.append(key, value);
+                None
+            }
+        }
+    }
+
+    /// The value of a key that is put there if it is new.
+    pub(crate) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
+        let at = self.position(&key).unwrap_or_else(|| self.append(key, make()));
+        &mut self.all[at].1
+    }
+
+    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = self.position(key)?;
+        let (_, value) = self.all.remove(at);
+        self.place();
+        Some(value)
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+        self.all.retain_mut(|(key, value)| keep(key, value));
+        self.place();
+    }
+
+    /// Where the key stands in the order.
+    #[inline]
+    pub(crate) fn position<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<usize>
+    where
+        K: Borrow<Q>,
+    {
+        match &self.places {
+            Some(places) => places.find(&self.all, key).ok().map(|hash| places.by_hash[&hash]),
+            None => self.all.iter().position(|(own, _)| own.borrow() == key),
+        }
+    }
+
+    /// Puts a value whose key is new last, and tells where that is.
+    pub(crate) fn append(&mut self, key: K, value: V) -> usize {
+        let at = self.all.len();
+        if let Some(places) = &mut self.places {
+            let (Ok(hash) | Err(hash)) = places.find(&self.all, &key);
+            places.by_hash.insert(hash, at);
+        }
+        self.all.push((key, value));
+        if at == SEARCHED {
+            self.place();
+        }
+        at
+    }
+
+    /// Notes anew where the entries stand.
+    fn place(&mut self) {
+        self.places = (self.all.len() > SEARCHED).then(|| Places::of(&self.all).into());
+    }
+}
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self { all: Vec::new(), places: None }
+    }
+}
+
+impl<K: PartialEq, V: PartialEq> PartialEq for Table<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+}
+
+impl<K: std::fmt::Debug, V: std::fmt::Debug> std::fmt::Debug for Table<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.all.iter().map(|(key, value)| (key, value))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_many_are_found_and_keep_their_order() {
+        for count in [3, SEARCHED, SEARCHED + 1, 1_000] {
+            let mut table: Table<String, usize> = Table::default();
+            for number in 0..count {
+                assert_eq!(table.insert(format!("key {number}"), number), None);
+            }
+            assert_eq!(table.insert("key 1".into(), 77), Some(1));
+            assert_eq!(table.remove("key 0"), Some(0));
+            *table.get_or_insert_with("last".into(), || 8) += 1;
+            assert_eq!((table.get("last"), table.get("key 1"), table.get("key 0")), (Some(&9), Some(&77), None));
+            assert_eq!(table.len(), count);
+            let numbers: Vec<_> = table.all().iter().map(|(_, number)| *number).collect();
+            assert_eq!(numbers[..2], [77, 2]);
+            assert!((2..count).all(|number| table.position(&*format!("key {number}")) == Some(number - 1)));
+        }
+    }
+}
