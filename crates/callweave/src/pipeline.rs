@@ -228,9 +228,21 @@ impl Decoder {
     /// Takes the next bytes. An error ends the stream; what was emitted before stays, and
     /// [`Decoder::finish`] may still be called to end the blocks that are open.
     pub fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
+        let taken = self.frames.run_on(bytes, &mut self.framer, sink);
+        if taken == bytes.len() {
+            return Ok(());
+        }
+        self.push_rest(&bytes[taken..], sink)
+    }
+
+    /// Takes bytes that do not go on with a run of frames: see [`FrameDecoder::run_on`].
+    #[inline(never)]
+    fn push_rest(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
         let Self { framer, frames } = self;
         let mut rest = &bytes[frames.push_known(bytes, framer, sink)..];
         while !rest.is_empty() {
+            // The framing may stop inside a frame.
+            frames.reader.shapes.pause();
             let began = framer.between_frames();
             let mut brought = Brought::Nothing;
             let taken = framer.push_some(rest, &mut |frame: Frame<'_>| {
@@ -251,6 +263,7 @@ impl Decoder {
     /// Says that no bytes will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
         let Self { framer, frames } = self;
+        frames.reader.shapes.pause();
         let framed = framer.finish(&mut |frame: Frame<'_>| frames.push(&frame, sink));
         let decoded = frames.finish(sink);
         framed.and(decoded)
@@ -330,17 +343,33 @@ impl FrameDecoder {
         self.stages.extract.as_deref().and_then(Stage::dialect)
     }
 
+    /// Takes the frames that these bytes begin with, as long as they go on with the run of frames before; tells how many
+    /// bytes that were. In one piece with who calls it: for most reads there is nothing else to do.
+    #[inline(always)]
+    fn run_on(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
+        let Self { reader, stages } = self;
+        if !reader.shapes.is_running() || !stages.are_idle() {
+            return 0;
+        }
+        let (most, left) = framer.room();
+        let bytes = &bytes[..bytes.len().min(left)];
+        let taken = reader.run(bytes, framer.offset(), most, sink);
+        framer.skip(taken);
+        taken
+    }
+
     /// Takes the frames that these bytes begin with, as long as their shapes are known; tells how many bytes that were.
     fn push_known(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
         let Self { reader, stages } = self;
-        match framer.between_frames().filter(|_| reader.is_steady()) {
-            Some(offset) => {
-                let taken = reader.push_known(bytes, offset, framer.room(), stages, sink);
-                framer.skip(taken);
-                taken
-            }
-            None => 0,
+        // In a run nothing has changed of what would be asked here.
+        let is_known = reader.shapes.is_running() || reader.is_steady() && framer.between_frames().is_some();
+        if !is_known {
+            return 0;
         }
+        debug_assert_eq!(framer.between_frames(), Some(framer.offset()));
+        let taken = reader.push_known(bytes, framer.offset(), framer.room(), stages, sink);
+        framer.skip(taken);
+        taken
     }
 
     /// Takes the next frame.
@@ -520,7 +549,7 @@ impl Reader {
     }
 
     /// Takes the frames that these bytes begin with, as long as their shapes are known and there is room for each and
-    /// for all of them; tells how many bytes that were.
+    /// for all of them; tells how many bytes that were. Not but where it is [steady](Reader::is_steady).
     fn push_known(
         &mut self,
         bytes: &[u8],
@@ -531,18 +560,13 @@ impl Reader {
     ) -> usize {
         let mut rest = &bytes[..bytes.len().min(left)];
         let room = rest.len();
-        while self.is_steady() {
-            let Self { shapes, weave, .. } = self;
+        loop {
             // What only grows a block concerns no stage but those that read or mend it.
-            let (frames, taken) = match stages.are_idle() {
-                true => shapes.run(rest, offset, most, weave, sink),
-                false => {
-                    shapes.run(rest, offset, most, weave, &mut |event: Event<'_>| stages.push(event, sink))
-                }
+            let taken = match stages.are_idle() {
+                true => self.run(rest, offset, most, sink),
+                false => self.run(rest, offset, most, &mut |event: Event<'_>| stages.push(event, sink)),
             };
             (offset, rest) = (offset + taken as u64, &rest[taken..]);
-            self.frames += frames;
-            self.known_frames += frames;
             if rest.is_empty() {
                 break;
             }
@@ -558,8 +582,21 @@ impl Reader {
             self.frames += 1;
             self.known_frames += 1;
             (offset, rest) = (offset + length as u64, &rest[length..]);
+            if !self.is_steady() {
+                break;
+            }
         }
         room - rest.len()
+    }
+
+    /// Takes the frames that these bytes begin with, as long as they go on with what the one before brought; tells how
+    /// many bytes that were.
+    #[inline(always)]
+    fn run(&mut self, bytes: &[u8], offset: u64, most: usize, sink: &mut EventSink<'_>) -> usize {
+        let (frames, taken) = self.shapes.run(bytes, offset, most, &mut self.weave, sink);
+        self.frames += frames;
+        self.known_frames += frames;
+        taken
     }
 
     /// Takes the JSON of a frame; false if it is none.

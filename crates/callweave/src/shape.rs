@@ -23,13 +23,13 @@ use std::ops::Range;
 pub(crate) use cast::Recorder;
 use cast::{Cast, Growth};
 pub(crate) use fit::Piece;
-use fit::{Hole, HoleKind, fit};
+use fit::{Around, Hole, HoleKind, fit};
 
 use crate::event::EventSink;
 use crate::fragment::FragmentSink;
 use crate::json::{Kind, Leaf, Node, Seen, Str};
 use crate::protocol::Input;
-use crate::weave::Weave;
+use crate::weave::{Running, Weave};
 
 /// So many shapes are kept: of text, of thoughts, of arguments, of what begins and ends them, and one to spare.
 const MOST_SHAPES: usize = 6;
@@ -50,6 +50,8 @@ pub(crate) struct Shapes {
     latest: Option<usize>,
     /// The shape of the frame that the framing has just brought.
     brought: Option<usize>,
+    /// The run of frames that goes on, as long as nothing else has come.
+    stride: Option<Stride>,
     /// The last frame that was read in full.
     before: Option<Before>,
     /// How many frames in a row taught nothing.
@@ -58,6 +60,13 @@ pub(crate) struct Shapes {
     rest: u32,
     /// Memory of a recorder that learned nothing.
     room: Vec<Cast>,
+}
+
+/// Frames of one shape that only grow one block: see [`Shapes::run`].
+#[derive(Clone, Copy)]
+struct Stride {
+    shape: usize,
+    block: Running,
 }
 
 /// A frame that may turn out to have a shape.
@@ -125,9 +134,10 @@ impl Known<'_, '_> {
     pub(crate) fn push_to(&self, weave: &mut Weave, offset: u64, sink: &mut EventSink<'_>) {
         if self.is_repeat
             && let Some(growth) = &self.shape.growth
-            && let Some(mut run) = weave.run(growth.choice, growth.at)
+            && let Some(block) = weave.running(growth.choice, growth.at)
         {
-            return run.push(offset, self.shape.grown(growth, self.frame, self.pieces), sink);
+            let text = self.shape.grown(growth, self.frame, self.pieces);
+            return weave.run(block).push(offset, text, sink);
         }
         weave.push(offset, |fragments| self.tell(fragments), sink);
     }
@@ -223,14 +233,25 @@ impl Shapes {
         self.known.is_empty()
     }
 
+    /// Whether nothing has come since a frame that only grew a block: then the next one may do so, too.
+    pub(crate) fn is_running(&self) -> bool {
+        self.stride.is_some()
+    }
+
+    /// Something else may come than what goes on with the run.
+    pub(crate) fn pause(&mut self) {
+        self.stride = None;
+    }
+
     /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
     pub(crate) fn follow(&mut self, number: usize) {
         self.latest = Some(number);
+        self.stride = None;
     }
 
     /// A frame of that shape, which the framing brought, was told.
     pub(crate) fn follow_brought(&mut self, number: usize) {
-        self.latest = Some(number);
+        self.follow(number);
         self.brought = Some(number);
     }
 
@@ -238,6 +259,7 @@ impl Shapes {
     pub(crate) fn interrupt(&mut self) {
         self.latest = None;
         self.brought = None;
+        self.stride = None;
     }
 
     /// The framing read nothing but these bytes to bring the latest frame, whose data stand there, and which began
@@ -250,8 +272,9 @@ impl Shapes {
 
     /// Takes all frames that these bytes, which begin at that offset, begin with, as long as they are no longer than
     /// `most` and only go on with what the latest frame brought. How many frames and bytes that were.
+    #[inline(always)]
     pub(crate) fn run(
-        &self,
+        &mut self,
         bytes: &[u8],
         offset: u64,
         most: usize,
@@ -259,21 +282,40 @@ impl Shapes {
         sink: &mut EventSink<'_>,
     ) -> (u64, usize) {
         let (mut frames, mut at) = (0, 0);
-        if let Some(shape) = self.latest.and_then(|latest| self.known.get(latest))
-            && shape.is_placed
-            && let Some(growth) = &shape.growth
-            && let Some(mut run) = weave.run(growth.choice, growth.at)
+        if self.stride.is_none() {
+            self.stride = self.stride_out(weave);
+        }
+        let Some(Stride { shape, block }) = self.stride else { return (frames, at) };
+        let Some(shape) = self.known.get(shape) else { return (frames, at) };
+        let Some(growth) = &shape.growth else { return (frames, at) };
+        let mut run = weave.run(block);
+        if let Some(around) =
+            growth.hole.and_then(|_| Around::of(&shape.text, shape.data.start, &shape.holes))
         {
-            let mut pieces = Pieces::default();
-            while at < bytes.len()
-                && let Some(length) = shape.fit(&bytes[at..], &mut pieces).filter(|length| *length <= most)
-            {
-                let text = shape.grown(growth, &bytes[at..], &pieces);
+            while let Some((text, length)) = around.fit(&bytes[at..]).filter(|(_, length)| *length <= most) {
                 run.push(offset + at as u64 + shape.before, text, sink);
                 (frames, at) = (frames + 1, at + length);
             }
+            return (frames, at);
+        }
+        let mut pieces = Pieces::default();
+        while at < bytes.len()
+            && let Some(length) = shape.fit(&bytes[at..], &mut pieces).filter(|length| *length <= most)
+        {
+            let text = shape.grown(growth, &bytes[at..], &pieces);
+            run.push(offset + at as u64 + shape.before, text, sink);
+            (frames, at) = (frames + 1, at + length);
         }
         (frames, at)
+    }
+
+    /// The run that frames like the latest would be.
+    #[inline(never)]
+    fn stride_out(&self, weave: &Weave) -> Option<Stride> {
+        let number = self.latest?;
+        let shape = self.known.get(number).filter(|shape| shape.is_placed)?;
+        let growth = shape.growth.as_ref()?;
+        Some(Stride { shape: number, block: weave.running(growth.choice, growth.at)? })
     }
 
     /// The frame whose data these bytes are, if it is known, or known but for the number of its place.
@@ -346,7 +388,7 @@ impl Shapes {
 
     /// Learns from a frame that was read in full.
     pub(crate) fn learn(&mut self, input: &Input<'_>, data: &str, recorder: Option<Recorder<'_>>) {
-        self.latest = None;
+        self.interrupt();
         if self.rest > 0 {
             self.rest -= 1;
             return;

@@ -209,7 +209,10 @@ mod tests {
             assert_eq!(table.insert("key 1".into(), 77), Some(1));
             assert_eq!(table.remove("key 0"), Some(0));
             *table.get_or_insert_with("last".into(), || 8) += 1;
-            assert_eq!((table.get("last"), table.get("key 1"), table.get("key 0")), (Some(&9), Some(&77), None));
+            assert_eq!(
+                (table.get("last"), table.get("key 1"), table.get("key 0")),
+                (Some(&9), Some(&77), None)
+            );
             assert_eq!(table.len(), count);
             let numbers: Vec<_> = table.all().iter().map(|(_, number)| *number).collect();
             assert_eq!(numbers[..2], [77, 2]);

@@ -247,6 +247,11 @@ impl Framer {
         }
     }
 
+    /// Where the next byte stands.
+    pub(crate) fn offset(&self) -> u64 {
+        self.read
+    }
+
     /// How many bytes a frame may have, and how many all that follow.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.limits.line.min(self.limits.frame), self.left())

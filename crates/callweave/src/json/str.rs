@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::word::plain_end;
+use super::word::{backslash_end, plain_end};
 
 /// The contents of a JSON string, without its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,11 @@ impl<'a> Str<'a> {
 }
 
 fn unescape(mut text: &str, out: &mut String, surrogate: &mut Surrogate) {
-    while let Some(at) = memchr::memchr(b'\\', text.as_bytes()) {
+    loop {
+        let at = backslash_end(text.as_bytes(), 0);
+        if at == text.len() {
+            break;
+        }
         if at > 0 {
             surrogate.flush_into(out);
             out.push_str(&text[..at]);

@@ -31,34 +31,56 @@ pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
     if found != 0 { from + 8 + first(found) } else { long_plain_end(bytes, from + 16) }
 }
 
-/// Where the string ends whose contents begin at `from`; none if they are empty or have escapes or more than ASCII in
-/// them.
+/// Where the string ends whose contents begin at `from`, and whether they have escapes; none if they are empty or have
+/// more than ASCII or other escapes than those of one letter in them.
 #[inline]
-pub(crate) fn ascii_end(bytes: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     let word = word(bytes, from);
     let found = specials(word);
-    if found == 0 {
-        return if word & HIGHS == 0 { long_ascii_end(bytes, from + 8) } else { None };
-    }
     let end = from + first(found);
-    let is_plain = word & below(found) & HIGHS == 0;
-    (is_plain && end > from && bytes.get(end) == Some(&b'"')).then_some(end)
+    let is_plain = found != 0 && word & below(found) & HIGHS == 0;
+    if is_plain && end > from && bytes.get(end) == Some(&b'"') {
+        return Some((end, false));
+    }
+    long_ascii_end(bytes, from)
 }
 
 #[inline(never)]
-fn long_ascii_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
+    let (mut at, mut has_escapes) = (from, false);
     loop {
         let word = word(bytes, at);
         let found = specials(word);
         if word & below(found) & HIGHS != 0 {
             return None;
         }
+        if found == 0 {
+            at += 8;
+            continue;
+        }
+        at += first(found);
+        match (bytes.get(at), bytes.get(at + 1)) {
+            (Some(b'"'), _) => return (at > from).then_some((at, has_escapes)),
+            (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => {
+                (at, has_escapes) = (at + 2, true);
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The first backslash from `from` on, or the end.
+#[inline]
+pub(super) fn backslash_end(bytes: &[u8], mut at: usize) -> usize {
+    while at < bytes.len() {
+        let word = word(bytes, at);
+        let found = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES) & !word & HIGHS;
         if found != 0 {
-            let end = at + first(found);
-            return (bytes.get(end) == Some(&b'"')).then_some(end);
+            return (at + first(found)).min(bytes.len());
         }
         at += 8;
     }
+    bytes.len()
 }
 
 /// Where a whole number of less than 16 digits ends that begins at `from`; none if there is none, or if it may be
@@ -248,11 +270,38 @@ mod tests {
                         let end = expected(is_special, from);
                         let is_plain = end > from && bytes.get(end) == Some(&b'"');
                         let plain = Some(end).filter(|_| is_plain && bytes[from..end].is_ascii());
-                        assert_eq!(ascii_end(&bytes, from), plain, "{bytes:?}");
+                        if bytes.get(end) != Some(&b'\\') {
+                            assert_eq!(ascii_end(&bytes, from), plain.map(|end| (end, false)), "{bytes:?}");
+                        }
+                        let is_backslash = |byte: &u8| *byte == b'\\';
+                        assert_eq!(backslash_end(&bytes, from), expected(is_backslash, from), "{bytes:?}");
                         assert_eq!(digits_end(&bytes, from), expected(|byte| !byte.is_ascii_digit(), from));
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn strings_of_ascii_may_have_escapes() {
+        for (text, end) in [
+            (r#"\n","#, Some((2, true))),
+            (r#"a\"b\\"#, None),
+            (r#"a\"b\\""#, Some((6, true))),
+            (r#"seven .\t and more words\/ than a word""#, Some((38, true))),
+            (r#"\u0041""#, None),
+            (r#"\x""#, None),
+            (r#"é\n""#, None),
+            (r#"long enough é\n""#, None),
+            (r#"\né""#, None),
+            ("\\n\n\"", None),
+            ("\\", None),
+            ("\"", None),
+            ("", None),
+        ] {
+            assert_eq!(ascii_end(text.as_bytes(), 0), end, "{text:?}");
+            let end = end.map(|(end, has_escapes)| (end + 1, has_escapes));
+            assert_eq!(ascii_end(format!("\"{text}").as_bytes(), 1), end, "{text:?}");
         }
     }
 

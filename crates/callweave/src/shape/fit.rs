@@ -37,12 +37,56 @@ pub(crate) struct Piece {
 impl Piece {
     #[inline(always)]
     pub(super) fn str(self, frame: &[u8]) -> Str<'_> {
-        let text = std::str::from_utf8(&frame[self.start..self.end]).unwrap_or_default();
-        if self.has_escapes { Str::Escaped(text) } else { Str::Plain(text) }
+        str(&frame[self.start..self.end], self.has_escapes)
     }
 
     pub(super) fn len(self) -> usize {
         self.end - self.start
+    }
+}
+
+/// Contents of a hole, which are known to be UTF-8.
+#[inline(always)]
+fn str(bytes: &[u8], has_escapes: bool) -> Str<'_> {
+    let text = checked(bytes);
+    if has_escapes { Str::Escaped(text) } else { Str::Plain(text) }
+}
+
+/// Bytes that are known to be UTF-8, as text. What checks them byte by byte is done with a few of them before what
+/// checks them by words has begun.
+#[inline(always)]
+fn checked(bytes: &[u8]) -> &str {
+    const FEW: usize = 12;
+    if bytes.len() <= FEW {
+        return bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    }
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+/// A shape whose one hole is a text, as nearly all are in which a block grows: what stands before it and behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'s> {
+    lead: &'s [u8],
+    trail: &'s [u8],
+}
+
+impl<'s> Around<'s> {
+    /// Of a shape whose holes are counted from `from` on.
+    #[inline(always)]
+    pub(super) fn of(text: &'s [u8], from: usize, holes: &[Hole]) -> Option<Self> {
+        let [hole @ Hole { kind: HoleKind::Text, .. }] = holes else { return None };
+        let (lead, rest) = text.split_at_checked(from + hole.start)?;
+        Some(Self { lead, trail: rest.get(hole.end - hole.start..)? })
+    }
+
+    /// The text in the frame that these bytes begin with, and the length of the frame, if it has the shape.
+    #[inline(always)]
+    pub(super) fn fit<'f>(&self, bytes: &'f [u8]) -> Option<(Str<'f>, usize)> {
+        let inner = bytes.strip_prefix(self.lead)?;
+        let (end, has_escapes) = contents(inner, 0)?;
+        let (text, after) = inner.split_at_checked(end)?;
+        let length = self.lead.len() + end + self.trail.len();
+        after.starts_with(self.trail).then(|| (str(text, has_escapes), length))
     }
 }
 
@@ -61,10 +105,7 @@ pub(super) fn fit<const MOST: usize>(
         at = after(&text[before..from + hole.start], frame, at)?;
         before = from + hole.end;
         let (end, has_escapes) = match hole.kind {
-            HoleKind::Text => match ascii_end(frame, at) {
-                Some(end) => (end, false),
-                None => text_end(frame, at)?,
-            },
+            HoleKind::Text => contents(frame, at)?,
             HoleKind::Number | HoleKind::Place => match digits_alone_end(frame, at) {
                 Some(end) => (end, false),
                 None => (number_end(frame, at)?, false),
@@ -82,6 +123,12 @@ pub(super) fn fit<const MOST: usize>(
 }
 
 /// Where the contents of a string end that are not empty, and whether they have escapes.
+#[inline(always)]
+fn contents(frame: &[u8], at: usize) -> Option<(usize, bool)> {
+    ascii_end(frame, at).or_else(|| text_end(frame, at))
+}
+
+/// The same for all contents.
 #[inline(never)]
 fn text_end(frame: &[u8], at: usize) -> Option<(usize, bool)> {
     let found = string_end(frame, at).filter(|(end, _)| *end > at)?;

@@ -226,16 +226,18 @@ impl Choice {
         self.slots[at].append(text, context, sink);
     }
 
-    /// The slot, and where it stands, to which a piece of the text at a place, or of the arguments of a call, belongs
-    /// that is told just as the one before; and the slot of the complete call.
-    pub(super) fn running_on(
-        &mut self,
-        place: Option<Option<Place>>,
-    ) -> Option<(usize, &mut Slot, &mut Option<usize>)> {
+    /// Where the slot stands to which a piece of the text at a place, or of the arguments of a call, belongs that is told
+    /// just as the one before.
+    pub(super) fn running_on(&self, place: Option<Option<Place>>) -> Option<usize> {
         let is_settled = self.ripe.is_empty() && self.named.is_empty();
         let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call))?;
-        let slot = self.slots.get_mut(at).filter(|slot| slot.goes_on(place))?;
-        Some((at, slot, &mut self.complete))
+        self.slots.get(at).filter(|slot| slot.goes_on(place)).map(|_| at)
+    }
+
+    /// That slot, and the slot of the complete call.
+    #[inline(always)]
+    pub(super) fn slot_of_run(&mut self, at: usize) -> (&mut Slot, &mut Option<usize>) {
+        (&mut self.slots[at], &mut self.complete)
     }
 
     /// Takes content that comes whole and is no text.

@@ -247,15 +247,22 @@ impl Weave {
     /// The block that the text at a place, or the arguments of the call (which has no `place` here), belong to in frames
     /// that say nothing else but what the one before said. None if such a frame must be pushed all the same, because
     /// something is to do at its end or the block is over.
-    pub(crate) fn run(&mut self, number: u32, place: Option<Option<Place>>) -> Option<Run<'_>> {
-        let Self { context, choices, awake, .. } = self;
-        if !awake.is_empty() || !context.next.is_empty() {
+    pub(crate) fn running(&self, number: u32, place: Option<Option<Place>>) -> Option<Running> {
+        if !self.awake.is_empty() || !self.context.next.is_empty() {
             return None;
         }
-        let choice = choices.get_mut(&number)?;
-        let (at, slot, complete) = choice.running_on(place)?;
-        context.choice = number;
-        Some(Run { context, at, slot, complete })
+        let choice = self.choices.position(&number)?;
+        let slot = self.choices.all()[choice].1.running_on(place)?;
+        Some(Running { choice, slot })
+    }
+
+    /// Goes on with such a block, to which nothing else has come since it was asked for.
+    #[inline(always)]
+    pub(crate) fn run(&mut self, Running { choice, slot: at }: Running) -> Run<'_> {
+        let (number, choice) = self.choices.entry_mut(choice);
+        let (slot, complete) = choice.slot_of_run(at);
+        self.context.choice = *number;
+        Run { context: &mut self.context, at, slot, complete }
     }
 
     /// Takes the fragments of one frame as [`Weave::push`] does, but first finishes the answer if it is over
@@ -648,7 +655,14 @@ impl Answer {
     }
 }
 
-/// A block that frame after frame only grows: see [`Weave::run`]. What it takes changes nothing of what was asked to
+/// Where a block stands that frame after frame only grows: see [`Weave::running`].
+#[derive(Clone, Copy)]
+pub(crate) struct Running {
+    choice: usize,
+    slot: usize,
+}
+
+/// Such a block, as it grows. What it takes changes nothing of what was asked to
 /// find it.
 pub(crate) struct Run<'w> {
     context: &'w mut Context,

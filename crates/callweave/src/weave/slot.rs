@@ -285,13 +285,22 @@ impl Slot {
     }
 
     /// Whether the text goes on with the arguments of the call. Else it told them again, and was taken as that.
-    #[inline(never)]
+    #[inline(always)]
     fn takes_arguments(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) -> bool {
         let Content::Call(call) = &mut self.content else { return true };
-        if call.kind == CallKind::Custom {
+        // Most are shorter than what is there, and cannot tell it again.
+        let is_short = self.told.length() > LONGEST_PLACEHOLDER.max(text.len() as u64);
+        if is_short && !call.is_cumulative || call.kind == CallKind::Custom {
             call.scanner.push(text);
             return true;
         }
+        self.takes_long_arguments(text, context, sink)
+    }
+
+    /// The same of a text that may tell the arguments again.
+    #[inline(never)]
+    fn takes_long_arguments(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) -> bool {
+        let Content::Call(call) = &mut self.content else { return true };
         let suffix = self.told.suffix_of(text).filter(|_| !self.told.is_empty());
         if call.is_cumulative {
             match suffix {
@@ -301,6 +310,10 @@ impl Slot {
                 }
                 None => call.is_cumulative = false,
             }
+        }
+        if suffix.is_none() && !is_placeholder(self.told) {
+            call.scanner.push(text);
+            return true;
         }
         let mut ahead = call.scanner;
         let taken = ahead.push(text);
@@ -323,7 +336,7 @@ impl Slot {
             self.restate_decoded(text, context, sink);
             return false;
         }
-        if is_impossible && is_placeholder(self.told) {
+        if is_impossible && suffix.is_none() {
             self.restate_decoded(text, context, sink);
             return false;
         }
@@ -543,9 +556,11 @@ impl Slot {
 
 /// Texts that some servers send for "no arguments yet", before the real ones.
 const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
+const LONGEST_PLACEHOLDER: u64 = "null".len() as u64;
 
+#[inline]
 fn is_placeholder(told: Fingerprint) -> bool {
-    PLACEHOLDERS.iter().any(|text| told == Fingerprint::of(text))
+    told.length() <= LONGEST_PLACEHOLDER && PLACEHOLDERS.iter().any(|text| told == Fingerprint::of(text))
 }
 
 /// What ended a block.

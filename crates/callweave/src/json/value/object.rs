@@ -152,8 +152,8 @@ impl Index<&str> for Object {
 
 #[cfg(test)]
 mod tests {
-    use crate::table::SEARCHED;
     use super::*;
+    use crate::table::SEARCHED;
 
     #[test]
     fn large_objects_are_searched_by_hash_and_keep_their_order() {
