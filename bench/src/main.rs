@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["count", name, times] => count(name, times),
         ["count-recorded", file, way, times] => rows::recorded::run(file, way, times),
-        ["memory", name] => rows::memory::tell(name),
+        ["memory", name, way] => rows::memory::tell(name, way),
         ref flags => options(flags).and_then(|options| run(&options)),
     };
     match done {

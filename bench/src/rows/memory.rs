@@ -1,8 +1,9 @@
-//! What an open stream holds, with the short message that it has by then.
+//! What an open stream holds, beside its message and with the short one that it has by then.
 
 use std::process::Command;
 
 use callweave::accumulator::Accumulator;
+use callweave::event::Event;
 use callweave::pipeline::Decoder;
 
 use super::wire::{PLAIN_ANTHROPIC, PLAIN_CHAT, PLAIN_RESPONSES, Stream};
@@ -20,28 +21,40 @@ const STREAMS: [(&str, Stream); 3] =
 
 /// Each in a process of its own, since what was freed before would be taken again.
 pub(crate) fn reports() -> Vec<Report> {
-    let measured = STREAMS.iter().filter_map(|(name, _)| {
-        let output = Command::new(std::env::current_exe().ok()?).args(["memory", name]).output().ok()?;
-        let bytes = String::from_utf8_lossy(&output.stdout).trim().parse().ok()?;
-        Some(Report {
-            bytes: Some(bytes),
-            target: Some(Target(7, Aim::Bytes(4096.0))),
-            ..Report::new("Memory", format!("memory per open stream, {name}"), "stream")
+    let ways = [
+        ("beside", ", beside its message", Some(Target(7, Aim::Bytes(4096.0)))),
+        ("with", ", with it", None),
+    ];
+    let measured = ways.iter().flat_map(|(way, told, target)| {
+        STREAMS.iter().filter_map(move |(name, _)| {
+            let output =
+                Command::new(std::env::current_exe().ok()?).args(["memory", name, way]).output().ok()?;
+            let bytes = String::from_utf8_lossy(&output.stdout).trim().parse().ok()?;
+            Some(Report {
+                bytes: Some(bytes),
+                target: *target,
+                ..Report::new("Memory", format!("memory per open stream{told}, {name}"), "stream")
+            })
         })
     });
     measured.collect()
 }
 
 /// Opens streams, and prints how many bytes each takes.
-pub(crate) fn tell(name: &str) -> Result<(), String> {
+pub(crate) fn tell(name: &str, way: &str) -> Result<(), String> {
     let (_, stream) = STREAMS.iter().find(|(own, _)| *own == name).ok_or("no such stream")?;
     let reads = Reads::by_event((stream.generate)(200));
-    let mut open: Vec<(Decoder, Accumulator)> = Vec::with_capacity(OPEN);
+    let mut open: Vec<(Decoder, Option<Box<Accumulator>>)> = Vec::with_capacity(OPEN);
     let before = resident().ok_or("this system does not tell what is resident")?;
     for _ in 0..OPEN {
-        let (mut decoder, mut message) = (Decoder::new(protocol(stream.protocol)), Accumulator::new());
+        let mut decoder = Decoder::new(protocol(stream.protocol));
+        let mut message = (way == "with").then(Box::<Accumulator>::default);
         for piece in reads.pieces().take(EVENTS) {
-            decoder.push(piece, &mut message).map_err(|error| error.to_string())?;
+            let pushed = match &mut message {
+                Some(message) => decoder.push(piece, &mut **message),
+                None => decoder.push(piece, &mut |_: Event<'_>| {}),
+            };
+            pushed.map_err(|error| error.to_string())?;
         }
         open.push((decoder, message));
     }

@@ -133,6 +133,10 @@ impl Answer {
     fn choice_at(&mut self, number: u32) -> usize {
         let choices = &mut self.message.choices;
         *self.choices.get_or_insert_with(number, || {
+            // Most answers have one, and many are read at the same time.
+            if choices.is_empty() {
+                choices.reserve_exact(1);
+            }
             choices.push(Choice { number, ..Choice::default() });
             choices.len() - 1
         })
@@ -326,6 +330,9 @@ impl Answer {
                 let at = self.choice_at(number);
                 let blocks = &mut self.message.choices[at].blocks;
                 self.blocks.insert(block, (at, blocks.len()));
+                if blocks.is_empty() {
+                    blocks.reserve_exact(1);
+                }
                 blocks.extend(Block::started_by(&event));
             }
             Body::Identity { scope, id, model } => match scope {

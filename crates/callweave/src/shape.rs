@@ -21,7 +21,7 @@ mod fit;
 use std::ops::Range;
 
 pub(crate) use cast::Recorder;
-use cast::{Cast, Growth};
+use cast::{Casts, Growth};
 pub(crate) use fit::Piece;
 use fit::{Around, Hole, HoleKind, fit};
 
@@ -59,7 +59,7 @@ pub(crate) struct Shapes {
     /// How many more frames are not compared.
     rest: u32,
     /// Memory of a recorder that learned nothing.
-    room: Vec<Cast>,
+    room: Casts,
 }
 
 /// Frames of one shape that only grow one block: see [`Shapes::run`].
@@ -94,7 +94,7 @@ struct Shape {
     /// How many bytes the framing counts before it says that the frame begins.
     before: u64,
     holes: Vec<Hole>,
-    casts: Vec<Cast>,
+    casts: Casts,
     /// The only one of them that is news where the frame before had the same shape, if it is a piece of a text.
     growth: Option<Growth>,
     /// Where in the data the number of a place stands, if it is known which places follow it.
@@ -144,7 +144,7 @@ impl Known<'_, '_> {
 
     /// Says what the frame contains.
     fn tell(&self, sink: &mut FragmentSink<'_>) {
-        for cast in &self.shape.casts {
+        for cast in self.shape.casts.iter() {
             if !(self.is_repeat && cast.is_quiet) {
                 cast.tell(self, sink);
             }
@@ -164,7 +164,7 @@ impl Shape {
     fn grown<'f>(&'f self, growth: &Growth, frame: &'f [u8], pieces: &Pieces) -> Str<'f> {
         match growth.hole {
             Some(hole) => pieces[hole].str(frame),
-            None => self.casts[growth.cast].text(),
+            None => self.casts.text(growth.cast),
         }
     }
 
@@ -217,7 +217,7 @@ impl Shape {
             *own = Hole { start: moved(own.start), end: moved(own.end), ..*own };
         }
         self.number = Some(Hole { end: moved(hole.end), ..hole });
-        self.casts.iter_mut().for_each(|cast| cast.bind(number));
+        self.casts.bind(number);
         self.growth = Growth::of(&self.casts);
         Some(())
     }
@@ -434,9 +434,7 @@ impl Shapes {
         let Some(mut casts) = recorder.finish(&holes) else { return false };
         let number = match (at, number) {
             (Some(at), Some((number, [own, other]))) => {
-                let others = &self.known[at].casts;
-                let is_same = casts.len() == others.len()
-                    && casts.iter_mut().zip(others).all(|(cast, by)| cast.learn_place(own, by, other));
+                let is_same = casts.learn_place(own, &self.known[at].casts, other);
                 if !is_same && own != other {
                     return false;
                 }

@@ -7,7 +7,7 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hash};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
 /// Values by key, in the order in which they came; each key once.
 #[derive(Clone)]
@@ -24,12 +24,31 @@ pub(crate) const SEARCHED: usize = 24;
 #[derive(Clone)]
 struct Places {
     hasher: RandomState,
-    by_hash: HashMap<u64, usize>,
+    by_hash: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
+}
+
+/// What is a hash already needs no other.
+#[derive(Clone, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write(&mut self, bytes: &[u8]) {
+        unreachable!("{bytes:?} are no hash")
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Places {
     fn of<K: Eq + Hash, V>(all: &[(K, V)]) -> Self {
-        let mut places = Self { hasher: RandomState::new(), by_hash: HashMap::with_capacity(2 * all.len()) };
+        let by_hash = HashMap::with_capacity_and_hasher(2 * all.len(), BuildHasherDefault::default());
+        let mut places = Self { hasher: RandomState::new(), by_hash };
         for (at, (key, _)) in all.iter().enumerate() {
             let (Ok(hash) | Err(hash)) = places.find(all, key);
             places.by_hash.insert(hash, at);

@@ -8,7 +8,9 @@ use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Sink};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::Str;
 
-/// A fragment that can be told of every frame of the shape.
+/// A fragment that can be told of every frame of the shape. There are many shapes where many streams are open, and so
+/// texts stand together in one, [`Casts::fixed`].
+#[derive(Clone)]
 pub(super) struct Cast {
     choice: u32,
     place: Option<Place>,
@@ -21,8 +23,16 @@ pub(super) struct Cast {
     is_steady: bool,
 }
 
+/// The fragments of a frame.
+#[derive(Default)]
+pub(super) struct Casts {
+    list: Vec<Cast>,
+    /// The texts that are the same in every frame.
+    fixed: String,
+}
+
 /// Those parts of which frames of a shape may consist.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 enum CastPart {
     Start { id: Option<Slice>, model: Option<Slice>, word: Slice },
     Choice,
@@ -30,7 +40,7 @@ enum CastPart {
     Text { channel: Channel, word: Slice, text: Slice },
     Call { id: Option<Slice>, name: Option<Slice>, kind: CallKind, word: Slice, arguments: Option<Slice> },
     Attach { level: Level, on: Slice, kind: AttachmentKind, word: Slice, value: Slice },
-    Usage { word: Slice, counters: Counters, raw: Slice },
+    Usage { word: Slice, counters: Box<Counters>, raw: Slice },
     Finish { reason: FinishReason, raw: Option<Slice> },
     End,
     Progress { word: Slice, value: Option<Slice> },
@@ -70,7 +80,8 @@ pub(super) struct Growth {
 
 impl Growth {
     /// What all of the casts amount to where the quiet ones are no news, if it is that.
-    pub(super) fn of(casts: &[Cast]) -> Option<Self> {
+    pub(super) fn of(casts: &Casts) -> Option<Self> {
+        let casts = &casts.list;
         let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_steady);
         let (Some((own, cast)), None) = (loud.next(), loud.next()) else { return None };
         // What is said of a block must be said of this one, and not of the next.
@@ -87,8 +98,8 @@ impl Growth {
             CastPart::Call { id: None, name: None, arguments: Some(text), .. } => (None, text),
             _ => return None,
         };
-        let hole = match text {
-            Slice::Hole(hole) => Some(*hole),
+        let hole = match *text {
+            Slice::Hole(hole) => Some(usize::from(hole)),
             Slice::Fixed { .. } => None,
             Slice::Around { .. } => return None,
         };
@@ -96,27 +107,15 @@ impl Growth {
     }
 }
 
-/// A piece of text in a fragment.
+/// A piece of text in a fragment. Frames that have shapes are short.
+#[derive(Clone, Copy, PartialEq)]
 enum Slice {
-    /// The same in every frame.
-    Fixed { text: Box<str>, is_escaped: bool },
+    /// The same in every frame: where it stands in [`Casts::fixed`].
+    Fixed { start: u16, end: u16, is_escaped: bool },
     /// What stands in that hole.
-    Hole(usize),
+    Hole(u8),
     /// A piece of the frame with holes in it: where it stood in the data that the shape was learned from.
-    Around { range: Range<usize>, is_escaped: bool },
-}
-
-/// Equal pieces of two frames. Of what has holes in it that cannot be told.
-impl PartialEq for Slice {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Fixed { text, is_escaped }, Self::Fixed { text: other, is_escaped: is_other_escaped }) => {
-                (text, is_escaped) == (other, is_other_escaped)
-            }
-            (Self::Hole(own), Self::Hole(other)) => own == other,
-            _ => false,
-        }
-    }
+    Around { start: u16, end: u16, is_escaped: bool },
 }
 
 impl Slice {
@@ -124,46 +123,59 @@ impl Slice {
         matches!(self, Self::Fixed { .. })
     }
 
-    /// Says which of the holes a piece of the frame is, if any; false if it ends inside one.
-    fn settle(&mut self, data: &str, holes: &[Hole]) -> bool {
-        let Self::Around { range, is_escaped } = self else { return true };
-        if let Some(at) = holes.iter().position(|hole| (hole.start..hole.end) == *range) {
-            *self = Self::Hole(at);
+    /// Says which of the holes a piece of the frame is, if any, and keeps what has none; false if it ends inside one.
+    fn settle(&mut self, data: &str, holes: &[Hole], fixed: &mut String) -> bool {
+        let Self::Around { start, end, is_escaped } = *self else { return true };
+        let range = usize::from(start)..usize::from(end);
+        if let Some(at) = holes.iter().position(|hole| (hole.start..hole.end) == range) {
+            *self = Self::Hole(at as u8);
             return true;
         }
         let mut inside =
             holes.iter().filter(|hole| hole.start < range.end && range.start < hole.end).peekable();
         if inside.peek().is_none() {
-            *self = Self::Fixed { text: data[range.clone()].into(), is_escaped: *is_escaped };
-            return true;
+            return match keep(&data[range], is_escaped, fixed) {
+                Some(kept) => {
+                    *self = kept;
+                    true
+                }
+                None => false,
+            };
         }
-        !*is_escaped && inside.all(|hole| range.start <= hole.start && hole.end <= range.end)
+        !is_escaped && inside.all(|hole| range.start <= hole.start && hole.end <= range.end)
     }
 
-    fn fixed(&self) -> Str<'_> {
+    /// The text, if it is the same in every frame.
+    fn fixed(self, casts: &Casts) -> Option<Str<'_>> {
+        let Self::Fixed { start, end, is_escaped } = self else { return None };
+        let text = &casts.fixed[usize::from(start)..usize::from(end)];
+        Some(if is_escaped { Str::Escaped(text) } else { Str::Plain(text) })
+    }
+
+    fn str<'f>(self, known: &Known<'f, 'f>) -> Str<'f> {
         match self {
-            Self::Fixed { text, is_escaped: true } => Str::Escaped(text),
-            Self::Fixed { text, is_escaped: false } => Str::Plain(text),
-            Self::Hole(_) | Self::Around { .. } => Str::Plain(""),
+            Self::Fixed { .. } => self.fixed(&known.shape.casts).unwrap_or(Str::Plain("")),
+            Self::Hole(at) => known.pieces[usize::from(at)].str(known.frame),
+            Self::Around { start, end, .. } => Str::Plain(known.around(usize::from(start)..usize::from(end))),
         }
     }
 
-    fn str<'f>(&'f self, known: &Known<'f, 'f>) -> Str<'f> {
-        match self {
-            Self::Fixed { .. } => self.fixed(),
-            Self::Hole(at) => known.pieces[*at].str(known.frame),
-            Self::Around { range, .. } => Str::Plain(known.around(range)),
-        }
-    }
-
-    fn text<'f>(&'f self, known: &Known<'f, 'f>) -> &'f str {
+    fn text<'f>(self, known: &Known<'f, 'f>) -> &'f str {
         self.str(known).written()
     }
 }
 
+/// Keeps a text that is the same in every frame, if there is room.
+fn keep(text: &str, is_escaped: bool, fixed: &mut String) -> Option<Slice> {
+    let start = u16::try_from(fixed.len()).ok()?;
+    let end = u16::try_from(fixed.len() + text.len()).ok()?;
+    fixed.push_str(text);
+    Some(Slice::Fixed { start, end, is_escaped })
+}
+
 impl<'f> Known<'f, 'f> {
     /// What stands where that range of the data stood in the frame that the shape was learned from.
-    fn around(&self, range: &Range<usize>) -> &'f str {
+    fn around(&self, range: Range<usize>) -> &'f str {
         let moved = |at: usize| {
             let before = self.shape.holes.iter().zip(self.pieces).take_while(|(hole, _)| hole.end <= at);
             before.fold(self.from + at, |at, (hole, own)| at + own.len() - (hole.end - hole.start))
@@ -173,18 +185,60 @@ impl<'f> Known<'f, 'f> {
     }
 }
 
-impl Cast {
-    /// The text that is the same in every frame.
-    pub(super) fn text(&self) -> Str<'_> {
-        match &self.part {
-            CastPart::Text { text, .. } | CastPart::Call { arguments: Some(text), .. } => text.fixed(),
-            _ => Str::Plain(""),
-        }
+impl Casts {
+    /// All of them, in the order in which they are told.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Cast> {
+        self.list.iter()
     }
 
-    /// Learns which places follow the number of a place in the frame: it says the same as `other` does of a frame where
-    /// nothing else differs, but those numbers. False if it does not.
-    pub(super) fn learn_place(&mut self, number: i64, other: &Self, other_number: i64) -> bool {
+    /// The text of one that is the same in every frame.
+    pub(super) fn text(&self, at: usize) -> Str<'_> {
+        let text = match &self.list[at].part {
+            CastPart::Text { text, .. } | CastPart::Call { arguments: Some(text), .. } => text.fixed(self),
+            _ => None,
+        };
+        text.unwrap_or(Str::Plain(""))
+    }
+
+    /// Learns which places follow the number of a place in the frame: they say the same as `others` do of a frame where
+    /// nothing else differs, but those numbers. False if they do not.
+    pub(super) fn learn_place(&mut self, number: i64, others: &Self, other_number: i64) -> bool {
+        let is_same = self.list.len() == others.list.len()
+            && self.list.iter().zip(&others.list).all(|(own, other)| own.is_same(self, other, others));
+        let mut pairs = self.list.iter_mut().zip(&others.list);
+        is_same && pairs.all(|(own, other)| own.learn_place(number, other, other_number))
+    }
+
+    /// Takes over another number of the place.
+    pub(super) fn bind(&mut self, number: i64) {
+        for cast in self.list.iter_mut().filter(|cast| cast.follows) {
+            if let Some(place) = &mut cast.place {
+                place.index = number;
+            }
+        }
+    }
+}
+
+impl Cast {
+    /// Whether both say the same but for their places. Of what has holes in it that cannot be told.
+    fn is_same(&self, own: &Casts, other: &Self, others: &Casts) -> bool {
+        let bare = |cast: &Self| {
+            let mut part = cast.part.clone();
+            let slices =
+                part.slices().map(|slice| slice.map(|slice| std::mem::replace(slice, Slice::Hole(0))));
+            (part, slices)
+        };
+        let ((part, slices), (other_part, other_slices)) = (bare(self), bare(other));
+        let is_same = |pair: (Option<Slice>, Option<Slice>)| match pair {
+            (Some(Slice::Hole(one)), Some(Slice::Hole(other))) => one == other,
+            (Some(one), Some(other)) => one.is_fixed() && one.fixed(own) == other.fixed(others),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        self.choice == other.choice && part == other_part && slices.into_iter().zip(other_slices).all(is_same)
+    }
+
+    /// Whether its place is the other's but for the number, which it follows then.
+    fn learn_place(&mut self, number: i64, other: &Self, other_number: i64) -> bool {
         self.follows = match (self.place, other.place) {
             _ if number == other_number => other.follows,
             (Some(own), Some(other)) => own != other && (own.index, other.index) == (number, other_number),
@@ -193,20 +247,13 @@ impl Cast {
         let place = self
             .place
             .map(|place| Place { index: if self.follows { other_number } else { place.index }, ..place });
-        (self.choice, &self.part) == (other.choice, &other.part) && place == other.place
-    }
-
-    /// Takes over another number of the place.
-    pub(super) fn bind(&mut self, number: i64) {
-        if let Some(place) = self.place.as_mut().filter(|_| self.follows) {
-            place.index = number;
-        }
+        place == other.place
     }
 
     pub(super) fn tell<'f>(&'f self, frame: &Known<'f, 'f>, sink: &mut FragmentSink<'_>) {
-        let str = |slice: &'f Slice| slice.str(frame);
-        let may_be = |slice: &'f Option<Slice>| slice.as_ref().map(str);
-        let text = |slice: &'f Slice| slice.text(frame);
+        let str = |slice: &Slice| slice.str(frame);
+        let may_be = |slice: &Option<Slice>| slice.map(|slice| slice.str(frame));
+        let text = |slice: &Slice| slice.text(frame);
         let part = match &self.part {
             CastPart::Text { channel, word, text: own } => {
                 Part::Text { channel: *channel, word: text(word), text: str(own) }
@@ -231,7 +278,7 @@ impl Cast {
                 value: text(value),
             },
             CastPart::Usage { word, counters, raw } => {
-                Part::Usage { word: text(word), counters: *counters, raw: text(raw) }
+                Part::Usage { word: text(word), counters: **counters, raw: text(raw) }
             }
             CastPart::Finish { reason, raw } => Part::Finish { reason: *reason, raw: may_be(raw) },
             CastPart::End => Part::End,
@@ -271,13 +318,16 @@ impl Cast {
     }
 
     /// Whether both speak of the same member, so that each makes news of the other.
-    fn disputes(&self, other: &Self) -> bool {
+    fn disputes(&self, other: &Self, casts: &Casts) -> bool {
         match (&self.part, &other.part) {
             (CastPart::Start { .. }, CastPart::Start { .. }) => true,
             (
-                CastPart::Foreign { path, key: Slice::Fixed { text: key, .. }, .. },
-                CastPart::Foreign { path: other_path, key: Slice::Fixed { text: other_key, .. }, .. },
-            ) => path == other_path && key == other_key,
+                CastPart::Foreign { path, key, .. },
+                CastPart::Foreign { path: other_path, key: other_key, .. },
+            ) => {
+                let written = |key: &Slice| key.fixed(casts).map(Str::written);
+                path == other_path && key.is_fixed() && written(key) == written(other_key)
+            }
             _ => false,
         }
     }
@@ -286,97 +336,106 @@ impl Cast {
 /// Makes casts of the fragments of a frame, while they are told.
 pub(crate) struct Recorder<'d> {
     data: &'d str,
-    casts: Vec<Cast>,
+    casts: Casts,
     /// Whether something came that has no cast.
     has_failed: bool,
 }
 
 impl<'d> Recorder<'d> {
-    /// Of a frame; `room` is memory that one before it had.
-    pub(super) fn new(data: &'d str, room: Vec<Cast>) -> Self {
+    /// Of a frame, which is not longer than a slice can tell; `room` is memory that one before it had.
+    pub(super) fn new(data: &'d str, room: Casts) -> Self {
         Self { data, casts: room, has_failed: false }
     }
 
     /// Its memory, for the next.
-    pub(super) fn into_room(mut self) -> Vec<Cast> {
-        self.casts.clear();
+    pub(super) fn into_room(mut self) -> Casts {
+        self.casts.list.clear();
+        self.casts.fixed.clear();
         self.casts
     }
 
     /// The casts of a frame that has those holes, if everything has one.
-    pub(super) fn finish(&mut self, holes: &[Hole]) -> Option<Vec<Cast>> {
-        let settle = |cast: &mut Cast| {
+    pub(super) fn finish(&mut self, holes: &[Hole]) -> Option<Casts> {
+        let Casts { list, fixed } = &mut self.casts;
+        let mut settle = |cast: &mut Cast| {
             let mut slices = cast.part.slices().into_iter().flatten();
-            slices.all(|slice| slice.settle(self.data, holes))
+            slices.all(|slice| slice.settle(self.data, holes, fixed))
         };
-        if self.has_failed || !self.casts.iter_mut().all(settle) {
+        if self.has_failed || !list.iter_mut().all(&mut settle) {
             return None;
         }
-        let mut casts = std::mem::take(&mut self.casts);
-        for at in 0..casts.len() {
-            let is_disputed = |cast: &Cast| {
-                let mut others = casts.iter().enumerate().filter(|(other, _)| *other != at);
-                others.any(|(_, other)| cast.disputes(other))
-            };
-            let is_quiet = casts[at].is_fixed() && !is_disputed(&casts[at]);
-            let is_steady = is_quiet || casts[at].is_fixed_member() && !is_disputed(&casts[at]);
-            let cast = &mut casts[at];
-            (cast.is_quiet, cast.is_steady) = (is_quiet, is_steady);
-        }
-        casts.shrink_to_fit();
-        Some(casts)
+        let casts = std::mem::take(&mut self.casts);
+        // Exactly as much memory as they take: many streams are open at the same time.
+        let list = (0..casts.list.len()).map(|at| {
+            let cast = &casts.list[at];
+            let mut others = casts.list.iter().enumerate().filter(|(other, _)| *other != at);
+            let is_disputed = others.any(|(_, other)| cast.disputes(other, &casts));
+            let is_quiet = cast.is_fixed() && !is_disputed;
+            let is_steady = is_quiet || cast.is_fixed_member() && !is_disputed;
+            Cast { is_quiet, is_steady, ..cast.clone() }
+        });
+        Some(Casts { list: list.collect(), fixed: casts.fixed.as_str().into() })
     }
 
     /// What stands in the frame is settled when its holes are known.
-    fn str(&self, text: Str<'_>) -> Slice {
+    fn str(&mut self, text: Str<'_>) -> Option<Slice> {
         let written = text.written();
         let is_escaped = matches!(text, Str::Escaped(_));
         let own = self.data.as_bytes().as_ptr_range();
         let its = written.as_bytes().as_ptr_range();
         if its.start < own.start || its.end > own.end || written.is_empty() {
-            return Slice::Fixed { text: written.into(), is_escaped };
+            return keep(written, is_escaped, &mut self.casts.fixed);
         }
         let start = its.start as usize - own.start as usize;
-        Slice::Around { range: start..start + written.len(), is_escaped }
+        let (start, end) = (u16::try_from(start).ok()?, u16::try_from(start + written.len()).ok()?);
+        Some(Slice::Around { start, end, is_escaped })
     }
 
-    fn text(&self, text: &str) -> Slice {
+    fn text(&mut self, text: &str) -> Option<Slice> {
         self.str(Str::Plain(text))
     }
 
-    fn cast(&self, part: Part<'_>) -> Option<CastPart> {
-        let may_be = |text: Option<Str<'_>>| text.map(|text| self.str(text));
+    /// None if the text that there may be has no place.
+    fn may_be(&mut self, text: Option<Str<'_>>) -> Option<Option<Slice>> {
+        match text {
+            Some(text) => self.str(text).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn cast(&mut self, part: Part<'_>) -> Option<CastPart> {
         Some(match part {
             Part::Start { id, model, word } => {
-                CastPart::Start { id: may_be(id), model: may_be(model), word: self.text(word) }
+                CastPart::Start { id: self.may_be(id)?, model: self.may_be(model)?, word: self.text(word)? }
             }
             Part::Choice => CastPart::Choice,
-            Part::Open { channel, word } => CastPart::Open { channel, word: self.text(word) },
+            Part::Open { channel, word } => CastPart::Open { channel, word: self.text(word)? },
             Part::Text { channel, word, text } => {
-                CastPart::Text { channel, word: self.text(word), text: self.str(text) }
+                CastPart::Text { channel, word: self.text(word)?, text: self.str(text)? }
             }
             Part::Call { id, name, kind, word, arguments: arguments @ (None | Some(Arguments::Text(_))) } => {
                 let arguments = arguments.and_then(|arguments| match arguments {
                     Arguments::Text(text) => Some(text),
                     _ => None,
                 });
-                let [id, name, arguments] = [id, name, arguments].map(may_be);
-                CastPart::Call { id, name, kind, word: self.text(word), arguments }
+                let (id, name) = (self.may_be(id)?, self.may_be(name)?);
+                CastPart::Call { id, name, kind, word: self.text(word)?, arguments: self.may_be(arguments)? }
             }
             Part::Attach { level, on, kind, word, value } => {
-                let [on, word, value] = [on, word, value].map(|text| self.text(text));
+                let (on, word, value) = (self.text(on)?, self.text(word)?, self.text(value)?);
                 CastPart::Attach { level, on, kind, word, value }
             }
             Part::Usage { word, counters, raw } => {
-                CastPart::Usage { word: self.text(word), counters, raw: self.text(raw) }
+                let (word, counters, raw) = (self.text(word)?, Box::new(counters), self.text(raw)?);
+                CastPart::Usage { word, counters, raw }
             }
-            Part::Finish { reason, raw } => CastPart::Finish { reason, raw: may_be(raw) },
+            Part::Finish { reason, raw } => CastPart::Finish { reason, raw: self.may_be(raw)? },
             Part::End => CastPart::End,
             Part::Progress { word, value } => {
-                CastPart::Progress { word: self.text(word), value: may_be(value.map(Str::Plain)) }
+                CastPart::Progress { word: self.text(word)?, value: self.may_be(value.map(Str::Plain))? }
             }
             Part::Foreign { level, path, key, value } => {
-                CastPart::Foreign { level, path, key: self.text(key), value: self.text(value) }
+                CastPart::Foreign { level, path, key: self.text(key)?, value: self.text(value)? }
             }
             _ => return None,
         })
@@ -390,7 +449,7 @@ impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
         }
         let Fragment { choice, place, part } = fragment;
         match self.cast(part) {
-            Some(part) => self.casts.push(Cast {
+            Some(part) => self.casts.list.push(Cast {
                 choice,
                 place,
                 follows: false,

@@ -31,8 +31,8 @@ pub(super) struct Choice {
     answers: Table<Place, (String, Members)>,
     /// The texts of ended blocks, and the slot that first held each.
     texts: Table<Fingerprint, usize>,
-    /// All that ended blocks of each channel held.
-    told: [Vec<Fingerprint>; 3],
+    /// All that ended blocks held, with the lanes of their channels.
+    told: Vec<(Lane, Fingerprint)>,
     /// The place asked for last and its slot: most fragments continue what the one before began.
     latest: Option<(Place, usize)>,
     /// The open text block that has no place.
@@ -449,7 +449,8 @@ impl Choice {
         sink: &mut EventSink<'_>,
     ) {
         let running = self.running.map(|at| &self.slots[at]).filter(|slot| slot.is_running(channel));
-        let told = self.told[lane(channel)].iter().copied().chain(running.map(Slot::told));
+        let ended = self.told.iter().filter(|(lane, _)| *lane == Lane::of(channel)).map(|(_, told)| *told);
+        let told = ended.chain(running.map(Slot::told));
         let missing = told.clone().try_fold(text, |text, told| told.suffix_of(text)).unwrap_or(text);
         if told.map(Fingerprint::length).sum::<u64>() > 0 && missing.len() == text.len() && !text.is_empty() {
             let detail = "a text is told whole after other pieces; it stands behind them";
@@ -473,7 +474,7 @@ impl Choice {
         slot.end(cut, context, sink);
         if let Content::Running(channel) = slot.content {
             self.texts.get_or_insert_with(slot.told(), || at);
-            self.told[lane(channel)].push(slot.told());
+            self.told.push((Lane::of(channel), slot.told()));
         }
     }
 
@@ -976,11 +977,21 @@ fn is_mirror(place: Option<Place>) -> bool {
     place.is_some_and(|place| place.space == Place::MIRROR)
 }
 
-fn lane(channel: Channel) -> usize {
-    match channel {
-        Channel::Text => 0,
-        Channel::Reasoning(_) => 1,
-        Channel::Refusal => 2,
+/// A channel, whatever the form of its thoughts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    Text,
+    Reasoning,
+    Refusal,
+}
+
+impl Lane {
+    fn of(channel: Channel) -> Self {
+        match channel {
+            Channel::Text => Self::Text,
+            Channel::Reasoning(_) => Self::Reasoning,
+            Channel::Refusal => Self::Refusal,
+        }
     }
 }
 

@@ -58,6 +58,20 @@ impl Fingerprint {
         self.hash = (product as u64) ^ ((product >> 64) as u64).rotate_left(29);
     }
 
+    /// Takes a word that is no part of the text.
+    #[inline]
+    pub(super) fn salt(&mut self, word: u64) {
+        self.mix(word.wrapping_add(WORD as u64));
+    }
+
+    /// All of it in one word.
+    #[inline]
+    pub(super) fn digest(mut self) -> u64 {
+        self.mix(self.rest);
+        self.salt(self.length);
+        self.hash
+    }
+
     pub(super) fn is_empty(self) -> bool {
         self.length == 0
     }
@@ -112,6 +126,17 @@ mod tests {
         }
         assert_ne!(cut, Fingerprint::of("acb"));
         assert_ne!(Fingerprint::of("\0"), Fingerprint::of("\0\0"));
+        let texts = ["", "\0", "\0\0", "a", "b", "abcdefgh", "abcdefgh\0", "bbcdefgh"];
+        let mut digests: Vec<u64> = texts.iter().map(|text| Fingerprint::of(text).digest()).collect();
+        let salted = |word: u64| {
+            let mut salted = Fingerprint::of("a");
+            salted.salt(word);
+            salted.digest()
+        };
+        digests.extend([0, 1, 8, u64::MAX].map(salted));
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), texts.len() + 4);
         assert_eq!(cut.suffix_of("abcd"), Some("d"));
         assert_eq!(cut.suffix_of("abc"), Some(""));
         assert_eq!(cut.suffix_of("ab"), None);

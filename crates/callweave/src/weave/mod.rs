@@ -57,8 +57,8 @@ struct Answer {
     /// What came before the start was told.
     members: Members,
     has_begun: bool,
-    /// The turn whose steps are counted, and their sum.
-    steps: Option<(String, Counters)>,
+    /// The turn whose steps are counted, and their sum. Few wires count so.
+    steps: Option<Box<(String, Counters)>>,
     /// The provider gives its answer a new id now and then, so that an id says nothing.
     has_changing_id: bool,
     has_content: bool,
@@ -142,7 +142,7 @@ impl Context {
     fn is_news(&mut self, scope: Scope, (path, key, value): Member<'_>) -> bool {
         // What concerns the answer concerns it from every choice.
         let choice = if scope == Scope::Answer { 0 } else { self.choice };
-        self.seen.is_news(Spot { key: Fingerprint::of(key), choice, scope, path }, value)
+        self.seen.is_news(Spot { choice, scope, path, key }, value)
     }
 
     /// Tells what only the protocol knows, if it is news.
@@ -383,11 +383,12 @@ impl Weave {
             Part::Step { turn, counters, raw } => {
                 self.begin(sink);
                 if self.context.is_news(Scope::Answer, ("usage ", "", raw)) {
-                    let known = self.answer.steps.take().filter(|(known, _)| turn.is(known));
-                    let (turn, sum) =
-                        known.unwrap_or_else(|| (turn.to_cow().into_owned(), Counters::default()));
-                    let counters = sum.plus(&counters);
-                    self.answer.steps = Some((turn, counters));
+                    let known = self.answer.steps.take().filter(|steps| turn.is(&steps.0));
+                    let mut steps =
+                        known.unwrap_or_else(|| Box::new((turn.to_cow().into_owned(), Counters::default())));
+                    let counters = steps.1.plus(&counters);
+                    steps.1 = counters;
+                    self.answer.steps = Some(steps);
                     let (word, raw) = (Cow::Borrowed("tokenUsage"), Json::trusted(raw));
                     sink.put(Event::new(0, Body::Usage { word, counters, raw }));
                 }

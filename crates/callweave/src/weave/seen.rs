@@ -6,26 +6,27 @@ use crate::event::Scope;
 use crate::table::Table;
 
 /// Where a told value stood.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Spot {
-    pub(super) key: Fingerprint,
+#[derive(Clone, Copy)]
+pub(super) struct Spot<'a> {
     pub(super) choice: u32,
     pub(super) scope: Scope,
     pub(super) path: &'static str,
+    pub(super) key: &'a str,
 }
 
-/// The values that were told last, by where they stood. Of both only enough to know it again: who listens has the rest.
+/// The values that were told last, by where they stood. Of both only a word, enough to know it again: who listens has
+/// the rest, and many answers are read at the same time.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
-    told: Table<Spot, Fingerprint>,
+    told: Table<u64, u64>,
     /// Chunks repeat their fields in the same order, so the next one is usually here.
     cursor: usize,
 }
 
 impl Seen {
     /// Whether `value` is news at that spot; it is remembered.
-    pub(super) fn is_news(&mut self, spot: Spot, value: &str) -> bool {
-        let value = Fingerprint::of(value);
+    pub(super) fn is_news(&mut self, spot: Spot<'_>, value: &str) -> bool {
+        let (spot, value) = (spot.digest(), Fingerprint::of(value).digest());
         let at = match self.told.all().get(self.cursor) {
             Some((known, _)) if *known == spot => Some(self.cursor),
             _ => self.told.position(&spot),
@@ -37,5 +38,23 @@ impl Seen {
         };
         self.cursor = if at + 1 < self.told.len() { at + 1 } else { 0 };
         std::mem::replace(self.told.at_mut(at), value) != value
+    }
+}
+
+impl Spot<'_> {
+    fn digest(self) -> u64 {
+        let (sort, number) = match self.scope {
+            Scope::Answer => (0, 0),
+            Scope::Choice => (1, 0),
+            Scope::Item(item) => (2, item.0),
+            Scope::Block(block) => (3, block.0),
+        };
+        let mut print = Fingerprint::of(self.key);
+        print.salt(u64::from(self.choice) << 32 | u64::from(number));
+        print.salt(sort);
+        if !self.path.is_empty() {
+            print.salt(Fingerprint::of(self.path).digest());
+        }
+        print.digest()
     }
 }
