@@ -14,7 +14,7 @@ use std::mem;
 
 use memchr::memchr;
 
-use super::json_values::Nesting;
+use super::nesting::Nesting;
 use super::{BYTE_ORDER_MARK, Framing, Limits};
 
 const SSE_OPENINGS: [&[u8]; 6] = [b":", b"data:", b"event:", b"id:", b"retry:", b"error:"];
@@ -28,7 +28,7 @@ pub(super) struct Detect {
     held: Vec<u8>,
     /// Where in the stream `held` begins.
     offset: u64,
-    /// The scan of the first value, if it is an object.
+    /// The first value, if it is an object.
     object: Option<Object>,
     /// Where the line of a text begins that is looked at next; at last, the first line after the text.
     line: usize,
@@ -37,12 +37,15 @@ pub(super) struct Detect {
 /// So much text may stand before an event stream.
 const MAX_TEXT: usize = 16 << 10;
 
+/// What was read of an object that begins a stream, all of it in one line.
 #[derive(Debug)]
-struct Object {
-    /// How many bytes of the stream were scanned, from the object's first.
-    scanned: usize,
-    nesting: Nesting,
-    is_whole: bool,
+pub(super) struct Object {
+    /// How many of its bytes.
+    pub(super) read: usize,
+    pub(super) nesting: Nesting,
+    pub(super) is_whole: bool,
+    /// How many bytes after it were looked at.
+    space: usize,
 }
 
 impl Detect {
@@ -69,6 +72,11 @@ impl Detect {
     /// What is held, and where in the stream it or what comes next begins.
     pub(super) fn take_held(&mut self) -> (Vec<u8>, u64) {
         (mem::take(&mut self.held), self.offset)
+    }
+
+    /// The object that what is held begins with, so that what was read of it is not read again.
+    pub(super) fn take_object(&mut self) -> Option<Object> {
+        self.object.take()
     }
 
     /// How much of what is held is text before a stream of that framing.
@@ -120,22 +128,26 @@ impl Detect {
     /// Looks no further than a frame may be long, so that no more is ever held.
     fn decide_object(&mut self, bytes: &[u8], limits: Limits) -> Option<Framing> {
         let window = &bytes[..bytes.len().min(limits.frame)];
-        let object =
-            self.object.get_or_insert(Object { scanned: 0, nesting: Nesting::new(b'{'), is_whole: false });
+        let object = self.object.get_or_insert_with(|| Object {
+            read: 0,
+            nesting: Nesting::new(b'{'),
+            is_whole: false,
+            space: 0,
+        });
         if !object.is_whole {
-            let fresh = &window[object.scanned..];
+            let fresh = &window[object.read..];
             let line_end = memchr(b'\n', fresh);
             let line = &fresh[..line_end.unwrap_or(fresh.len())];
             let end = object.nesting.end(line);
-            if end.is_none() && line_end.is_some() {
+            object.is_whole = end.is_some();
+            object.read += end.unwrap_or(line.len());
+            if !object.is_whole && line_end.is_some() {
                 return Some(Framing::JsonValues);
             }
-            object.is_whole = end.is_some();
-            object.scanned += end.unwrap_or(line.len());
         }
         if object.is_whole {
-            let after = &window[object.scanned..];
-            object.scanned = window.len();
+            let after = &window[object.read + object.space..];
+            object.space += after.len();
             if let Some(byte) = after.iter().find(|&&byte| byte == b'\n' || !byte.is_ascii_whitespace()) {
                 return Some(if *byte == b'\n' { Framing::JsonLines } else { Framing::JsonValues });
             }

@@ -13,8 +13,10 @@
 
 use std::mem;
 
-use memchr::{memchr, memchr2, memchr3};
+use memchr::memchr;
 
+use super::detect::Object;
+use super::nesting::{Nesting, Stop};
 use super::{BYTE_ORDER_MARK, FrameSink, Limits, emit_text};
 use crate::Result;
 use crate::json::{Scanner, Status};
@@ -100,7 +102,6 @@ impl JsonValues {
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         let mut at = self.skip_mark(bytes);
         let mut start = at;
-        let mut line_end = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             if self.line != Line::Other && self.is_begin_of_next(rest[0], &bytes[start..at]) {
@@ -120,11 +121,8 @@ impl JsonValues {
                 self.state = State::Value(nesting);
                 continue;
             }
-            if line_end <= at {
-                line_end = at + memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-            }
-            // Objects and text are read line by line, to ask how each begins; a brace there by itself.
-            let line = &bytes[at..if self.line == Line::Brace { at + 1 } else { line_end }];
+            // A brace that begins a line is read by itself, to ask what follows it.
+            let piece = if self.line == Line::Brace { &rest[..1] } else { rest };
             let (length, is_whole) = match &mut self.state {
                 State::Mark(_) => unreachable!("the mark was passed over"),
                 State::Between => {
@@ -132,22 +130,25 @@ impl JsonValues {
                     start = at;
                     continue;
                 }
-                State::Value(nesting) => match nesting.end(line) {
-                    Some(length) => (length, true),
-                    None => (line.len(), false),
+                State::Value(nesting) => match nesting.read(piece) {
+                    Stop::End(length) => (length, true),
+                    Stop::Line(length) => (length, false),
+                    Stop::Open => (piece.len(), false),
                 },
                 State::Word => match rest.iter().position(|&byte| is_delimiter(byte)) {
                     Some(length) => (length, true),
                     None => (rest.len(), false),
                 },
-                State::Text(Extent::Line) => match line.strip_suffix(b"\n") {
-                    Some(line) => (line.len(), true),
-                    None => (line.len(), false),
+                State::Text(Extent::Line) => match memchr(b'\n', rest) {
+                    Some(length) => (length, true),
+                    None => (rest.len(), false),
                 },
-                State::Text(Extent::Lines) => (line.len(), false),
+                State::Text(Extent::Lines) => {
+                    (memchr(b'\n', piece).map_or(piece.len(), |end| end + 1), false)
+                }
                 State::Text(Extent::All) => (rest.len(), false),
             };
-            if line.ends_with(b"\n") && length == line.len() && self.asks_for_lines() {
+            if rest[..length].ends_with(b"\n") && self.asks_for_lines() {
                 self.line = Line::Start;
             }
             at += length;
@@ -160,6 +161,26 @@ impl JsonValues {
         self.hold(&bytes[start..], self.offset + start as u64)?;
         self.offset += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Takes the first bytes of the stream, with an object that was read already; tells how many bytes that are.
+    pub(super) fn push_read(
+        &mut self,
+        bytes: &[u8],
+        object: &Object,
+        sink: &mut FrameSink<'_>,
+    ) -> Result<usize> {
+        let read = &bytes[..object.read];
+        self.is_begun = true;
+        if object.is_whole {
+            self.state = State::Between;
+            self.emit(read, self.offset, sink)?;
+        } else {
+            self.state = State::Value(object.nesting);
+            self.hold(read, self.offset)?;
+        }
+        self.offset += read.len() as u64;
+        Ok(read.len())
     }
 
     /// Says that the stream has ended: emits the last value even if it is cut.
@@ -286,61 +307,6 @@ fn is_delimiter(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b',' | b']' | b'[' | b'{' | b'"')
 }
 
-/// Finds the end of a value that opens with a bracket or a quote, in any cut.
-///
-/// Only brackets of the kind that opened the value are counted: in JSON they alone tell its end, and
-/// where the other kind is out of balance the end is still found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Nesting {
-    open: u8,
-    close: u8,
-    depth: usize,
-    is_in_string: bool,
-    is_escaped: bool,
-}
-
-impl Nesting {
-    /// Before a value whose first byte is `{`, `[` or `"`.
-    pub(super) fn new(first: u8) -> Self {
-        let (open, close) = if first == b'[' { (b'[', b']') } else { (b'{', b'}') };
-        Self { open, close, depth: 0, is_in_string: false, is_escaped: false }
-    }
-
-    /// Reads on; where the value ended, the number of bytes up to there.
-    pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
-        let mut at = 0;
-        if self.is_escaped && !bytes.is_empty() {
-            self.is_escaped = false;
-            at = 1;
-        }
-        loop {
-            let rest = bytes.get(at..).unwrap_or_default();
-            if self.is_in_string {
-                at += memchr2(b'"', b'\\', rest)? + 1;
-                if bytes[at - 1] == b'\\' {
-                    self.is_escaped = at == bytes.len();
-                    at += 1;
-                    continue;
-                }
-                self.is_in_string = false;
-            } else {
-                at += memchr3(b'"', self.open, self.close, rest)? + 1;
-                match bytes[at - 1] {
-                    b'"' => {
-                        self.is_in_string = true;
-                        continue;
-                    }
-                    byte if byte == self.open => self.depth += 1,
-                    _ => self.depth -= 1,
-                }
-            }
-            if self.depth == 0 {
-                return Some(at);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Framing;
@@ -397,6 +363,29 @@ mod tests {
             assert_eq!(read(whole), [whole]);
         }
         assert_eq!(read("{\"a\":\"x\n{\"b\":\"y\n{\"c\":1}"), ["{\"a\":\"x", "{\"b\":\"y", "{\"c\":1}"]);
+    }
+
+    /// Where a line begins with a brace, it is asked what it begins, whether the words before it lie in the same
+    /// push or not.
+    #[test]
+    fn lines_that_begin_with_a_brace_are_found_in_any_cut() {
+        for before in [
+            "",
+            "so many words that ",
+            "a text that is so long that its end is searched for, not looked for ",
+        ] {
+            for (broken, is_broken) in [
+                ("{\"a\":\"BEFORE\n", true),
+                ("{\"a\":\"BEFORE\\\n", true),
+                ("{\"a\":\"BEFORE\",\"b\":[1,\n", false),
+                ("{\"a\":\"BEFORE\"\n", true),
+                ("{\"BEFORE\":\n", false),
+            ] {
+                let head = broken.replace("BEFORE", before);
+                let frames = read(&format!("{head}{{\"c\":1}}]}}"));
+                assert_eq!(frames[0] == head.trim_end(), is_broken, "{head:?}: {frames:?}");
+            }
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod aws_event_stream;
 mod detect;
 mod json_lines;
 mod json_values;
+mod nesting;
 mod sse;
 
 use std::borrow::Cow;
@@ -44,7 +45,7 @@ pub use json_lines::JsonLines;
 pub use json_values::JsonValues;
 pub use sse::Sse;
 
-use detect::Detect;
+use detect::{Detect, Object};
 
 /// One frame of a stream: the smallest piece that a protocol reads as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,12 +283,13 @@ impl Framer {
                 let Some((framing, rest)) = detect.push(bytes, self.limits) else { return Ok(bytes.len()) };
                 let text = detect.text(framing);
                 let (mut held, mut offset) = detect.take_held();
+                let object = detect.take_object();
                 if text > 0 {
                     let stream = held.split_off(text);
                     emit_text(held.trim_ascii_end(), offset, sink);
                     (held, offset) = (stream, offset + text as u64);
                 }
-                self.settle(framing, (held, offset), sink)?;
+                self.settle(framing, (held, offset), object, sink)?;
                 Ok(bytes.len() - rest.len())
             }
         }
@@ -298,22 +300,28 @@ impl Framer {
             Stage::Split(splitter) => splitter.finish(sink),
             Stage::Detect(detect) => {
                 // A body of one line without an end, or text that only began like something else.
-                let held = detect.take_held();
-                self.settle(Framing::JsonValues, held, sink)?;
+                let (held, object) = (detect.take_held(), detect.take_object());
+                self.settle(Framing::JsonValues, held, object, sink)?;
                 self.close(sink)
             }
         }
     }
 
-    /// Goes on with the framing found, beginning with what was held (and where) to find it.
+    /// Goes on with the framing found, beginning with what was held (and where) to find it, and what was read of that.
     fn settle(
         &mut self,
         framing: Framing,
         (held, offset): (Vec<u8>, u64),
+        object: Option<Object>,
         sink: &mut FrameSink<'_>,
     ) -> Result<()> {
         let mut splitter = Splitter::new(framing, self.limits, offset);
         let mut held = &held[..];
+        if let (Splitter::JsonValues(values), Some(object)) = (&mut splitter, object)
+            && !held.is_empty()
+        {
+            held = &held[values.push_read(held, &object, sink)?..];
+        }
         while !held.is_empty() {
             let taken = splitter.push_some(held, sink)?;
             held = &held[taken..];

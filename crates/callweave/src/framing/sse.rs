@@ -17,7 +17,7 @@ use std::mem;
 
 use memchr::{memchr, memchr2};
 
-use super::json_values::Nesting;
+use super::nesting::Nesting;
 use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode};
 use crate::Result;
 

@@ -216,11 +216,21 @@ fn short_word(bytes: &[u8], at: usize) -> u64 {
 
 /// Marks quotes, backslashes and control characters.
 #[inline]
-fn specials(word: u64) -> u64 {
+pub(crate) fn specials(word: u64) -> u64 {
     // With its second bit flipped, the quote stands right after the control characters.
     let quotes_and_controls = (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
     let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
     (quotes_and_controls | backslashes) & !word & HIGHS
+}
+
+/// Marks quotes, control characters, and the brackets of the kind that `open` opens. Some marks are wrong, but none is
+/// missing.
+#[inline]
+pub(crate) fn brackets(word: u64, open: u8) -> u64 {
+    let quotes_and_controls = (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
+    // An opening bracket and its closing one differ in these two bits, with which the braces are the last of ASCII.
+    let brackets = ((word | (ONES * 6)) ^ (ONES * u64::from(0x7F ^ (open | 6)))).wrapping_add(ONES);
+    (quotes_and_controls | brackets) & !word & HIGHS
 }
 
 /// Marks what [`odd_end`] looks for.
@@ -240,7 +250,7 @@ fn below(marks: u64) -> u64 {
 
 /// Which byte of a word is the first that is marked.
 #[inline]
-fn first(marks: u64) -> usize {
+pub(crate) fn first(marks: u64) -> usize {
     (marks.trailing_zeros() / 8) as usize
 }
 
@@ -267,6 +277,17 @@ mod tests {
                         assert_eq!(plain_end(&bytes, from), expected(is_special, from), "{bytes:?}");
                         let is_odd = |byte: &u8| matches!(byte, b'"' | b'\'' | b'\\' | b'{' | b'[' | 0..b' ');
                         assert_eq!(odd_end(&bytes, from, b'\''), expected(is_odd, from), "{bytes:?}");
+                        for open in [b'{', b'['] {
+                            let marks = brackets(word(&bytes, from), open);
+                            for (at, byte) in bytes[from..].iter().take(8).enumerate() {
+                                let is_marked = marks >> (8 * at) & 0x80 != 0;
+                                let is_bracket = *byte == open || *byte == open + 2;
+                                assert!(
+                                    is_marked || !(is_bracket || matches!(byte, b'"' | 0..b' ')),
+                                    "{bytes:?}"
+                                );
+                            }
+                        }
                         let end = expected(is_special, from);
                         let is_plain = end > from && bytes.get(end) == Some(&b'"');
                         let plain = Some(end).filter(|_| is_plain && bytes[from..end].is_ascii());

@@ -1,0 +1,300 @@
+//! Where a value of JSON ends, told from its quotes and brackets alone; whether it is JSON is left to others.
+
+use std::mem;
+
+use memchr::memchr3;
+
+use crate::json::{brackets, first_mark, specials};
+
+/// Finds the end of a value that opens with a bracket or a quote, in any cut.
+///
+/// Only brackets of the kind that opened the value are counted: in JSON they alone tell its end, and
+/// where the other kind is out of balance the end is still found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nesting {
+    pub(super) open: u8,
+    close: u8,
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+}
+
+/// What stands where the reading stopped, after so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The end of the value.
+    End(usize),
+    /// A line that begins with a brace: inside an object, or inside any string.
+    Line(usize),
+    /// The end of the bytes.
+    Open,
+}
+
+/// Where the reading of words stopped.
+enum Step<'b> {
+    Stop(Stop),
+    /// In a string that is long.
+    Long(&'b [u8]),
+    /// Before the last bytes, which are fewer than a word.
+    Few(&'b [u8]),
+}
+
+/// So many words of a string are looked at before the rest of it is searched: only there does a search pay.
+const SHORT: usize = 6;
+
+impl Nesting {
+    /// Before a value whose first byte is `{`, `[` or `"`.
+    pub(super) fn new(first: u8) -> Self {
+        let (open, close) = if first == b'[' { (b'[', b']') } else { (b'{', b'}') };
+        Self { open, close, depth: 0, is_in_string: false, is_escaped: false }
+    }
+
+    /// Reads on; where the value ended, the number of bytes up to there.
+    pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut from = 0;
+        loop {
+            match self.read(&bytes[from..]) {
+                Stop::End(length) => return Some(from + length),
+                Stop::Line(length) => from += length,
+                Stop::Open => return None,
+            }
+        }
+    }
+
+    /// Reads on up to the end of the value, of the bytes, or of the line before one that begins with a brace.
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Stop {
+        let mut rest = bytes;
+        if let [byte, after @ ..] = bytes
+            && mem::take(&mut self.is_escaped)
+            && *byte != b'\n'
+        {
+            rest = after;
+        }
+        loop {
+            let step = match self.open {
+                b'{' => self.read_words::<b'{'>(bytes, rest),
+                _ => self.read_words::<b'['>(bytes, rest),
+            };
+            match step {
+                Step::Stop(stop) => return stop,
+                Step::Few(few) => return self.read_few(bytes, few),
+                Step::Long(string) => {
+                    let run = memchr3(b'"', b'\\', b'\n', string).unwrap_or(string.len());
+                    rest = &string[run..];
+                }
+            }
+        }
+    }
+
+    /// Passes over strings a word at a time, and between them looks at quotes and brackets only. `rest` is what is
+    /// left of `bytes`. Nothing is called from here, because that would cost the registers in which the masks are.
+    #[inline(never)]
+    fn read_words<'b, const OPEN: u8>(&mut self, bytes: &'b [u8], mut rest: &'b [u8]) -> Step<'b> {
+        let Self { mut depth, mut is_in_string, .. } = *self;
+        let stop = 'stop: loop {
+            if is_in_string {
+                'string: loop {
+                    for _ in 0..SHORT {
+                        let Some((eight, after)) = rest.split_first_chunk() else {
+                            break 'stop Step::Few(rest);
+                        };
+                        let found = specials(u64::from_le_bytes(*eight));
+                        if found == 0 {
+                            rest = after;
+                            continue;
+                        }
+                        let at = first_mark(found);
+                        let byte = rest[at];
+                        rest = &rest[at + 1..];
+                        if byte == b'"' {
+                            break 'string;
+                        }
+                        match (byte, rest) {
+                            // Escaped or not, it ends a line.
+                            (b'\\', [b'\n', ..]) => {}
+                            (b'\\', [_, after @ ..]) => rest = after,
+                            (b'\\', []) => {
+                                self.is_escaped = true;
+                                break 'stop Step::Few(rest);
+                            }
+                            (b'\n', [b'{', ..]) => {
+                                break 'stop Step::Stop(Stop::Line(bytes.len() - rest.len()));
+                            }
+                            _ => {}
+                        }
+                        continue 'string;
+                    }
+                    break 'stop Step::Long(rest);
+                }
+                is_in_string = false;
+                if depth == 0 {
+                    break Step::Stop(Stop::End(bytes.len() - rest.len()));
+                }
+                // Mostly the next string follows at once.
+                if let [b':' | b',', b'"', after @ ..] = rest {
+                    rest = after;
+                    is_in_string = true;
+                    continue;
+                }
+            }
+            'between: loop {
+                let Some((eight, after)) = rest.split_first_chunk() else { break 'stop Step::Few(rest) };
+                let mut found = brackets(u64::from_le_bytes(*eight), OPEN);
+                while found != 0 {
+                    // Where a mark is wrong, the byte tells.
+                    let at = first_mark(found);
+                    let byte = rest[at];
+                    if byte == b'"' {
+                        rest = &rest[at + 1..];
+                        break 'between;
+                    }
+                    if byte == OPEN {
+                        let place = bytes.len() - rest.len() + at;
+                        if OPEN == b'{' && is_begin_of_line(bytes, place) {
+                            break 'stop Step::Stop(Stop::Line(place));
+                        }
+                        depth += 1;
+                    } else if byte == OPEN + 2 {
+                        depth -= 1;
+                        if depth == 0 {
+                            break 'stop Step::Stop(Stop::End(bytes.len() - rest.len() + at + 1));
+                        }
+                    }
+                    found &= found - 1;
+                }
+                rest = after;
+            }
+            is_in_string = true;
+        };
+        (self.depth, self.is_in_string) = (depth, is_in_string);
+        stop
+    }
+
+    /// Reads the last of the bytes.
+    #[inline(never)]
+    fn read_few(&mut self, bytes: &[u8], few: &[u8]) -> Stop {
+        for (&byte, place) in few.iter().zip(bytes.len() - few.len()..) {
+            let asks_for_lines = self.open == b'{' || self.is_in_string;
+            if byte == b'{' && asks_for_lines && is_begin_of_line(bytes, place) {
+                return Stop::Line(place);
+            }
+            match byte {
+                _ if mem::take(&mut self.is_escaped) => continue,
+                b'\\' if self.is_in_string => {
+                    self.is_escaped = true;
+                    continue;
+                }
+                b'"' => self.is_in_string = !self.is_in_string,
+                _ if self.is_in_string => continue,
+                _ if byte == self.open => self.depth += 1,
+                _ if byte == self.close => self.depth -= 1,
+                _ => continue,
+            }
+            if self.depth == 0 && !self.is_in_string {
+                return Stop::End(place + 1);
+            }
+        }
+        Stop::Open
+    }
+}
+
+/// Whether a line begins there that is not the first.
+fn is_begin_of_line(bytes: &[u8], place: usize) -> bool {
+    place > 0 && bytes[place - 1] == b'\n'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is looked for, what comes close to it, and what fills the words between.
+    const PIECES: [&str; 20] = [
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        "\"",
+        "\\",
+        "\n",
+        "\n{",
+        "\n{\"",
+        ":\"",
+        ",\"",
+        "\\\"",
+        "y",
+        "\u{7f}",
+        "\u{e9}",
+        "\u{fb}\u{fd}",
+        "        ",
+        "abcdefghijklmno",
+        "a text of more than so many words that the rest of it is searched, up to its end",
+    ];
+
+    fn inputs() -> impl Iterator<Item = Vec<u8>> {
+        let mut state = 1_u64;
+        let mut random = move |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        (0..4000).map(move |_| {
+            let mut input = ["{", "[", "\"", "{\""][random(4)].to_owned();
+            for _ in 0..random(24) {
+                input += PIECES[random(PIECES.len())];
+            }
+            input.into_bytes()
+        })
+    }
+
+    /// The end, found by looking at one byte after the other, and the lines before it that begin with a brace.
+    fn slowly(bytes: &[u8]) -> (Option<usize>, Vec<usize>) {
+        let (open, close) = if bytes[0] == b'[' { (b'[', b']') } else { (b'{', b'}') };
+        let (mut depth, mut is_in_string, mut is_escaped, mut lines) = (0, false, false, Vec::new());
+        for (at, &byte) in bytes.iter().enumerate() {
+            if byte == b'{' && at > 0 && bytes[at - 1] == b'\n' && (is_in_string || open == b'{') {
+                lines.push(at);
+            }
+            if mem::take(&mut is_escaped) {
+                continue;
+            }
+            match byte {
+                b'\\' => is_escaped = is_in_string,
+                b'"' => is_in_string = !is_in_string,
+                _ if !is_in_string && byte == open => depth += 1,
+                _ if !is_in_string && byte == close => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 && !is_in_string {
+                return (Some(at + 1), lines);
+            }
+        }
+        (None, lines)
+    }
+
+    #[test]
+    fn words_are_read_as_bytes_are() {
+        let mut ends = 0;
+        for input in inputs() {
+            let shown = String::from_utf8_lossy(&input);
+            let (end, lines) = slowly(&input);
+            ends += usize::from(end.is_some_and(|end| end > 16));
+            let (mut nesting, mut from, mut seen) = (Nesting::new(input[0]), 0, Vec::new());
+            let whole = loop {
+                match nesting.read(&input[from..]) {
+                    Stop::End(length) => break Some(from + length),
+                    Stop::Line(length) => from += length,
+                    Stop::Open => break None,
+                }
+                seen.push(from);
+            };
+            assert_eq!((whole, seen), (end, lines), "{shown:?}");
+            for cut in 0..=input.len() {
+                let mut nesting = Nesting::new(input[0]);
+                let found = nesting.end(&input[..cut]);
+                let found = found.or_else(|| nesting.end(&input[cut..]).map(|end| cut + end));
+                assert_eq!(found, end, "{shown:?} cut at {cut}");
+            }
+        }
+        assert!(ends > 100, "only {ends} values of more than two words end");
+    }
+}
