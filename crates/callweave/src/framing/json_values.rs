@@ -372,7 +372,7 @@ mod tests {
         for before in [
             "",
             "so many words that ",
-            "a text that is so long that its end is searched for, not looked for ",
+            "a text that is so long that its end is searched for, not looked for word by word, as the ends of most strings are",
         ] {
             for (broken, is_broken) in [
                 ("{\"a\":\"BEFORE\n", true),

@@ -2,9 +2,9 @@
 
 use std::mem;
 
-use memchr::memchr3;
+use memchr::memchr2;
 
-use crate::json::{brackets, first_mark, specials};
+use crate::json::{brackets, first_mark, quotes};
 
 /// Finds the end of a value that opens with a bracket or a quote, in any cut.
 ///
@@ -30,17 +30,18 @@ pub(super) enum Stop {
     Open,
 }
 
-/// Where the reading of words stopped.
+/// Where the reading of words stopped, before these bytes.
 enum Step<'b> {
-    Stop(Stop),
+    End(&'b [u8]),
+    Line(&'b [u8]),
     /// In a string that is long.
     Long(&'b [u8]),
-    /// Before the last bytes, which are fewer than a word.
+    /// The last bytes are fewer than a word.
     Few(&'b [u8]),
 }
 
 /// So many words of a string are looked at before the rest of it is searched: only there does a search pay.
-const SHORT: usize = 6;
+const SHORT: usize = 12;
 
 impl Nesting {
     /// Before a value whose first byte is `{`, `[` or `"`.
@@ -63,72 +64,70 @@ impl Nesting {
 
     /// Reads on up to the end of the value, of the bytes, or of the line before one that begins with a brace.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Stop {
-        let mut rest = bytes;
-        if let [byte, after @ ..] = bytes
-            && mem::take(&mut self.is_escaped)
-            && *byte != b'\n'
-        {
-            rest = after;
-        }
+        let [first, after @ ..] = bytes else { return Stop::Open };
+        // Escaped or not, a line break ends a line.
+        let is_skipped = mem::take(&mut self.is_escaped) && *first != b'\n';
+        let fresh = if is_skipped { after } else { bytes };
+        let mut rest = fresh;
         loop {
             let step = match self.open {
-                b'{' => self.read_words::<b'{'>(bytes, rest),
-                _ => self.read_words::<b'['>(bytes, rest),
+                b'{' => self.read_words::<b'{'>(fresh, rest),
+                _ => self.read_words::<b'['>(fresh, rest),
             };
             match step {
-                Step::Stop(stop) => return stop,
-                Step::Few(few) => return self.read_few(bytes, few),
+                Step::End(rest) => return Stop::End(bytes.len() - rest.len()),
+                Step::Line(rest) => return Stop::Line(bytes.len() - rest.len()),
                 Step::Long(string) => {
-                    let run = memchr3(b'"', b'\\', b'\n', string).unwrap_or(string.len());
+                    let run = memchr2(b'"', b'\n', string).unwrap_or(string.len());
                     rest = &string[run..];
+                }
+                Step::Few(few) => {
+                    let before = fresh.len() - few.len();
+                    self.is_escaped = self.is_in_string && is_escape(&fresh[..before]);
+                    return self.read_few(bytes, few);
                 }
             }
         }
     }
 
     /// Passes over strings a word at a time, and between them looks at quotes and brackets only. `rest` is what is
-    /// left of `bytes`. Nothing is called from here, because that would cost the registers in which the masks are.
+    /// left of `bytes`. Hardly anything is called from here, because that would cost the registers in which the masks
+    /// are.
     #[inline(never)]
     fn read_words<'b, const OPEN: u8>(&mut self, bytes: &'b [u8], mut rest: &'b [u8]) -> Step<'b> {
         let Self { mut depth, mut is_in_string, .. } = *self;
-        let stop = 'stop: loop {
+        let step = 'step: loop {
             if is_in_string {
                 'string: loop {
                     for _ in 0..SHORT {
                         let Some((eight, after)) = rest.split_first_chunk() else {
-                            break 'stop Step::Few(rest);
+                            break 'step Step::Few(rest);
                         };
-                        let found = specials(u64::from_le_bytes(*eight));
+                        let found = quotes(u64::from_le_bytes(*eight));
                         if found == 0 {
                             rest = after;
                             continue;
                         }
                         let at = first_mark(found);
-                        let byte = rest[at];
+                        let (string, byte) = (rest, rest[at]);
                         rest = &rest[at + 1..];
+                        // Only of quotes is it asked whether they are escaped: nothing else ends a string.
                         if byte == b'"' {
-                            break 'string;
+                            let is_plain = at > 0 && string[at - 1] != b'\\';
+                            if is_plain || !is_escape(&bytes[..bytes.len() - rest.len() - 1]) {
+                                break 'string;
+                            }
                         }
-                        match (byte, rest) {
-                            // Escaped or not, it ends a line.
-                            (b'\\', [b'\n', ..]) => {}
-                            (b'\\', [_, after @ ..]) => rest = after,
-                            (b'\\', []) => {
-                                self.is_escaped = true;
-                                break 'stop Step::Few(rest);
-                            }
-                            (b'\n', [b'{', ..]) => {
-                                break 'stop Step::Stop(Stop::Line(bytes.len() - rest.len()));
-                            }
-                            _ => {}
+                        if byte == b'\n' && rest.starts_with(b"{") {
+                            break 'step Step::Line(rest);
                         }
                         continue 'string;
                     }
-                    break 'stop Step::Long(rest);
+                    break 'step Step::Long(rest);
                 }
                 is_in_string = false;
                 if depth == 0 {
-                    break Step::Stop(Stop::End(bytes.len() - rest.len()));
+                    break Step::End(rest);
                 }
                 // Mostly the next string follows at once.
                 if let [b':' | b',', b'"', after @ ..] = rest {
@@ -138,7 +137,7 @@ impl Nesting {
                 }
             }
             'between: loop {
-                let Some((eight, after)) = rest.split_first_chunk() else { break 'stop Step::Few(rest) };
+                let Some((eight, after)) = rest.split_first_chunk() else { break 'step Step::Few(rest) };
                 let mut found = brackets(u64::from_le_bytes(*eight), OPEN);
                 while found != 0 {
                     // Where a mark is wrong, the byte tells.
@@ -149,15 +148,14 @@ impl Nesting {
                         break 'between;
                     }
                     if byte == OPEN {
-                        let place = bytes.len() - rest.len() + at;
-                        if OPEN == b'{' && is_begin_of_line(bytes, place) {
-                            break 'stop Step::Stop(Stop::Line(place));
+                        if OPEN == b'{' && is_begin_of_line(bytes, bytes.len() - rest.len() + at) {
+                            break 'step Step::Line(&rest[at..]);
                         }
                         depth += 1;
                     } else if byte == OPEN + 2 {
                         depth -= 1;
                         if depth == 0 {
-                            break 'stop Step::Stop(Stop::End(bytes.len() - rest.len() + at + 1));
+                            break 'step Step::End(&rest[at + 1..]);
                         }
                     }
                     found &= found - 1;
@@ -167,7 +165,7 @@ impl Nesting {
             is_in_string = true;
         };
         (self.depth, self.is_in_string) = (depth, is_in_string);
-        stop
+        step
     }
 
     /// Reads the last of the bytes.
@@ -196,6 +194,19 @@ impl Nesting {
         }
         Stop::Open
     }
+}
+
+/// Whether what follows these bytes in a string is escaped. What stands before the string is no backslash.
+#[inline]
+fn is_escape(before: &[u8]) -> bool {
+    let mut is_escape = false;
+    for byte in before.iter().rev() {
+        if *byte != b'\\' {
+            break;
+        }
+        is_escape = !is_escape;
+    }
+    is_escape
 }
 
 /// Whether a line begins there that is not the first.
@@ -228,7 +239,7 @@ mod tests {
         "\u{fb}\u{fd}",
         "        ",
         "abcdefghijklmno",
-        "a text of more than so many words that the rest of it is searched, up to its end",
+        "a text of more than so many words that the rest of it is searched, up to its end, and not looked at as short ones are",
     ];
 
     fn inputs() -> impl Iterator<Item = Vec<u8>> {
@@ -290,7 +301,7 @@ mod tests {
             assert_eq!((whole, seen), (end, lines), "{shown:?}");
             for cut in 0..=input.len() {
                 let mut nesting = Nesting::new(input[0]);
-                let found = nesting.end(&input[..cut]);
+                let found = nesting.end(&input[..cut]).or_else(|| nesting.end(b""));
                 let found = found.or_else(|| nesting.end(&input[cut..]).map(|end| cut + end));
                 assert_eq!(found, end, "{shown:?} cut at {cut}");
             }

@@ -216,21 +216,27 @@ fn short_word(bytes: &[u8], at: usize) -> u64 {
 
 /// Marks quotes, backslashes and control characters.
 #[inline]
-pub(crate) fn specials(word: u64) -> u64 {
+fn specials(word: u64) -> u64 {
     // With its second bit flipped, the quote stands right after the control characters.
     let quotes_and_controls = (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
     let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
     (quotes_and_controls | backslashes) & !word & HIGHS
 }
 
+/// Marks quotes and control characters.
+#[inline]
+pub(crate) fn quotes(word: u64) -> u64 {
+    // As in `specials`.
+    (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21) & !word & HIGHS
+}
+
 /// Marks quotes, control characters, and the brackets of the kind that `open` opens. Some marks are wrong, but none is
 /// missing.
 #[inline]
 pub(crate) fn brackets(word: u64, open: u8) -> u64 {
-    let quotes_and_controls = (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
     // An opening bracket and its closing one differ in these two bits, with which the braces are the last of ASCII.
     let brackets = ((word | (ONES * 6)) ^ (ONES * u64::from(0x7F ^ (open | 6)))).wrapping_add(ONES);
-    (quotes_and_controls | brackets) & !word & HIGHS
+    quotes(word) | (brackets & !word & HIGHS)
 }
 
 /// Marks what [`odd_end`] looks for.
