@@ -99,6 +99,7 @@ pub mod encode;
 pub mod error;
 pub mod event;
 #[doc(hidden)]
+mod fingerprint;
 pub mod fragment;
 pub mod framing;
 #[doc(hidden)]

@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 
-use super::fingerprint::Fingerprint;
 use super::item::Items;
 use super::members::Members;
 use super::slot::{Call, Content, Cut, Slot};
@@ -14,6 +13,7 @@ use super::{About, Context};
 use crate::event::{
     BlockKind, Body, CallKind, Completion, EventSink, FinishReason, Json, Notice, NoticeCode, Scope,
 };
+use crate::fingerprint::Fingerprint;
 use crate::fragment::{Arguments, Channel, Place};
 use crate::json::{Str, compact_into};
 use crate::table::Table;
@@ -22,7 +22,8 @@ use crate::table::Table;
 pub(super) struct Choice {
     slots: Vec<Slot>,
     by_place: Table<Place, usize>,
-    by_id: Table<String, usize>,
+    /// Calls by the fingerprints of their ids.
+    by_id: Table<Fingerprint, usize>,
     /// The slots of each numbered or named thing, in order.
     things: Table<Place, Thing>,
     /// Places of things that are also known by another place.
@@ -633,7 +634,7 @@ impl Choice {
     fn locate(&self, piece: &Piece<'_>, id: Option<&str>, name: Option<&str>, frame: u64) -> Option<usize> {
         let has_name = name.is_some();
         let is_opening = matches!(piece.arguments, Some(Arguments::Opening { .. }));
-        let by_id = id.and_then(|id| self.by_id.get(id).copied());
+        let by_id = id.and_then(|id| self.by_id.get(&Fingerprint::of(id)).copied());
         let by_place = piece
             .place
             .and_then(|place| self.at_place(place))
@@ -730,13 +731,7 @@ impl Choice {
     }
 
     fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
-        match self.by_id.get(&*id) {
-            Some(&known) if known == at => return,
-            Some(_) => {}
-            None => {
-                self.by_id.insert(id.clone().into_owned(), at);
-            }
-        }
+        self.by_id.get_or_insert_with(Fingerprint::of(&id), || at);
         let slot = &mut self.slots[at];
         let (block, is_ended) = (slot.block, slot.is_ended);
         let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none()) else { return };

@@ -46,6 +46,10 @@ impl Members {
     }
 
     fn keep(&mut self, piece: &str) -> Range<usize> {
+        // Enough for a few of them at once.
+        if self.text.capacity() == 0 {
+            self.text.reserve(64);
+        }
         let start = self.text.len();
         self.text.push_str(piece);
         start..self.text.len()

@@ -10,7 +10,6 @@
 //! next one, and [`Weave::push_frame`] finds that out.
 
 mod choice;
-mod fingerprint;
 mod glance;
 mod item;
 mod leaves;
@@ -21,7 +20,6 @@ mod slot;
 use std::borrow::Cow;
 
 use self::choice::{Choice, Ending, Piece};
-use self::fingerprint::Fingerprint;
 use self::glance::Glance;
 use self::members::{Member, Members, path_of};
 use self::seen::{Seen, Spot};
@@ -30,6 +28,7 @@ use crate::event::{
     AttachmentKind, BlockId, Body, CallKind, Counters, Event, EventSink, ItemId, Json, Notice, NoticeCode,
     Scope, Sink,
 };
+use crate::fingerprint::Fingerprint;
 use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
 use crate::json::Str;
 use crate::table::Table;

@@ -1,8 +1,8 @@
 //! What has been told already, so that fields which every chunk repeats are told once and then only
 //! when they change.
 
-use super::fingerprint::Fingerprint;
 use crate::event::Scope;
+use crate::fingerprint::Fingerprint;
 use crate::table::Table;
 
 /// Where a told value stood.

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use super::fingerprint::Fingerprint;
 use super::leaves::Leaves;
 use super::members::Members;
 use super::{About, Context};
 use crate::event::{
     BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, EventSink, ItemId, Notice, NoticeCode, Scope,
 };
+use crate::fingerprint::Fingerprint;
 use crate::fragment::{Arguments, Channel, Place};
 use crate::json::{Scanner, Status, Str, Surrogate};
 

@@ -5,7 +5,7 @@ use crate::json::word_at;
 
 /// The length of a text and a hash of its bytes, independent of how it was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Fingerprint {
+pub(crate) struct Fingerprint {
     length: u64,
     /// Of the whole words.
     hash: u64,
@@ -17,14 +17,14 @@ pub(super) struct Fingerprint {
 const WORD: usize = 8;
 
 impl Fingerprint {
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut print = Self::default();
         print.push(text);
         print
     }
 
     #[inline]
-    pub(super) fn push(&mut self, text: &str) {
+    pub(crate) fn push(&mut self, text: &str) {
         let bytes = text.as_bytes();
         if bytes.len() >= WORD {
             return self.push_long(bytes);
@@ -60,28 +60,28 @@ impl Fingerprint {
 
     /// Takes a word that is no part of the text.
     #[inline]
-    pub(super) fn salt(&mut self, word: u64) {
+    pub(crate) fn salt(&mut self, word: u64) {
         self.mix(word.wrapping_add(WORD as u64));
     }
 
     /// All of it in one word.
     #[inline]
-    pub(super) fn digest(mut self) -> u64 {
+    pub(crate) fn digest(mut self) -> u64 {
         self.mix(self.rest);
         self.salt(self.length);
         self.hash
     }
 
-    pub(super) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.length == 0
     }
 
-    pub(super) fn length(self) -> u64 {
+    pub(crate) fn length(self) -> u64 {
         self.length
     }
 
     /// What `text` adds to the fingerprinted text, if it begins with it.
-    pub(super) fn suffix_of(self, text: &str) -> Option<&str> {
+    pub(crate) fn suffix_of(self, text: &str) -> Option<&str> {
         let length = usize::try_from(self.length).ok()?;
         let (prefix, suffix) = text.split_at_checked(length)?;
         (Self::of(prefix) == self).then_some(suffix)
