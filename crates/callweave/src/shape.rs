@@ -23,7 +23,7 @@ use std::ops::Range;
 pub(crate) use cast::Recorder;
 use cast::{Casts, Growth};
 pub(crate) use fit::Piece;
-use fit::{Around, Hole, HoleKind, fit};
+use fit::{Around, Hole, HoleKind, common_end, common_start, fit};
 
 use crate::event::EventSink;
 use crate::fragment::FragmentSink;
@@ -420,6 +420,12 @@ impl Shapes {
     fn compare(&mut self, input: &Input<'_>, data: &str, recorder: &mut Recorder<'_>) -> bool {
         let known = || self.known.iter().enumerate().rev().filter(|(_, shape)| shape.is_like(input, data));
         let before = self.before.as_ref().filter(|before| before.is_like(input, data));
+        if known().next().is_none()
+            && let Some(before) = before
+            && let Some(hole) = only_hole(input.value, data, &before.text)
+        {
+            return self.keep(input, data, recorder, None, vec![hole], None);
+        }
         let mut room = [Hole { start: 0, end: 0, kind: HoleKind::Blank }; MOST_LEAVES];
         let Some(all) = possible_holes(input.value, data, &mut room) else { return false };
         let with_shape = |differs_in_place: bool| {
@@ -431,6 +437,19 @@ impl Shapes {
         let with_before = || Some((None, News::of(all, data, before?.text.as_bytes(), None)?));
         let found = with_shape(false).or_else(with_before).or_else(|| with_shape(true));
         let Some((at, News { holes, number, .. })) = found else { return false };
+        self.keep(input, data, recorder, at, holes, number)
+    }
+
+    /// Keeps the shape of a frame that has those holes, instead of one that is known, or besides all of them.
+    fn keep(
+        &mut self,
+        input: &Input<'_>,
+        data: &str,
+        recorder: &mut Recorder<'_>,
+        at: Option<usize>,
+        holes: Vec<Hole>,
+        number: Option<(Hole, [i64; 2])>,
+    ) -> bool {
         let Some(mut casts) = recorder.finish(&holes) else { return false };
         let number = match (at, number) {
             (Some(at), Some((number, [own, other]))) => {
@@ -489,7 +508,7 @@ fn replace(own: &mut Option<String>, event: Option<&str>) {
 impl Before {
     fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
         let is_such = self.event.as_deref() == input.event && self.size == input.value.size();
-        is_such && is_alike(self.text.as_bytes(), data.as_bytes())
+        is_such && is_alike(self.text.as_bytes(), input.value, data.as_bytes())
     }
 }
 
@@ -497,15 +516,19 @@ impl Shape {
     /// Whether a frame may have this shape, or one that is made of it.
     fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
         let is_such = self.event.as_deref() == input.event && self.size == input.value.size();
-        is_such && is_alike(&self.text[self.data.clone()], data.as_bytes())
+        is_such && is_alike(&self.text[self.data.clone()], input.value, data.as_bytes())
     }
 }
 
-/// Whether it is worth while to compare: frames that have nothing in common differ at both ends.
-fn is_alike(one: &[u8], other: &[u8]) -> bool {
-    const FEW: usize = 8;
-    let (start, end) = (one.first_chunk::<FEW>(), one.last_chunk::<FEW>());
-    start == other.first_chunk() || end == other.last_chunk()
+/// Whether it is worth while to compare a frame with another: what they have in common at the start, or else at the end,
+/// ends in a value, not in a key or between values. It ends in the blanks that some put before the last brace, too.
+fn is_alike(other: &[u8], value: Node<'_>, data: &[u8]) -> bool {
+    let is_value = |at: usize| value.leaf_around(at, at).is_some();
+    if data == other {
+        return true;
+    }
+    let (before, after) = (common_start(data, other), data.len() - common_end(data, other));
+    is_value(before) && (is_value(after) || data.get(after..).is_some_and(|rest| rest.trim_ascii() == b"}"))
 }
 
 /// The values of a frame that nobody looked at, if there is room for them. Most frames that are compared in vain are so
@@ -535,6 +558,21 @@ fn possible_holes<'r>(value: Node<'_>, data: &str, room: &'r mut [Hole; MOST_LEA
         count += 1;
     }
     Some(&room[..count])
+}
+
+/// The one text or number that nobody looked at in which a frame differs from another, if it differs in nothing else:
+/// what most shapes are made of, found without a look at the others.
+fn only_hole(value: Node<'_>, data: &str, other: &str) -> Option<Hole> {
+    let (own, other) = (data.as_bytes(), other.as_bytes());
+    let most = own.len().min(other.len());
+    let before = common_start(own, other);
+    let after = common_end(own, other).min(most - before);
+    let Leaf { kind, start, end, seen, .. } = value.leaf_around(before, own.len() - after)?;
+    let kind = if kind == Kind::Number { HoleKind::Number } else { HoleKind::Text };
+    let hole = Hole { start, end, kind };
+    let is_apt = seen == Seen::Kind && start < end && before + after < own.len().max(other.len());
+    let length = fit(own, 0, &[hole], other, &mut [Piece::default(); 1])?;
+    (is_apt && length == other.len()).then_some(hole)
 }
 
 /// In what a frame differs from another.

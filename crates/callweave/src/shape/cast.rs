@@ -344,7 +344,12 @@ pub(crate) struct Recorder<'d> {
 impl<'d> Recorder<'d> {
     /// Of a frame, which is not longer than a slice can tell; `room` is memory that one before it had.
     pub(super) fn new(data: &'d str, room: Casts) -> Self {
-        Self { data, casts: room, has_failed: false }
+        let mut casts = room;
+        // Enough for most, so that they need not grow step by step.
+        if casts.list.capacity() == 0 {
+            casts = Casts { list: Vec::with_capacity(8), fixed: String::with_capacity(128) };
+        }
+        Self { data, casts, has_failed: false }
     }
 
     /// Its memory, for the next.
@@ -364,17 +369,21 @@ impl<'d> Recorder<'d> {
         if self.has_failed || !list.iter_mut().all(&mut settle) {
             return None;
         }
-        let casts = std::mem::take(&mut self.casts);
-        // Exactly as much memory as they take: many streams are open at the same time.
-        let list = (0..casts.list.len()).map(|at| {
+        let mut casts = std::mem::take(&mut self.casts);
+        for at in 0..casts.list.len() {
             let cast = &casts.list[at];
-            let mut others = casts.list.iter().enumerate().filter(|(other, _)| *other != at);
-            let is_disputed = others.any(|(_, other)| cast.disputes(other, &casts));
-            let is_quiet = cast.is_fixed() && !is_disputed;
-            let is_steady = is_quiet || cast.is_fixed_member() && !is_disputed;
-            Cast { is_quiet, is_steady, ..cast.clone() }
-        });
-        Some(Casts { list: list.collect(), fixed: casts.fixed.as_str().into() })
+            let is_quiet = cast.is_fixed();
+            if is_quiet || cast.is_fixed_member() {
+                let mut others = casts.list.iter().enumerate().filter(|(other, _)| *other != at);
+                let is_disputed = others.any(|(_, other)| cast.disputes(other, &casts));
+                let cast = &mut casts.list[at];
+                (cast.is_quiet, cast.is_steady) = (is_quiet && !is_disputed, !is_disputed);
+            }
+        }
+        // Many streams are open at the same time.
+        casts.list.shrink_to_fit();
+        casts.fixed.shrink_to_fit();
+        Some(casts)
     }
 
     /// What stands in the frame is settled when its holes are known.

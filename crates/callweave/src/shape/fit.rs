@@ -141,3 +141,46 @@ fn text_end(frame: &[u8], at: usize) -> Option<(usize, bool)> {
 fn after(literal: &[u8], frame: &[u8], at: usize) -> Option<usize> {
     frame.get(at..)?.starts_with(literal).then_some(at + literal.len())
 }
+
+/// With how many bytes both begin.
+pub(super) fn common_start(one: &[u8], other: &[u8]) -> usize {
+    let words = one.chunks_exact(WORD).zip(other.chunks_exact(WORD));
+    let whole = WORD * words.take_while(|(one, other)| one == other).count();
+    let bytes = one[whole..].iter().zip(&other[whole..]);
+    whole + bytes.take_while(|(one, other)| one == other).count()
+}
+
+/// With how many bytes both end.
+pub(super) fn common_end(one: &[u8], other: &[u8]) -> usize {
+    let words = one.rchunks_exact(WORD).zip(other.rchunks_exact(WORD));
+    let whole = WORD * words.take_while(|(one, other)| one == other).count();
+    let bytes = one.iter().rev().skip(whole).zip(other.iter().rev().skip(whole));
+    whole + bytes.take_while(|(one, other)| one == other).count()
+}
+
+const WORD: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_common_is_counted_to_the_byte() {
+        let text = b"0123456789abcdefghijklmnopq";
+        for length in 0..=text.len() {
+            assert_eq!(
+                (common_start(&text[..length], text), common_end(&text[length..], text)),
+                (length, text.len() - length)
+            );
+            let mut other = text.to_vec();
+            if let Some(byte) = other.get_mut(length) {
+                *byte = b'#';
+                assert_eq!(
+                    (common_start(&other, text), common_end(&other, text)),
+                    (length, text.len() - length - 1)
+                );
+            }
+        }
+        assert_eq!((common_start(b"", b"a"), common_end(b"ab", b"")), (0, 0));
+    }
+}

@@ -205,6 +205,40 @@ impl<'t> Node<'t> {
         })
     }
 
+    /// The string or number inside this outermost value in which that range of the text stands, if it is no key.
+    pub(crate) fn leaf_around(self, from: usize, to: usize) -> Option<Leaf> {
+        let mut is_seen = false;
+        let mut at = 0;
+        loop {
+            let note = self.notes.get(at)?;
+            let (start, end) = (note.start as usize, note.end as usize);
+            if end < to || start > from {
+                at = note.next as usize;
+                continue;
+            }
+            is_seen |= note.sight.get() == Sight::SEEN;
+            let (start, end) = match note.kind {
+                Kind::Object | Kind::Array => {
+                    at += 1;
+                    continue;
+                }
+                Kind::String if next_byte(self.text.as_bytes(), end).1 == Some(b':') => return None,
+                Kind::String => (start + 1, end - 1),
+                Kind::Number => (start, end),
+                Kind::Bool | Kind::Null => return None,
+            };
+            let seen = match note.sight.get() {
+                _ if is_seen => Seen::All,
+                Sight::UNSEEN => Seen::Kind,
+                Sight::SEEN => Seen::All,
+                Sight::PASSED => Seen::Place,
+                other => Seen::SameAs(other.into()),
+            };
+            let is_inside = start <= from && to <= end;
+            return is_inside.then_some(Leaf { note: at as u32, kind: note.kind, start, end, seen });
+        }
+    }
+
     /// Whether it is `true` or `false`, if it is either.
     pub fn bool(self) -> Option<bool> {
         (self.kind() == Kind::Bool).then(|| self.raw() == "true")
