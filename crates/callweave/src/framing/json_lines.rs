@@ -9,7 +9,7 @@ use std::mem;
 use memchr::memchr;
 
 use super::sse::undoubled;
-use super::{BYTE_ORDER_MARK, FrameSink, Limits, emit_text};
+use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, emit_text};
 use crate::Result;
 
 /// Splits a stream into lines. One frame is one line that is not blank.
@@ -62,17 +62,37 @@ impl JsonLines {
             return Ok(bytes.len());
         };
         let piece = &bytes[..length];
-        if self.line.is_empty() {
-            self.emit(piece, self.offset, sink)?;
-        } else {
-            self.hold(piece, self.offset)?;
-            let line = mem::take(&mut self.line);
-            self.emit(&line, self.offset + length as u64 - line.len() as u64, sink)?;
-            self.line = line;
-            self.line.clear();
+        if !self.emit_usual(piece, sink) {
+            self.end_line(piece, sink)?;
         }
         self.offset += length as u64 + 1;
         Ok(length + 1)
+    }
+
+    /// Emits a line as nearly all are: an object, all of it at hand, and nothing else. Tells whether it is one.
+    fn emit_usual(&self, line: &[u8], sink: &mut FrameSink<'_>) -> bool {
+        let is_object = matches!(line, [b'{', .., b'}']) && self.line.is_empty();
+        if !is_object || line.len() > self.limits.line.min(self.limits.frame) {
+            return false;
+        }
+        let Ok(data) = std::str::from_utf8(line) else { return false };
+        let (offset, kind) = (self.offset, FrameKind::Data);
+        sink.put(Frame { event: None, data, id: None, offset, kind, is_lossy: false });
+        true
+    }
+
+    /// Emits the line that `piece` ends.
+    #[inline(never)]
+    fn end_line(&mut self, piece: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
+        if self.line.is_empty() {
+            return self.emit(piece, self.offset, sink);
+        }
+        self.hold(piece, self.offset)?;
+        let line = mem::take(&mut self.line);
+        self.emit(&line, self.offset + piece.len() as u64 - line.len() as u64, sink)?;
+        self.line = line;
+        self.line.clear();
+        Ok(())
     }
 
     /// Whether the next byte begins a line.
@@ -118,8 +138,8 @@ impl JsonLines {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Framing;
     use super::super::testing;
-    use super::super::{Frame, Framing};
     use super::*;
 
     fn read(input: &str, limits: Limits) -> (Vec<String>, Result<()>) {
@@ -133,6 +153,26 @@ mod tests {
         assert_eq!(read("", Limits::default()), (vec![], Ok(())));
         let (seen, _) = read("{}\ndata: {\"a\":1}\n\ndata: [DONE]\n", Limits::default());
         assert_eq!(seen, ["{}", "{\"a\":1}", "[DONE]"]);
+    }
+
+    #[test]
+    fn usual_lines_are_read_as_others_are() {
+        let (seen, _) =
+            read("{}\n{\"a\":1}\r\n{ } \n {}\n{\n}\n[]\ndata: {}\n{\"ö\":1}\n", Limits::default());
+        assert_eq!(seen, ["{}", "{\"a\":1}", "{ }", "{}", "{", "}", "[]", "{}", "{\"ö\":1}"]);
+        for (limits, detail) in [
+            (Limits { line: 4, ..Limits::default() }, "line of more than 4 bytes (at byte 7)"),
+            (Limits { frame: 4, ..Limits::default() }, "frame of more than 4 bytes (at byte 7)"),
+        ] {
+            let (seen, result) = read("{}\n{}\n\n{   }\n{}\n", limits);
+            assert_eq!(seen, ["{}", "{}"]);
+            assert_eq!(result.expect_err("too long").to_string(), detail);
+        }
+        let mut seen = Vec::new();
+        JsonLines::new(Limits::default())
+            .push(b"{}\n{\xff}\n{}\n", &mut |frame: Frame<'_>| seen.push((frame.offset, frame.is_lossy)))
+            .expect("no limit is met");
+        assert_eq!(seen, [(0, false), (3, true), (7, false)]);
     }
 
     #[test]

@@ -158,6 +158,9 @@ pub struct Framer {
     stage: Stage,
     limits: Limits,
     read: u64,
+    /// Whether the next byte begins a frame that can be skipped, known beforehand because it is asked for each frame
+    /// more than once.
+    is_between_frames: bool,
     failure: Option<Error>,
 }
 
@@ -188,7 +191,7 @@ impl Framer {
     }
 
     fn at(stage: Stage, limits: Limits) -> Self {
-        Self { stage, limits, read: 0, failure: None }
+        Self { stage, limits, read: 0, is_between_frames: false, failure: None }
     }
 
     /// The framing, once it is known.
@@ -220,6 +223,10 @@ impl Framer {
         let failure = match self.split(allowed, sink) {
             Ok(taken) => {
                 self.read += taken as u64;
+                self.is_between_frames = match &self.stage {
+                    Stage::Split(splitter) => splitter.is_between_frames(),
+                    Stage::Detect(_) => false,
+                };
                 if taken < allowed.len() || allowed.len() == bytes.len() {
                     return Ok(taken);
                 }
@@ -231,6 +238,7 @@ impl Framer {
                 failure
             }
         };
+        self.is_between_frames = false;
         self.failure = Some(failure.clone());
         Err(failure)
     }
@@ -242,10 +250,7 @@ impl Framer {
 
     /// Where the next byte stands, if it begins a frame.
     pub(crate) fn between_frames(&self) -> Option<u64> {
-        match &self.stage {
-            Stage::Split(splitter) if self.failure.is_none() => splitter.between_frames(),
-            Stage::Split(_) | Stage::Detect(_) => None,
-        }
+        self.is_between_frames.then_some(self.read)
     }
 
     /// Where the next byte stands.
@@ -351,6 +356,7 @@ impl Splitter {
     }
 
     /// Takes bytes up to the end of a frame, where the framing can stop there, or all of them.
+    #[inline]
     fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         match self {
             Self::Sse(sse) => return sse.push_some(bytes, sink),
@@ -361,12 +367,12 @@ impl Splitter {
         Ok(bytes.len())
     }
 
-    /// Where the next byte stands, if it begins a frame that can be [skipped](Splitter::skip).
-    fn between_frames(&self) -> Option<u64> {
+    /// Whether the next byte begins a frame that can be [skipped](Splitter::skip).
+    fn is_between_frames(&self) -> bool {
         match self {
-            Self::Sse(sse) => sse.is_between_frames().then_some(sse.offset),
-            Self::JsonLines(lines) => lines.is_between_frames().then_some(lines.offset),
-            Self::JsonValues(_) | Self::AwsEventStream(_) => None,
+            Self::Sse(sse) => sse.is_between_frames,
+            Self::JsonLines(lines) => lines.is_between_frames(),
+            Self::JsonValues(_) | Self::AwsEventStream(_) => false,
         }
     }
 

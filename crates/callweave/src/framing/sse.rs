@@ -20,6 +20,7 @@ use memchr::{memchr, memchr2};
 use super::nesting::Nesting;
 use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode};
 use crate::Result;
+use crate::json::{first_mark, quotes, word_at};
 
 /// Length of the longest field name that means something.
 const LONGEST_NAME: usize = "event".len();
@@ -47,6 +48,8 @@ pub struct Sse {
     /// The last byte was a CR: an LF right after it belongs to it.
     is_after_return: bool,
     is_first_line: bool,
+    /// Whether the next byte begins an event, known beforehand because it is asked more than once for each.
+    pub(super) is_between_frames: bool,
     /// Where the open event's first field stood.
     event_offset: Option<u64>,
     data: Kept,
@@ -116,6 +119,7 @@ impl Sse {
             line: Vec::new(),
             is_after_return: false,
             is_first_line: true,
+            is_between_frames: false,
             event_offset: None,
             data: Kept::default(),
             name: Kept::default(),
@@ -139,11 +143,21 @@ impl Sse {
 
     /// Takes bytes up to the end of an event, or all of them; tells how many.
     pub(super) fn push_some(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
-        if self.is_between_frames()
+        if self.is_between_frames
             && let Some(taken) = self.push_usual(bytes, sink)
         {
             return Ok(taken);
         }
+        let taken = self.push_lines(bytes, sink)?;
+        let has_begun = self.event_offset.is_some() || self.data.is_set || self.name.is_set;
+        let is_in_line = !self.line.is_empty() || self.is_after_return;
+        self.is_between_frames = !has_begun && !is_in_line && !self.is_first_line;
+        Ok(taken)
+    }
+
+    /// Reads line by line up to a blank one, or all of the bytes.
+    #[inline(never)]
+    fn push_lines(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<usize> {
         let mut at = 0;
         if self.is_after_return && !bytes.is_empty() {
             self.is_after_return = false;
@@ -190,12 +204,13 @@ impl Sse {
     /// Takes an event as nearly all are: an object in one line, perhaps a name before it, a blank line, all of it at
     /// hand. Tells how many bytes that were; none if it is another, which is read line by line.
     fn push_usual(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Option<usize> {
-        let (name, rest) = match bytes.strip_prefix(b"event: ") {
-            Some(rest) => {
-                let length = line_length(rest)?;
-                (&rest[..length], rest[length..].strip_prefix(b"\n")?)
+        let named = bytes.strip_prefix(b"event: ");
+        let (name_length, rest) = match named {
+            Some(named) => {
+                let length = name_length(named);
+                (length, named.get(length..)?.strip_prefix(b"\n")?)
             }
-            None => (&[][..], bytes),
+            None => (0, bytes),
         };
         let value = rest.strip_prefix(b"data: ").filter(|value| value.starts_with(b"{"))?;
         let length = line_length(value)?;
@@ -204,18 +219,20 @@ impl Sse {
         if !is_plain || taken > self.limits.line.min(self.limits.frame) {
             return None;
         }
-        let data = std::str::from_utf8(&value[..length]).ok()?;
-        let event = if name.is_empty() { None } else { Some(std::str::from_utf8(name).ok()?) };
+        let (event, data) = match named {
+            None => (None, std::str::from_utf8(&value[..length]).ok()?),
+            Some(named) => {
+                // The name and the data at once: what is short is costly to check.
+                let before_value = named.len() - value.len();
+                let fields = std::str::from_utf8(&named[..before_value + length]).ok()?;
+                let name = fields.get(..name_length)?;
+                (Some(name).filter(|name| !name.is_empty()), fields.get(before_value..)?)
+            }
+        };
         let (offset, kind) = (self.offset, FrameKind::Data);
         self.offset += taken as u64;
         sink.put(Frame { event, data, id: None, offset, kind, is_lossy: false });
         Some(taken)
-    }
-
-    /// Whether the next byte begins an event.
-    pub(super) fn is_between_frames(&self) -> bool {
-        let has_begun = self.event_offset.is_some() || self.data.is_set || self.name.is_set;
-        self.line.is_empty() && !self.is_after_return && !self.is_first_line && !has_begun
     }
 
     /// Says that the stream has ended: emits the last event if no blank line ended it.
@@ -445,6 +462,19 @@ pub(super) fn undoubled(value: &[u8]) -> &[u8] {
     if inner.starts_with(b"{") || inner.starts_with(b"[") { inner } else { value }
 }
 
+/// Length of the name that a line begins with, up to its end or what stands in no name. Most names are too short to be
+/// searched.
+fn name_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        let found = quotes(word_at(bytes, at));
+        if found != 0 {
+            return at + first_mark(found);
+        }
+        at += 8;
+    }
+}
+
 /// Length of the first line, if it ends. Every event has a blank line, so that is looked at first.
 fn line_length(bytes: &[u8]) -> Option<usize> {
     match bytes {
@@ -539,6 +569,13 @@ mod tests {
             ("data: {}\ndata: {}\n\ndata: {\ndata: }\n\n", vec!["{}", "{}", "{\n}"]),
             ("data: {} \n\ndata: {}\nevent: e\n\ndata: {}\n\n", vec!["{} ", "e|{}", "{}"]),
             ("data: {ö}\n\ndata: {}\r\rdata: {}\n", vec!["{ö}", "{}", "{}"]),
+            (": data: {}\n\nevent: \"e\"\ndata: {}\n\n", vec!["\"e\"|{}"]),
+            (
+                "event: a name of many words, ö\ndata: {}\n\nevent: e\rdata: {}\n\n",
+                vec!["a name of many words, ö|{}", "e|{}"],
+            ),
+            ("event: e", vec![]),
+            ("event: e\ndata: {}", vec!["e|{}"]),
         ] {
             let expected: Vec<_> = [vec!["{}"], expected].concat();
             assert_eq!(read(&format!("{first}{events}")), expected, "{events:?}");
@@ -546,7 +583,7 @@ mod tests {
         let mut seen = Vec::new();
         Sse::new(Limits::default())
             .push(
-                b"data: {}\n\nid: 7\ndata: {}\n\ndata: {\xff}\n\nevent: \xff\ndata: {}\n\n",
+                b"data: {}\n\nid: 7\ndata: {}\n\ndata: {\xff}\n\nevent: \xff\ndata: {}\n\ndata: {}\n\n",
                 &mut |frame: Frame<'_>| {
                     seen.push((
                         frame.id.map(str::to_owned),
@@ -563,11 +600,32 @@ mod tests {
             (id(), "{}", 10, false),
             (id(), "{\u{fffd}}", 26, true),
             (id(), "{}", 37, true),
+            (id(), "{}", 56, false),
         ];
         assert_eq!(
             seen,
             expected.map(|(id, data, offset, is_lossy)| (id, data.to_owned(), offset, is_lossy))
         );
+    }
+
+    #[test]
+    fn usual_events_are_held_to_the_limits() {
+        let usual = "data: {}\n\nevent: e\ndata: {\"a\":12}\n\n";
+        let line = Limits { line: 13, ..Limits::default() };
+        let frame = Limits { frame: 7, ..Limits::default() };
+        for (limits, detail) in [
+            (line, "line of more than 13 bytes (at byte 19)"),
+            (frame, "frame of more than 7 bytes (at byte 10)"),
+        ] {
+            let (seen, result) = read_within(usual, limits);
+            assert_eq!((seen, result.expect_err("too long").to_string()), (vec!["{}".into()], detail.into()));
+            let within = Limits {
+                line: limits.line.saturating_add(1),
+                frame: limits.frame.saturating_add(1),
+                ..limits
+            };
+            assert_eq!(read_within(usual, within), (vec!["{}".into(), "e|{\"a\":12}".into()], Ok(())));
+        }
     }
 
     #[test]
