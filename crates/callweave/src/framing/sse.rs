@@ -214,9 +214,14 @@ impl Sse {
         };
         let value = rest.strip_prefix(b"data: ").filter(|value| value.starts_with(b"{"))?;
         let length = line_length(value)?;
-        let taken = bytes.len() - value.len() + length + 2;
-        let is_plain = value[length..].starts_with(b"\n\n") && !self.id.is_set;
-        if !is_plain || taken > self.limits.line.min(self.limits.frame) {
+        // The two line ends; Google writes the longer ones.
+        let ends = match value[length..] {
+            [b'\n', b'\n', ..] => 2,
+            [b'\r', b'\n', b'\r', b'\n', ..] => 4,
+            _ => return None,
+        };
+        let taken = bytes.len() - value.len() + length + ends;
+        if self.id.is_set || taken > self.limits.line.min(self.limits.frame) {
             return None;
         }
         let (event, data) = match named {
@@ -574,6 +579,9 @@ mod tests {
                 "event: a name of many words, ö\ndata: {}\n\nevent: e\rdata: {}\n\n",
                 vec!["a name of many words, ö|{}", "e|{}"],
             ),
+            ("data: {}\r\n\r\nevent: e\r\ndata: {}\r\n\r\ndata: {}\r\n\n", vec!["{}", "e|{}", "{}"]),
+            ("data: {}\r\n\r\n\ndata: {}\n\r\ndata: {}\r\n\r", vec!["{}", "{}", "{}"]),
+            ("data: {}\r\n\rdata: {}\r\n\r\ndata: {\r\ndata: }\r\n\r\n", vec!["{}", "{}", "{\n}"]),
             ("event: e", vec![]),
             ("event: e\ndata: {}", vec!["e|{}"]),
         ] {
