@@ -381,12 +381,12 @@ impl<'n> Noter<'n> {
     }
 }
 
-/// Makes room for the notes about a text of that length.
+/// Makes room for more notes about a text of that length.
 #[cold]
 fn make_room(notes: &mut Vec<Note>, length: usize) {
     // Mostly there are eight bytes for a note; but in a long text one string may be most of it.
-    notes.reserve(notes.len().max(length.min(2048) / 8 + 2));
-    notes.resize_with(notes.capacity(), || Note::leaf(Kind::Null, 0, 0, 0));
+    let more = notes.len().max(length.min(2048) / 8 + 2);
+    notes.resize_with(notes.len() + more, || Note::leaf(Kind::Null, 0, 0, 0));
 }
 
 /// What stands at `at` does not go on: fine if it is the end and nothing is open.

@@ -9,7 +9,7 @@ mod encode;
 mod request;
 
 use super::{
-    ErrorCoding, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_kind, is_usual,
+    ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign, is_kind, is_usual,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
@@ -66,21 +66,26 @@ const SIGNATURE_DELTA: &str = "signature_delta";
 const CITATIONS_DELTA: &str = "citations_delta";
 const COMPACTION_DELTA: &str = "compaction_delta";
 
-const DELTAS: &[&str] =
-    &[TEXT_DELTA.0, THINKING_DELTA.0, INPUT_DELTA.0, SIGNATURE_DELTA, CITATIONS_DELTA, COMPACTION_DELTA];
+fn is_delta(word: &str) -> bool {
+    const NAMES: [&str; 3] = [TEXT_DELTA.0, THINKING_DELTA.0, INPUT_DELTA.0];
+    NAMES.contains(&word) || matches!(word, SIGNATURE_DELTA | CITATIONS_DELTA | COMPACTION_DELTA)
+}
 
 const PING: &str = "ping";
 
-const EVENTS: &[&str] = &[
-    "message_start",
-    "content_block_start",
-    "content_block_delta",
-    "content_block_stop",
-    "message_delta",
-    "message_stop",
-    PING,
-    "error",
-];
+fn is_event(word: &str) -> bool {
+    matches!(
+        word,
+        "message_start"
+            | "content_block_start"
+            | "content_block_delta"
+            | "content_block_stop"
+            | "message_delta"
+            | "message_stop"
+            | PING
+            | "error"
+    )
+}
 
 const FINISH: &[(&str, FinishReason)] = &[
     ("end_turn", FinishReason::Stop),
@@ -127,7 +132,7 @@ fn recognise(input: &Input<'_>) -> Option<Evidence> {
             (is_ours, Evidence::Weak)
         }
         Some("ping") => (body.kind() == Kind::Object, Evidence::Weak),
-        Some(word) if EVENTS.contains(&word) => (body.kind() == Kind::Object, Evidence::Strong),
+        Some(word) if is_event(word) => (body.kind() == Kind::Object, Evidence::Strong),
         _ if is_whole(body) => (true, Evidence::Strong),
         // A message whose other members were cut off.
         _ => (is_begun(body), Evidence::Weak),
@@ -155,10 +160,11 @@ fn is_begun(body: Value<'_>) -> bool {
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
-    match word(input) {
-        Some(word) if EVENTS.contains(&word) => event(word, body, sink),
+    let event = Event::read(body);
+    match event.kind.and_then(Value::filled).map(Str::written).or(input.event) {
+        Some(word) if is_event(word) => event.decode(word, body, sink),
         _ if is_whole(body) => whole(body, sink),
-        None if body.get("error").is_some() => event("error", body, sink),
+        None if body.get("error").is_some() => event.decode("error", body, sink),
         // Too little to be recognised by, but enough for who knows what it is.
         None if body.get("content").is_some_and(|content| content.kind() == Kind::Array) => whole(body, sink),
         word => foreign(Subject::ANSWER, "", word.unwrap_or_default(), body, sink),
@@ -173,55 +179,74 @@ fn whole(body: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-fn event(word: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if word == "error" && event.get("error").is_none() {
-        error(event, ERRORS, sink);
-        return;
-    }
-    let (mut index, mut counts, mut failure) = (None, None, None);
-    let (mut told, mut has_more) = (None, false);
-    for (key, value) in event.members() {
-        match key {
-            "type" => {}
-            "index" => index = Some(value),
-            "usage" => counts = Some(value),
-            "error" => failure = Some(value),
-            _ => {
-                has_more |= told.is_some();
-                told = Some((key, value));
+/// What stands in an event.
+#[derive(Default)]
+struct Event<'a> {
+    kind: Option<Value<'a>>,
+    index: Option<Value<'a>>,
+    usage: Option<Value<'a>>,
+    error: Option<Value<'a>>,
+    /// The last of the other members, and whether there are more.
+    told: Option<(&'a str, Value<'a>)>,
+    has_more: bool,
+}
+
+impl<'a> Event<'a> {
+    #[inline]
+    fn read(body: Value<'a>) -> Self {
+        let mut event = Self::default();
+        for (key, value) in body.members() {
+            match key {
+                "type" => event.kind = Some(value),
+                "index" => event.index = Some(value),
+                "usage" => event.usage = Some(value),
+                "error" => event.error = Some(value),
+                _ => {
+                    event.has_more |= event.told.is_some();
+                    event.told = Some((key, value));
+                }
             }
         }
+        event
     }
-    let place = index.and_then(Value::pass_index).map(Place::at);
-    if let Some(counts) = counts {
-        usage(counts, sink);
-    }
-    let mut tell = |(key, value)| match key {
-        "type" | "index" | "usage" | "error" => {}
-        "message" => message(value, sink),
-        // Its content will follow.
-        "content_block" if kind(value) == COMPACTION && value.get("content").is_none_or(Value::is_null) => {}
-        "content_block" => {
-            end_other(place, value, sink);
-            block(place, value, Extent::Beginning, sink);
+
+    fn decode(&self, word: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
+        if word == "error" && self.error.is_none() {
+            error(body, ERRORS, sink);
+            return;
         }
-        "delta" if word == "message_delta" => message(value, sink),
-        "delta" => delta(place, value, sink),
-        _ => foreign(Subject::ANSWER, "", key, value, sink),
-    };
-    // Mostly there is only one.
-    match has_more {
-        true => event.members().for_each(&mut tell),
-        false => told.into_iter().for_each(&mut tell),
-    }
-    if let Some(failure) = failure {
-        error(failure, ERRORS, sink);
-    }
-    match word {
-        "content_block_stop" => put(place, Part::End, sink),
-        "message_stop" => put(None, Part::Done, sink),
-        PING => put(None, Part::Progress { word, value: None }, sink),
-        _ => {}
+        let place = self.index.and_then(Value::pass_index).map(Place::at);
+        if let Some(counts) = self.usage {
+            usage(counts, sink);
+        }
+        let mut tell = |(key, value)| match key {
+            "type" | "index" | "usage" | "error" => {}
+            "message" => message(value, sink),
+            // Its content will follow.
+            "content_block"
+                if kind(value) == COMPACTION && value.get("content").is_none_or(Value::is_null) => {}
+            "content_block" => {
+                end_other(place, value, sink);
+                block(place, value, Extent::Beginning, sink);
+            }
+            "delta" if word == "message_delta" => message(value, sink),
+            "delta" => delta(place, value, sink),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
+        };
+        // Mostly there is only one.
+        match self.has_more {
+            true => body.members().for_each(&mut tell),
+            false => self.told.into_iter().for_each(&mut tell),
+        }
+        if let Some(failure) = self.error {
+            error(failure, ERRORS, sink);
+        }
+        match word {
+            "content_block_stop" => put(place, Part::End, sink),
+            "message_stop" => put(None, Part::Done, sink),
+            PING => put(None, Part::Progress { word, value: None }, sink),
+            _ => {}
+        }
     }
 }
 
@@ -314,7 +339,8 @@ fn text_block(
     block: Value<'_>,
     sink: &mut FragmentSink<'_>,
 ) {
-    let members = Members::read(Subject::next(0), block, sink);
+    let members = Members::read(block);
+    members.tell_foreign(Subject::next(0), block, sink);
     put(place, Part::Open { channel, word }, sink);
     content(place, block, &members, sink);
 }
@@ -322,38 +348,68 @@ fn text_block(
 /// What there is of content in a block or delta.
 #[derive(Default)]
 struct Members<'a> {
+    kind: Option<Value<'a>>,
     has_hung: bool,
     /// The last member that grows the block, and whether there are others.
     growing: Option<(&'a str, Value<'a>)>,
     has_more: bool,
+    /// Whether there are members that are not read as content.
+    has_foreign: bool,
 }
 
 impl<'a> Members<'a> {
-    /// Passes on what is not read as content.
-    fn read(subject: Subject, content: Value<'a>, sink: &mut FragmentSink<'_>) -> Self {
+    #[inline]
+    fn read(content: Value<'a>) -> Self {
         let mut members = Self::default();
         for (key, value) in content.members() {
-            match key {
-                _ if !is_content(key, value) => foreign(subject, "", key, value, sink),
-                "type" => {}
-                SIGNATURE | DATA | "citation" | CITATIONS => members.has_hung = true,
-                _ => {
+            match Role::of(key, value) {
+                Role::Kind => members.kind = Some(value),
+                Role::Hung => members.has_hung = true,
+                Role::Growing => {
                     members.has_more |= members.growing.is_some();
                     members.growing = Some((key, value));
                 }
+                Role::Foreign => members.has_foreign = true,
             }
         }
         members
     }
+
+    /// Passes on what is not read as content.
+    fn tell_foreign(&self, subject: Subject, content: Value<'a>, sink: &mut FragmentSink<'_>) {
+        if self.has_foreign {
+            let is_foreign = |(key, value): &(&str, Value<'_>)| Role::of(key, *value) == Role::Foreign;
+            for (key, value) in content.members().filter(is_foreign) {
+                foreign(subject, "", key, value, sink);
+            }
+        }
+    }
 }
 
-/// Whether the member is read as content.
-fn is_content(key: &str, value: Value<'_>) -> bool {
-    match key {
-        "type" | "partial_json" | "citation" => true,
-        TEXT | THINKING | SIGNATURE | DATA => is_kind(value, Kind::String),
-        CITATIONS => is_kind(value, Kind::Array),
-        _ => false,
+/// What a member of a block or delta is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Kind,
+    /// It hangs on the block.
+    Hung,
+    /// The block grows by it.
+    Growing,
+    /// It is not read as content.
+    Foreign,
+}
+
+impl Role {
+    #[inline(always)]
+    fn of(key: &str, value: Value<'_>) -> Self {
+        match key {
+            "type" => Self::Kind,
+            "partial_json" => Self::Growing,
+            TEXT | THINKING if is_kind(value, Kind::String) => Self::Growing,
+            "citation" => Self::Hung,
+            SIGNATURE | DATA if is_kind(value, Kind::String) => Self::Hung,
+            CITATIONS if is_kind(value, Kind::Array) => Self::Hung,
+            _ => Self::Foreign,
+        }
     }
 }
 
@@ -363,7 +419,7 @@ fn content(place: Option<Place>, content: Value<'_>, members: &Members<'_>, sink
         put(place, Part::hung(THINKING, kind, word, value.pass_raw()), sink);
     };
     let hung = content.members().take_while(|_| members.has_hung);
-    for (key, value) in hung.filter(|(key, value)| is_content(key, *value)) {
+    for (key, value) in hung.filter(|(key, value)| Role::of(key, *value) == Role::Hung) {
         match key {
             SIGNATURE if value.is_filled() => hang(AttachmentKind::Signature, key, value),
             DATA if value.is_filled() => hang(AttachmentKind::Encrypted, key, value),
@@ -402,7 +458,8 @@ fn grow(place: Option<Place>, key: &str, value: Value<'_>, sink: &mut FragmentSi
 }
 
 fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let word = kind(delta);
+    let members = Members::read(delta);
+    let word = members.kind.and_then(Value::str).map_or("", Str::written);
     if word == COMPACTION_DELTA {
         let members = delta.members().filter(|(key, _)| *key != "type");
         let value = members.fold(format!("{{\"type\":\"{COMPACTION}\""), |object, (key, value)| {
@@ -411,11 +468,11 @@ fn delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
         return put(None, Part::Opaque { word: COMPACTION, value: &(value + "}") }, sink);
     }
     let subject = place.map_or(Subject::choice(0), |place| Subject::block(0, place));
-    let is_unknown = !word.is_empty() && !DELTAS.contains(&word);
-    if is_unknown && !delta.members().any(|(key, value)| key != "type" && is_content(key, value)) {
+    let is_unknown = !word.is_empty() && !is_delta(word);
+    if is_unknown && !members.has_hung && members.growing.is_none() {
         return foreign(subject, "", word, delta, sink);
     }
-    let members = Members::read(subject, delta, sink);
+    members.tell_foreign(subject, delta, sink);
     content(place, delta, &members, sink);
 }
 
@@ -450,14 +507,15 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    let count = |key: &str| usage.get(key).and_then(Value::count);
-    let cached_tokens = count("cache_read_input_tokens");
-    let cache_write_tokens = count("cache_creation_input_tokens");
+    let [input_tokens, output_tokens, cached_tokens, cache_write_tokens] = counts(
+        usage,
+        ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"],
+    );
     let cache = cached_tokens.unwrap_or(0).saturating_add(cache_write_tokens.unwrap_or(0));
     let counters = Counters {
         // The wire counts cached tokens beside the input.
-        input_tokens: count("input_tokens").map(|input| input.saturating_add(cache)),
-        output_tokens: count("output_tokens"),
+        input_tokens: input_tokens.map(|input| input.saturating_add(cache)),
+        output_tokens,
         total_tokens: None,
         cached_tokens,
         cache_write_tokens,

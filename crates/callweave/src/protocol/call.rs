@@ -59,6 +59,7 @@ impl<'t> CallObject<'t> {
     /// assert_eq!(rest, ["x"]);
     /// # Ok::<(), callweave::Error>(())
     /// ```
+    #[inline(always)]
     pub fn read(
         call: Node<'t>,
         words: &CallWords,

@@ -84,18 +84,6 @@ const ERRORS: &[(&str, ErrorClass)] = &[
 /// The tool behind `executableCode`, by the name under which a request declares it.
 const CODE_EXECUTION: Str<'static> = Str::Plain("code_execution");
 
-/// What a part may hold besides text: the wire's word, and how SDK dumps spell it.
-const PARTS: &[(&str, &str)] = &[
-    (words::FUNCTION_CALL, "function_call"),
-    (words::FUNCTION_RESPONSE, "function_response"),
-    (words::EXECUTABLE_CODE, "executable_code"),
-    ("codeExecutionResult", "code_execution_result"),
-    (words::TOOL_CALL, "tool_call"),
-    ("toolResponse", "tool_response"),
-    (words::INLINE_DATA, "inline_data"),
-    (words::FILE_DATA, "file_data"),
-];
-
 mod words {
     pub(super) const STOP: &str = "STOP";
     pub(super) const UNSPECIFIED: &str = "FINISH_REASON_UNSPECIFIED";
@@ -213,21 +201,20 @@ fn either<'a>(object: Value<'a>, camel: &str, snake: &str) -> Option<Value<'a>> 
 }
 
 fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSink<'_>) {
-    let (mut index, mut content) = (None, None);
+    let (mut index, mut content, mut finish, mut has_more) = (None, None, None, false);
     for (key, value) in candidate.members() {
         match key {
             "index" => index = Some(value),
             "content" => content = Some(value),
-            _ => {}
+            "finishReason" | "finish_reason" => finish = value.filled(),
+            _ => has_more = true,
         }
     }
     let choice = choice_number(index, position);
-    let mut finish = None;
     sink.put(Fragment::new(Part::Choice).in_choice(choice));
-    for (key, value) in candidate.members() {
+    for (key, value) in candidate.members().take_while(|_| has_more) {
         match key {
-            "index" | "content" => {}
-            "finishReason" | "finish_reason" => finish = value.filled(),
+            "index" | "content" | "finishReason" | "finish_reason" => {}
             // One annotation: its supports name its chunks by their position.
             "groundingMetadata" | "grounding_metadata" => {
                 if value.members().next().is_some() {
@@ -312,40 +299,55 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
 ///
 /// A signature belongs to its own part, so a signed part is a block of its own, even without any text.
 fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let is_odd = |(key, value): (&str, Value<'_>)| match key {
-        "text" => !is_kind(value, Kind::String),
-        key => content_word(key).is_some() && !is_kind(value, Kind::Object),
-    };
+    let (mut text, mut thought, mut signatures) = (None, None, [None; 2]);
+    let (mut is_odd, mut has_content, mut has_rest) = (part.kind() != Kind::Object, false, false);
+    for (key, value) in part.members() {
+        match key {
+            "text" => {
+                is_odd |= !is_kind(value, Kind::String);
+                text = Some(value);
+            }
+            "thought" => thought = Some(value),
+            "thoughtSignature" | "thought_signature" => {
+                // One that is no string is passed on.
+                has_rest |= !is_kind(value, Kind::String);
+                signatures[usize::from(key == "thought_signature")] = Some(value);
+            }
+            key if content_word(key).is_some() => {
+                is_odd |= !is_kind(value, Kind::Object);
+                has_content |= !value.is_null();
+            }
+            _ => has_rest = true,
+        }
+    }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
-    if part.kind() != Kind::Object || part.members().any(is_odd) {
+    if is_odd {
         return put(Part::Opaque { word: words::PARTS, value: part.pass_raw() });
     }
-    let is_thought = part.get("thought").and_then(Value::bool) == Some(true);
+    let is_thought = thought.and_then(Value::bool) == Some(true);
     let (channel, word) =
         if is_thought { (Channel::REASONING, words::THOUGHT) } else { (Channel::Text, words::TEXT) };
-    let text = part.get("text").and_then(Value::pass_filled);
-    let mut contents = part
-        .members()
-        .filter(|(_, value)| !value.is_null())
-        .filter_map(|(key, value)| Some((content_word(key)?, value)))
-        .peekable();
-    if contents.peek().is_some() {
+    let text = text.and_then(Value::pass_filled);
+    if has_content {
         if let Some(text) = text {
             put(Part::Text { channel, word, text });
         }
-        for (word, content) in contents {
-            decode_part_content(choice, part, word, content, sink);
+        for (key, content) in part.members().filter(|(_, value)| !value.is_null()) {
+            if let Some(word) = content_word(key) {
+                decode_part_content(choice, part, word, content, sink);
+            }
         }
         return;
     }
-    let signature = signature(part).filter(|signature| signature.is_filled());
+    let [own, dumped] = signatures;
+    let signature = own.or(dumped).filter(|signature| signature.is_filled());
     if signature.is_some() {
         end_last(choice, sink);
     }
-    if text.is_some() || signature.is_some() {
-        decode_rest(Subject::next(choice), part, sink);
-    } else {
-        decode_rest(Subject::choice(choice), part, sink);
+    if has_rest {
+        let is_told = text.is_some() || signature.is_some();
+        let subject = if is_told { Subject::next(choice) } else { Subject::choice(choice) };
+        decode_rest(subject, part, sink);
     }
     if let Some(signature) = signature {
         sink.put(Fragment::new(Part::Open { channel, word }).in_choice(choice));
@@ -421,9 +423,19 @@ fn decode_rest(subject: Subject, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
 }
 
-/// The wire's word for what the member holds, if it is what the part is about.
+/// The wire's word for what the member holds, if it is what the part is about; SDK dumps spell it otherwise.
 fn content_word(key: &str) -> Option<&'static str> {
-    PARTS.iter().find(|(word, dumped)| *word == key || *dumped == key).map(|(word, _)| *word)
+    Some(match key {
+        words::FUNCTION_CALL | "function_call" => words::FUNCTION_CALL,
+        words::FUNCTION_RESPONSE | "function_response" => words::FUNCTION_RESPONSE,
+        words::EXECUTABLE_CODE | "executable_code" => words::EXECUTABLE_CODE,
+        "codeExecutionResult" | "code_execution_result" => "codeExecutionResult",
+        words::TOOL_CALL | "tool_call" => words::TOOL_CALL,
+        "toolResponse" | "tool_response" => "toolResponse",
+        words::INLINE_DATA | "inline_data" => words::INLINE_DATA,
+        words::FILE_DATA | "file_data" => words::FILE_DATA,
+        _ => return None,
+    })
 }
 
 fn signature(part: Value<'_>) -> Option<Value<'_>> {
@@ -509,30 +521,32 @@ fn decode_tool_call(choice: u32, word: &str, call: Value<'_>, sink: &mut Fragmen
     sink.put(Fragment::new(part).in_choice(choice));
 }
 
-/// The counters, as the wire and as SDK dumps spell them: prompt, tools, spoken, thoughts, total, cached.
-const COUNTS: [[&str; 2]; 6] = [
-    ["promptTokenCount", "prompt_token_count"],
-    ["toolUsePromptTokenCount", "tool_use_prompt_token_count"],
-    ["candidatesTokenCount", "candidates_token_count"],
-    ["thoughtsTokenCount", "thoughts_token_count"],
-    ["totalTokenCount", "total_token_count"],
-    ["cachedContentTokenCount", "cached_content_token_count"],
-];
-
 fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    let mut found = [[None; 2]; COUNTS.len()];
+    // As the wire and as SDK dumps spell them.
+    let [mut prompt, mut tools, mut spoken, mut thoughts, mut total, mut cached] = [[None; 2]; 6];
     for (key, value) in usage.members() {
-        for (names, found) in COUNTS.iter().zip(&mut found) {
-            if let Some(spelling) = names.iter().position(|name| *name == key) {
-                found[spelling] = Some(value);
-            }
-        }
+        let count = match key {
+            "promptTokenCount" => &mut prompt[0],
+            "prompt_token_count" => &mut prompt[1],
+            "toolUsePromptTokenCount" => &mut tools[0],
+            "tool_use_prompt_token_count" => &mut tools[1],
+            "candidatesTokenCount" => &mut spoken[0],
+            "candidates_token_count" => &mut spoken[1],
+            "thoughtsTokenCount" => &mut thoughts[0],
+            "thoughts_token_count" => &mut thoughts[1],
+            "totalTokenCount" => &mut total[0],
+            "total_token_count" => &mut total[1],
+            "cachedContentTokenCount" => &mut cached[0],
+            "cached_content_token_count" => &mut cached[1],
+            _ => continue,
+        };
+        *count = Some(value.count());
     }
-    let [prompt, tools, spoken, thoughts, total, cached] =
-        found.map(|[own, dumped]| own.or(dumped).and_then(Value::count));
+    let [prompt, tools, spoken, thoughts, total, cached] = [prompt, tools, spoken, thoughts, total, cached]
+        .map(|[own, dumped]: [Option<Option<u64>>; 2]| own.or(dumped).flatten());
     let counters = Counters {
         input_tokens: sum(prompt, tools),
         output_tokens: sum(spoken, thoughts),

@@ -214,6 +214,7 @@ impl Subject {
 }
 
 /// Passes on what only the protocol knows. A null says nothing.
+#[inline(always)]
 fn foreign<'a>(
     subject: Subject,
     path: &'static str,
@@ -222,13 +223,21 @@ fn foreign<'a>(
     sink: &mut FragmentSink<'_>,
 ) {
     if !value.is_null() {
-        let Subject { choice, place, level } = subject;
-        sink.put(Fragment {
-            choice,
-            place,
-            part: Part::Foreign { level, path, key, value: value.pass_raw() },
-        });
+        put_foreign(subject, path, key, value.pass_raw(), sink);
     }
+}
+
+/// Takes the value as written: a node would have to be laid down for it in every loop over members.
+#[inline(never)]
+fn put_foreign<'a>(
+    subject: Subject,
+    path: &'static str,
+    key: &'a str,
+    value: &'a str,
+    sink: &mut FragmentSink<'_>,
+) {
+    let Subject { choice, place, level } = subject;
+    sink.put(Fragment { choice, place, part: Part::Foreign { level, path, key, value } });
 }
 
 /// Whether the value is of that kind, or null. What stands where another kind belongs is passed on.
@@ -246,9 +255,24 @@ fn choice_number(index: Option<Value<'_>>, position: usize) -> u32 {
 
 /// Whether the value is one of the words that always stand there (or no word at all) and so says nothing;
 /// another word is worth passing on.
-#[inline]
-fn is_usual(value: Value<'_>, words: &[&str]) -> bool {
-    value.str().is_some_and(|own| own.is_empty() || words.iter().any(|word| own.is(word)))
+#[inline(always)]
+fn is_usual<const COUNT: usize>(value: Value<'_>, words: &[&str; COUNT]) -> bool {
+    match value.str() {
+        Some(Str::Plain(own)) => own.is_empty() || words.contains(&own),
+        Some(own) => own.is_empty() || words.iter().any(|word| own.is(word)),
+        None => false,
+    }
+}
+
+/// The members of these names, as counts of something; of several of one name, the last.
+fn counts<const COUNT: usize>(object: Value<'_>, names: [&str; COUNT]) -> [Option<u64>; COUNT] {
+    let mut counts = [None; COUNT];
+    for (key, value) in object.members() {
+        if let Some(at) = names.iter().position(|name| *name == key) {
+            counts[at] = value.count();
+        }
+    }
+    counts
 }
 
 /// Reports an error of the upstream's, in a protocol that knows these words for errors. Null, `""`, `false` and

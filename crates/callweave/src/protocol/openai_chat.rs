@@ -6,8 +6,8 @@ mod request;
 use super::call::{CallObject, CallWords, Portion, arguments, is_blank};
 use super::error::write_typed;
 use super::{
-    Context, ErrorCoding, Evidence, Input, Protocol, Subject, choice_number, error, finish_reason, foreign,
-    is_kind, is_usual, report,
+    Context, ErrorCoding, Evidence, Input, Protocol, Subject, choice_number, counts, error, finish_reason,
+    foreign, is_kind, is_usual, report,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
@@ -222,7 +222,7 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
                 }
             }
             "choices" if is_kind(value, Kind::Array) => choices = Some(value),
-            "usage" if is_kind(value, Kind::Object) => usage = Some(value),
+            "usage" if is_kind(value, Kind::Object) => usage = Some(value).filter(|value| !value.is_null()),
             // Some say only that there is one, and the words beside it.
             "error" => failure = Some(value).filter(|value| value.bool() != Some(true)),
             "base_resp" if has_failed(value) => refusal = Some(value),
@@ -718,14 +718,27 @@ fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    let count = |key: &str| usage.get(key).and_then(Value::count);
-    let detail =
-        |group: &str, key: &str| usage.get(group).and_then(|group| group.get(key)).and_then(Value::count);
-    let input = count("prompt_tokens");
-    let mut output = count("completion_tokens");
-    let total = count("total_tokens");
-    let reasoning =
-        detail("completion_tokens_details", "reasoning_tokens").or_else(|| count("reasoning_tokens"));
+    let (mut prompt, mut completion) = ([None; 2], [None; 1]);
+    let [mut input, mut output, mut total, mut thoughts, mut written] = [None; 5];
+    // The first of them that is there counts.
+    let mut cached = [None; 4];
+    for (key, value) in usage.members() {
+        match key {
+            "prompt_tokens" => input = value.count(),
+            "completion_tokens" => output = value.count(),
+            "total_tokens" => total = value.count(),
+            "prompt_tokens_details" => prompt = counts(value, ["cached_tokens", "cache_write_tokens"]),
+            "completion_tokens_details" => completion = counts(value, ["reasoning_tokens"]),
+            "reasoning_tokens" => thoughts = value.count(),
+            "prompt_cache_hit_tokens" => cached[0] = value.count(),
+            "cached_tokens" => cached[1] = value.count(),
+            "num_cached_tokens" => cached[2] = value.count(),
+            "cache_read_input_tokens" => cached[3] = value.count(),
+            "cache_creation_input_tokens" => written = value.count(),
+            _ => {}
+        }
+    }
+    let reasoning = completion[0].or(thoughts);
     if let (Some(prompt), Some(completion), Some(thoughts), Some(sum)) = (input, output, reasoning, total)
         && thoughts > 0
         && prompt.checked_add(completion).and_then(|spoken| spoken.checked_add(thoughts)) == Some(sum)
@@ -737,13 +750,8 @@ fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         input_tokens: input,
         output_tokens: output,
         total_tokens: total,
-        cached_tokens: detail("prompt_tokens_details", "cached_tokens")
-            .or_else(|| count("prompt_cache_hit_tokens"))
-            .or_else(|| count("cached_tokens"))
-            .or_else(|| count("num_cached_tokens"))
-            .or_else(|| count("cache_read_input_tokens")),
-        cache_write_tokens: detail("prompt_tokens_details", "cache_write_tokens")
-            .or_else(|| count("cache_creation_input_tokens")),
+        cached_tokens: prompt[0].or_else(|| cached.into_iter().flatten().next()),
+        cache_write_tokens: prompt[1].or(written),
         reasoning_tokens: reasoning,
     };
     sink.put(Fragment::new(Part::Usage { word, counters, raw: usage.pass_raw() }));

@@ -16,7 +16,9 @@ mod encode;
 mod request;
 
 use super::error::write_typed;
-use super::{ErrorCoding, Evidence, Input, Protocol, Subject, error, finish_reason, foreign, is_usual};
+use super::{
+    ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign, is_usual,
+};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::{Kind, Node as Value, Str};
@@ -184,7 +186,7 @@ fn event_name<'a>(input: &Input<'a>) -> Option<&'a str> {
     named
         .and_then(|(_, name)| name.filled())
         .map(Str::written)
-        .or(input.event.filter(|_| input.value.get("object").is_none()))
+        .or_else(|| input.event.filter(|_| input.value.get("object").is_none()))
 }
 
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
@@ -344,7 +346,11 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let event = read_event(body);
     let place = event.item_place;
     let subject = name.strip_prefix("response.").unwrap_or(name);
-    let (subject, verb) = subject.rsplit_once('.').unwrap_or(("", subject));
+    // Verbs are short.
+    let (subject, verb) = match subject.bytes().rposition(|byte| byte == b'.') {
+        Some(dot) => (&subject[..dot], &subject[dot + 1..]),
+        None => ("", subject),
+    };
     let telling = if verb == "added" { Telling::Begin } else { Telling::End };
     if let Some(growing) = growing(subject, &event)
         && matches!(verb, "delta" | "done")
@@ -834,16 +840,21 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    let count = |key: &str| usage.get(key).and_then(Value::count);
-    let detail =
-        |group: &str, key: &str| usage.get(group).and_then(|group| group.get(key)).and_then(Value::count);
-    let counters = Counters {
-        input_tokens: count("input_tokens"),
-        output_tokens: count("output_tokens"),
-        total_tokens: count("total_tokens"),
-        cached_tokens: detail("input_tokens_details", "cached_tokens"),
-        cache_write_tokens: detail("input_tokens_details", "cache_write_tokens"),
-        reasoning_tokens: detail("output_tokens_details", "reasoning_tokens"),
-    };
+    let mut counters = Counters::default();
+    for (key, value) in usage.members() {
+        match key {
+            "input_tokens" => counters.input_tokens = value.count(),
+            "output_tokens" => counters.output_tokens = value.count(),
+            "total_tokens" => counters.total_tokens = value.count(),
+            "input_tokens_details" => {
+                [counters.cached_tokens, counters.cache_write_tokens] =
+                    counts(value, ["cached_tokens", "cache_write_tokens"]);
+            }
+            "output_tokens_details" => {
+                [counters.reasoning_tokens] = counts(value, ["reasoning_tokens"]);
+            }
+            _ => {}
+        }
+    }
     sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.pass_raw() }));
 }

@@ -244,13 +244,45 @@ impl<'t> Node<'t> {
         (self.kind() == Kind::Bool).then(|| self.raw() == "true")
     }
 
+    /// The number, if it is a whole one of a few digits, as most are; for one who passes it on.
+    #[inline]
+    fn pass_short(self) -> Option<u32> {
+        let Note { kind: Kind::Number, start, end, .. } = *self.note() else { return None };
+        let digits = self.text.as_bytes().get(start as usize..end as usize)?;
+        if let [digit] = digits {
+            return Some(u32::from(digit.wrapping_sub(b'0')));
+        }
+        let mut number = 0;
+        for digit in digits {
+            if !digit.is_ascii_digit() || digits.len() > 9 {
+                return None;
+            }
+            number = number * 10 + u32::from(digit - b'0');
+        }
+        Some(number)
+    }
+
+    #[inline]
+    fn short(self) -> Option<u32> {
+        let number = self.pass_short();
+        if number.is_some() {
+            self.look();
+        }
+        number
+    }
+
     /// The number as a count of something: a whole number that is not negative.
+    #[inline]
     pub fn count(self) -> Option<u64> {
+        self.short().map(u64::from).or_else(|| self.long_count())
+    }
+
+    fn long_count(self) -> Option<u64> {
         if self.kind() != Kind::Number {
             return None;
         }
         let raw = self.raw();
-        whole(raw).or_else(|| {
+        raw.parse().ok().or_else(|| {
             let float: f64 = raw.parse().ok()?;
             (float >= 0.0 && float < u64::MAX as f64 && float.fract() == 0.0).then_some(float as u64)
         })
@@ -258,7 +290,12 @@ impl<'t> Node<'t> {
 
     /// The number (or numeric string) as the name of a place: any number has one, equal numbers
     /// have the same, and other values have none.
+    #[inline]
     pub fn index(self) -> Option<i64> {
+        self.short().map(i64::from).or_else(|| self.long_index())
+    }
+
+    fn long_index(self) -> Option<i64> {
         let raw = match self.kind() {
             Kind::Number => self.raw(),
             Kind::String => {
@@ -269,7 +306,7 @@ impl<'t> Node<'t> {
             }
             _ => return None,
         };
-        whole(raw).or_else(|| {
+        raw.parse().ok().or_else(|| {
             let float: f64 = raw.parse().ok()?;
             let whole = float as i64;
             Some(if whole as f64 == float && whole != i64::MAX { whole } else { float.to_bits() as i64 })
@@ -277,11 +314,13 @@ impl<'t> Node<'t> {
     }
 
     /// The number as [`Node::index`] gives it, for one who makes a place of it and does not look at it.
+    #[inline]
     pub(crate) fn pass_index(self) -> Option<i64> {
         let sight = &self.note().sight;
+        let whole = || self.pass_short().map(i64::from).or_else(|| self.pass_raw().parse().ok());
         if self.kind() == Kind::Number
             && sight.get() >= Sight::PASSED
-            && let Some(index) = whole(self.pass_raw())
+            && let Some(index) = whole()
         {
             if sight.get() == Sight::UNSEEN {
                 sight.set(Sight::PASSED);
@@ -294,17 +333,20 @@ impl<'t> Node<'t> {
     /// The members, if it is an object; else none.
     #[inline]
     pub fn members(self) -> Members<'t> {
-        let note = self.note();
-        let end = if note.kind == Kind::Object { note.next } else { self.at + 1 };
-        Members { inner: self, at: self.at + 1, end }
+        Members { text: self.text, notes: self.inside(Kind::Object), at: self.at + 1 }
     }
 
     /// The elements, if it is an array; else none.
     #[inline]
     pub fn elements(self) -> Elements<'t> {
+        Elements { text: self.text, notes: self.inside(Kind::Array), at: self.at + 1 }
+    }
+
+    /// The notes up to the end of this value if it is of that kind, else none.
+    #[inline]
+    fn inside(self, kind: Kind) -> &'t [Note] {
         let note = self.note();
-        let end = if note.kind == Kind::Array { note.next } else { self.at + 1 };
-        Elements { inner: self, at: self.at + 1, end }
+        if note.kind == kind { self.notes.get(..note.next as usize).unwrap_or_default() } else { &[] }
     }
 
     /// Whether it nests more containers than [`Value::MAX_DEPTH`].
@@ -396,72 +438,66 @@ impl<'t> Node<'t> {
     /// Whether it is an object that has a member of one of these names.
     #[inline]
     pub(crate) fn has_any<const COUNT: usize>(self, keys: [&str; COUNT]) -> bool {
-        let Members { inner: Self { text, notes, .. }, mut at, end } = self.members();
-        while at < end
-            && let Some([name, value, ..]) = notes.get(at as usize..)
-        {
-            if keys.iter().any(|key| name.is_called(key, text)) {
+        let mut members = self.members();
+        while let Some((name, ..)) = members.next_notes() {
+            if keys.iter().any(|key| name.is_called(key, self.text)) {
                 return true;
             }
-            at = value.next;
         }
         false
     }
 
     /// The last member of that name, if it is an object that has one.
     pub fn get(self, key: &str) -> Option<Node<'t>> {
-        let Members { inner: Self { text, notes, .. }, mut at, end } = self.members();
+        let mut members = self.members();
         let mut found = None;
-        while at < end
-            && let Some([name, value, ..]) = notes.get(at as usize..)
-        {
-            if name.is_called(key, text) {
-                found = Some(at + 1);
+        while let Some((name, _, at)) = members.next_notes() {
+            if name.is_called(key, self.text) {
+                found = Some(at);
             }
-            at = value.next;
         }
         found.map(|at| Node { at, ..self })
-    }
-}
-
-/// The whole number that a text is. Most have one digit.
-#[inline]
-fn whole<T: From<u8> + std::str::FromStr>(raw: &str) -> Option<T> {
-    match raw.as_bytes() {
-        [digit @ b'0'..=b'9'] => Some(T::from(digit - b'0')),
-        _ => raw.parse().ok(),
     }
 }
 
 /// The members of an object, in order. A key with escapes comes as written.
 #[derive(Clone)]
 pub struct Members<'t> {
-    inner: Node<'t>,
+    text: &'t str,
+    /// All up to the end of the object: who stands inside it asks for none behind it.
+    notes: &'t [Note],
     at: u32,
-    end: u32,
+}
+
+impl<'t> Members<'t> {
+    /// The notes of the next key and value, and the number of the latter.
+    #[inline(always)]
+    fn next_notes(&mut self) -> Option<(&'t Note, &'t Note, u32)> {
+        let at = self.at as usize;
+        let [key, value] = self.notes.get(at..at + 2).and_then(<[Note]>::first_chunk)?;
+        self.at = value.next;
+        Some((key, value, at as u32 + 1))
+    }
 }
 
 impl<'t> Iterator for Members<'t> {
     type Item = (&'t str, Node<'t>);
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.at >= self.end {
-            return None;
-        }
-        let [key, value, ..] = self.inner.notes.get(self.at as usize..)? else { return None };
-        let node = Node { at: self.at + 1, ..self.inner };
-        self.at = value.next;
-        Some((&self.inner.text[key.start as usize + 1..key.end as usize - 1], node))
+        let (key, _, at) = self.next_notes()?;
+        let node = Node { text: self.text, notes: self.notes, at };
+        Some((&self.text[key.start as usize + 1..key.end as usize - 1], node))
     }
 }
 
 /// The elements of an array, in order.
 #[derive(Clone)]
 pub struct Elements<'t> {
-    inner: Node<'t>,
+    text: &'t str,
+    /// As for [`Members`].
+    notes: &'t [Note],
     at: u32,
-    end: u32,
 }
 
 impl<'t> Iterator for Elements<'t> {
@@ -469,11 +505,8 @@ impl<'t> Iterator for Elements<'t> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.at >= self.end {
-            return None;
-        }
-        let value = Node { at: self.at, ..self.inner };
-        self.at = value.note().next;
-        Some(value)
+        let at = self.at;
+        self.at = self.notes.get(at as usize)?.next;
+        Some(Node { text: self.text, notes: self.notes, at })
     }
 }
