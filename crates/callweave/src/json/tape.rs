@@ -204,7 +204,7 @@ impl Walker {
     fn walk(&mut self, bytes: &[u8], notes: &mut [Note]) -> Walked<Stop> {
         let Self { mut at, mut count, mut open, mut closer, .. } = *self;
         'value: loop {
-            // For a key and its value.
+            // Asked for once for a key and its value.
             let Some(room) = notes.get_mut(count..count + 2).and_then(<[Note]>::first_chunk_mut::<2>) else {
                 (self.at, self.count, self.open, self.closer) = (at, count, open, closer);
                 return Ok(Stop::Full);
@@ -219,6 +219,7 @@ impl Walker {
                 if two(bytes, end) == *b"\":" {
                     *note = Note::leaf(Kind::String, at, end + 1, count);
                     at = end + 2;
+                    // Many write one here, and nowhere else.
                     if byte(bytes, at) == b' ' {
                         at += 1;
                     }
@@ -261,8 +262,10 @@ impl Walker {
                     if byte(bytes, at) != closer {
                         continue 'value;
                     }
-                } else if first <= b' ' && skip(bytes, at) > at {
-                    at = skip(bytes, at);
+                } else if first <= b' '
+                    && let Some(past) = past_space(bytes, at)
+                {
+                    at = past;
                     continue;
                 } else {
                     let (kind, end) = scalar(bytes, at, first)?;
@@ -280,16 +283,11 @@ impl Walker {
                 }
                 if byte == closer {
                     at += 1;
-                    let Some(note) = notes.get_mut(open as usize) else { break };
-                    note.end = at;
-                    open = std::mem::replace(&mut note.next, count as u32);
-                    closer = match notes.get(open as usize).map(|note| note.kind) {
-                        Some(Kind::Object) => b'}',
-                        Some(_) => b']',
-                        None => NO_CLOSER,
-                    };
-                } else if byte <= b' ' && skip(bytes, at) > at {
-                    at = skip(bytes, at);
+                    (open, closer) = close(notes, open, at, count);
+                } else if byte <= b' '
+                    && let Some(past) = past_space(bytes, at)
+                {
+                    at = past;
                 } else {
                     break;
                 }
@@ -297,6 +295,19 @@ impl Walker {
             self.count = count;
             return end(bytes, at, open);
         }
+    }
+}
+
+/// Closes the innermost container at `end`, the byte after its closer: the one that it stands in, and what closes that.
+#[inline(always)]
+fn close(notes: &mut [Note], open: u32, end: u32, count: usize) -> (u32, u8) {
+    let Some(note) = notes.get_mut(open as usize) else { return (NONE, NO_CLOSER) };
+    note.end = end;
+    let open = std::mem::replace(&mut note.next, count as u32);
+    match notes.get(open as usize).map(|note| note.kind) {
+        Some(Kind::Object) => (open, b'}'),
+        Some(_) => (open, b']'),
+        None => (open, NO_CLOSER),
     }
 }
 
@@ -434,6 +445,12 @@ fn skip(bytes: &[u8], mut at: u32) -> u32 {
         at += 1;
     }
     at
+}
+
+/// The same, if there is white space.
+#[cold]
+fn past_space(bytes: &[u8], at: u32) -> Option<u32> {
+    Some(skip(bytes, at)).filter(|past| *past > at)
 }
 
 /// The value that begins with `first`, if it is no string and has no others in it: its kind, and where it ends.
