@@ -54,6 +54,8 @@ pub(crate) struct Shapes {
     stride: Option<Stride>,
     /// The last frame that was read in full.
     before: Option<Before>,
+    /// What the frame that is being read resembles.
+    likes: Likes,
     /// How many frames in a row taught nothing.
     vain: u32,
     /// How many more frames are not compared.
@@ -67,6 +69,15 @@ pub(crate) struct Shapes {
 struct Stride {
     shape: usize,
     block: Running,
+}
+
+/// What a frame may be compared with.
+#[derive(Clone, Copy, Default)]
+struct Likes {
+    /// A bit for each shape.
+    shapes: u8,
+    /// Whether the frame before is like it.
+    before: bool,
 }
 
 /// A frame that may turn out to have a shape.
@@ -380,9 +391,11 @@ impl Shapes {
         if self.rest > 0 || data.len() > LONGEST {
             return None;
         }
-        let is_like_before = |before: &Before| before.is_second && before.is_like(input, data);
-        let has_like = self.known.iter().any(|shape| shape.is_like(input, data))
-            || self.before.as_ref().is_some_and(is_like_before);
+        let shapes = self.known.iter().map(|shape| shape.is_like(input, data));
+        let shapes = shapes.enumerate().fold(0, |all, (at, is_like)| all | u8::from(is_like) << at);
+        let before = self.before.as_ref().filter(|before| before.is_like(input, data));
+        self.likes = Likes { shapes, before: before.is_some() };
+        let has_like = shapes > 0 || before.is_some_and(|before| before.is_second);
         has_like.then(|| Recorder::new(data, std::mem::take(&mut self.room)))
     }
 
@@ -409,7 +422,7 @@ impl Shapes {
             self.rest = 1 << (self.vain - PATIENCE).min(16);
         }
         let before = self.before.get_or_insert_default();
-        before.is_second = before.is_like(input, data);
+        before.is_second = self.likes.before;
         replace(&mut before.event, input.event);
         before.text.clear();
         before.text.push_str(data);
@@ -418,8 +431,9 @@ impl Shapes {
 
     /// Compares the frame with the shapes and with the frame before; whether that taught something.
     fn compare(&mut self, input: &Input<'_>, data: &str, recorder: &mut Recorder<'_>) -> bool {
-        let known = || self.known.iter().enumerate().rev().filter(|(_, shape)| shape.is_like(input, data));
-        let before = self.before.as_ref().filter(|before| before.is_like(input, data));
+        let likes = self.likes;
+        let known = || self.known.iter().enumerate().rev().filter(|(at, _)| likes.shapes >> at & 1 == 1);
+        let before = self.before.as_ref().filter(|_| likes.before);
         if known().next().is_none()
             && let Some(before) = before
             && let Some(hole) = only_hole(input.value, data, &before.text)
@@ -523,10 +537,10 @@ impl Shape {
 /// Whether it is worth while to compare a frame with another: what they have in common at the start, or else at the end,
 /// ends in a value, not in a key or between values. It ends in the blanks that some put before the last brace, too.
 fn is_alike(other: &[u8], value: Node<'_>, data: &[u8]) -> bool {
-    let is_value = |at: usize| value.leaf_around(at, at).is_some();
     if data == other {
         return true;
     }
+    let is_value = |at: usize| value.leaf_around(at, at).is_some();
     let (before, after) = (common_start(data, other), data.len() - common_end(data, other));
     is_value(before) && (is_value(after) || data.get(after..).is_some_and(|rest| rest.trim_ascii() == b"}"))
 }

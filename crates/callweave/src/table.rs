@@ -127,9 +127,9 @@ impl<K: Eq + Hash, V> Table<K, V> {
         (key, value)
     }
 
-    /// Takes memory for one entry and no more.
-    pub(crate) fn reserve_one(&mut self) {
-        self.all.reserve_exact(1);
+    /// Takes memory for a few entries at once, where one is seldom all.
+    pub(crate) fn reserve_few(&mut self) {
+        self.all.reserve(4);
     }
 
     /// Puts a value: in the place of the one that has the key, which is given back, or else last.
@@ -172,7 +172,8 @@ impl<K: Eq + Hash, V> Table<K, V> {
     {
         match &self.places {
             Some(places) => places.find(&self.all, key).ok().map(|hash| places.by_hash[&hash]),
-            None => self.all.iter().position(|(own, _)| own.borrow() == key),
+            // What came last is asked for most.
+            None => self.all.iter().rposition(|(own, _)| own.borrow() == key),
         }
     }
 
@@ -182,6 +183,10 @@ impl<K: Eq + Hash, V> Table<K, V> {
         if let Some(places) = &mut self.places {
             let (Ok(hash) | Err(hash)) = places.find(&self.all, &key);
             places.by_hash.insert(hash, at);
+        }
+        // Most answers have one of each, and many are read at the same time.
+        if at == 0 && self.all.capacity() == 0 {
+            self.all.reserve_exact(1);
         }
         self.all.push((key, value));
         if at == SEARCHED {

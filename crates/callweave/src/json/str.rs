@@ -107,8 +107,8 @@ impl<'a> Str<'a> {
 }
 
 fn unescape(mut text: &str, out: &mut String, surrogate: &mut Surrogate) {
-    // Decoded, no text is longer; but half a pair may be held that is given up.
-    out.reserve(text.len() + char::REPLACEMENT_CHARACTER.len_utf8());
+    // Decoded, no text is longer.
+    out.reserve(text.len());
     loop {
         let at = backslash_end(text.as_bytes(), 0);
         if at == text.len() {

@@ -28,6 +28,8 @@ pub(super) struct Choice {
     things: Table<Place, Thing>,
     /// Places of things that are also known by another place.
     aliases: Table<Place, Place>,
+    /// A bit for each space that has such places, or another space of that bit: mostly names alone.
+    aliased: u64,
     /// The calls whose results come at a place, with what was said of the result before it came.
     answers: Table<Place, (String, Members)>,
     /// The texts of ended blocks, and the slot that first held each.
@@ -411,7 +413,7 @@ impl Choice {
                 if let Some(named) = named.filter(|named| !self.things.contains(named)) {
                     self.alias(named, own);
                 }
-                self.things.get_or_insert_with(own, Thing::default);
+                self.thing(own);
             }
         }
     }
@@ -419,12 +421,13 @@ impl Choice {
     fn alias(&mut self, place: Place, thing: Place) {
         if place != thing {
             self.aliases.insert(place, thing);
+            self.aliased |= bit(place);
         }
     }
 
     /// The place by which the thing at `place` was first known.
     pub(super) fn canonical(&self, place: Place) -> Place {
-        if self.aliases.is_empty() {
+        if self.aliased & bit(place) == 0 {
             return place;
         }
         let mut thing = place.thing();
@@ -514,20 +517,29 @@ impl Choice {
         let at = self.slots.len();
         self.arrive(at, context, sink);
         let item = place.and_then(|place| self.items.at(place));
-        // Most answers have few blocks, and many are read at the same time.
-        if self.slots.is_empty() {
-            self.slots.reserve_exact(1);
-        }
-        self.slots.push(Slot::running(channel, word, place, item, context.frame));
+        self.add(Slot::running(channel, word, place, item, context.frame));
         match place {
             Some(place) if !place.runs => {
                 self.slots[at].group = Some(place.group());
                 self.set_place(place, at);
-                self.things.get_or_insert_with(place.thing(), Thing::default).slots.push(at);
+                self.thing(place).slots.push(at);
             }
             _ => self.running = Some(at),
         }
         at
+    }
+
+    /// Adds a slot. Most answers have few, and many are read at the same time.
+    fn add(&mut self, slot: Slot) {
+        if self.slots.is_empty() {
+            self.slots.reserve_exact(1);
+        }
+        self.slots.push(slot);
+    }
+
+    /// The thing at the place.
+    fn thing(&mut self, place: Place) -> &mut Thing {
+        self.things.get_or_insert_with(place.thing(), Thing::default)
     }
 
     /// Something arrived for slot `at`: what waited for "something else" is over.
@@ -578,7 +590,7 @@ impl Choice {
                 let item = piece.place.and_then(|place| self.items.at(place));
                 let mut slot = Slot::call(piece.kind, piece.word, piece.place, item, context.frame);
                 slot.is_doubted = self.last_call.is_some() && is_mirror(piece.place);
-                self.slots.push(slot);
+                self.add(slot);
                 at
             }
         };
@@ -588,7 +600,7 @@ impl Choice {
             self.displace(place, at, piece.arguments, context, sink);
             self.set_place(place, at);
             if found.is_none() {
-                self.things.get_or_insert_with(place.thing(), Thing::default).slots.push(at);
+                self.thing(place).slots.push(at);
             } else if let Some(call) = self.slots[at].as_call_mut() {
                 call.index = call.index.or(place.number());
             }
@@ -967,6 +979,11 @@ impl Choice {
 
 /// At most this many slots are compared with a text that is told again.
 const MANY: usize = 8;
+
+/// The bit of the space of a place.
+fn bit(place: Place) -> u64 {
+    1 << (place.space % 64)
+}
 
 fn is_mirror(place: Option<Place>) -> bool {
     place.is_some_and(|place| place.space == Place::MIRROR)

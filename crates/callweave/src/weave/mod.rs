@@ -353,10 +353,6 @@ impl Weave {
         }
         self.begin(sink);
         self.context.emit(Body::ChoiceStart, sink);
-        // Nearly always there is one, and many answers are read at the same time.
-        if self.choices.is_empty() {
-            self.choices.reserve_one();
-        }
         self.choices.append(number, Choice::default())
     }
 

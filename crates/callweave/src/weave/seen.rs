@@ -32,6 +32,9 @@ impl Seen {
             _ => self.told.position(&spot),
         };
         let Some(at) = at else {
+            if self.told.is_empty() {
+                self.told.reserve_few();
+            }
             self.told.append(spot, value);
             self.cursor = 0;
             return true;

@@ -54,6 +54,9 @@ impl Object {
 
     /// Puts a member: in the place of the one that has the key, which is given back, or else last.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
+        if self.members.is_empty() {
+            self.members.reserve_few();
+        }
         self.members.insert(key.into(), value.into())
     }
 
