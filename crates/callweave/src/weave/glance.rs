@@ -13,6 +13,10 @@ pub(super) struct Glance {
     /// Whether content is told whole, perhaps once more.
     pub(super) is_whole: bool,
     pub(super) has_finish: bool,
+    /// Whether it speaks of a choice.
+    pub(super) has_choice: bool,
+    /// Whether it has token counts, which come last.
+    pub(super) has_usage: bool,
     pub(super) has_error: bool,
 }
 
@@ -30,19 +34,18 @@ impl<'f> Sink<Fragment<'f>> for Glance {
             Part::Finish { .. } => self.has_finish = true,
             Part::Error(_) => self.has_error = true,
             Part::ToolResult { .. } | Part::Opaque { .. } => self.is_whole = true,
+            Part::Choice => self.has_choice = true,
+            Part::Usage { .. } | Part::Step { .. } => self.has_usage = true,
             Part::Start { .. }
-            | Part::Choice
             | Part::Item { .. }
             | Part::ItemEnd
             | Part::Rerouted { .. }
             | Part::Same { .. }
-            | Part::Step { .. }
             | Part::End
             | Part::Cut
             | Part::Attach { .. }
             | Part::Progress { .. }
             | Part::Answers { .. }
-            | Part::Usage { .. }
             | Part::Done
             | Part::HalfDone
             | Part::Foreign { .. }

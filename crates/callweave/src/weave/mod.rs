@@ -641,8 +641,10 @@ impl Answer {
             let is_retold = next.is_whole && (self.id.is_some() || next.id.is_some());
             return has_other_id || next.is_fresh || (next.has_content() && !is_retold) || next.has_error;
         }
-        // Content may follow a finish; under another id it is another's.
-        self.id.is_some() && has_other_id && !self.has_changing_id && (next.has_content() || next.has_finish)
+        // Content may follow a finish; under another id it is another's. Many answers begin with a choice that says only
+        // whose turn it is; the counts that follow an answer may speak of a choice, too.
+        let begins = next.has_content() || next.has_finish || next.has_choice && !next.has_usage;
+        self.id.is_some() && has_other_id && !self.has_changing_id && begins
     }
 
     /// Whether there is something to tell of its start.
