@@ -39,7 +39,7 @@ const LONGEST: usize = 2048;
 const MOST_HOLES: usize = 6;
 /// So many values that nobody looked at may stand in a frame.
 const MOST_LEAVES: usize = 32;
-/// After so many frames that taught nothing, most frames are not compared any more.
+/// After so many frames that were compared and taught nothing, most are not compared any more.
 const PATIENCE: u32 = 8;
 
 /// The shapes of the frames of one stream. See the [module](self).
@@ -56,7 +56,7 @@ pub(crate) struct Shapes {
     before: Option<Before>,
     /// What the frame that is being read resembles.
     likes: Likes,
-    /// How many frames in a row taught nothing.
+    /// How many frames in a row were compared and taught nothing.
     vain: u32,
     /// How many more frames are not compared.
     rest: u32,
@@ -415,11 +415,11 @@ impl Shapes {
                 return;
             }
             self.room = recorder.into_room();
-        }
-        self.vain += 1;
-        if self.vain >= PATIENCE {
-            // Each time for twice as long: what is learned in vain must not grow with the stream.
-            self.rest = 1 << (self.vain - PATIENCE).min(16);
+            self.vain += 1;
+            if self.vain >= PATIENCE {
+                // Each time for twice as long: what is learned in vain must not grow with the stream.
+                self.rest = 1 << (self.vain - PATIENCE).min(16);
+            }
         }
         let before = self.before.get_or_insert_default();
         before.is_second = self.likes.before;
