@@ -540,7 +540,7 @@ fn is_alike(other: &[u8], value: Node<'_>, data: &[u8]) -> bool {
     if data == other {
         return true;
     }
-    let is_value = |at: usize| value.leaf_around(at, at).is_some();
+    let is_value = |at: usize| value.has_leaf_at(at);
     let (before, after) = (common_start(data, other), data.len() - common_end(data, other));
     is_value(before) && (is_value(after) || data.get(after..).is_some_and(|rest| rest.trim_ascii() == b"}"))
 }

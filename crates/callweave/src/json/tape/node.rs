@@ -205,6 +205,19 @@ impl<'t> Node<'t> {
         })
     }
 
+    /// Whether that place of the text is in, or right behind, a string or number inside this outermost value that is no
+    /// key.
+    pub(crate) fn has_leaf_at(self, at: usize) -> bool {
+        let after = self.notes.partition_point(|note| note.start as usize <= at);
+        let Some(note) = after.checked_sub(1).and_then(|last| self.notes.get(last)) else { return false };
+        let is_key = || next_byte(self.text.as_bytes(), note.end as usize).1 == Some(b':');
+        match note.kind {
+            Kind::String => note.start as usize != at && at < note.end as usize && !is_key(),
+            Kind::Number => at <= note.end as usize,
+            Kind::Object | Kind::Array | Kind::Bool | Kind::Null => false,
+        }
+    }
+
     /// The string or number inside this outermost value in which that range of the text stands, if it is no key.
     pub(crate) fn leaf_around(self, from: usize, to: usize) -> Option<Leaf> {
         let mut is_seen = false;
