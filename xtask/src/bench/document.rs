@@ -87,7 +87,8 @@ Written by `cargo xtask bench --write`; `cargo xtask bench` prints the same as a
 - Streams are generated from a seed: half text, half arguments of four calls, in fragments of about four bytes; 320 bytes
   per chunk of chat, 126 per event of Anthropic. Recorded ones are read by a decoder that has seen nothing before, and since
   most are too short for a clock, their ratios are of instructions.
-- Memory is what 4,000 open streams, forty events in, take of a process's resident memory, with what they have of a message.
+- Memory is what 4,000 open streams, forty events in, take of a process's resident memory, beside their messages and with
+  them, and with what the allocator itself needs. `tests/allocations.rs` counts without that, and bounds it.
 ";
 
 /// Cores and the name of the processor; nothing that names a machine.

@@ -129,16 +129,21 @@ impl Extractor {
     }
 
     fn push_on(&mut self, delta: &str, sink: &mut EventSink<'_>) {
-        if self.held.is_empty() && !self.waits_for_all {
-            let taken = self.engine.read(delta, false, sink);
+        if self.waits_for_all {
+            return self.held.push_str(delta);
+        }
+        if self.held.is_empty() {
+            let taken = self.engine.take_most(delta, sink);
+            let taken = taken.unwrap_or_else(|| self.engine.read(delta, false, sink));
             return self.held.push_str(&delta[taken..]);
         }
         self.held.push_str(delta);
-        if !self.waits_for_all {
-            let is_all = self.engine.takes_as_is(&self.held, sink);
-            let taken = if is_all { self.held.len() } else { self.engine.read(&self.held, false, sink) };
-            self.held.drain(..taken);
-        }
+        let taken = match self.engine.take_most(&self.held, sink) {
+            Some(taken) => taken,
+            None if self.engine.takes_as_is(&self.held, sink) => self.held.len(),
+            None => self.engine.read(&self.held, false, sink),
+        };
+        self.held.drain(..taken);
     }
 
     /// Says that the model has ended its answer, and ends what is open.

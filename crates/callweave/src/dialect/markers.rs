@@ -13,6 +13,8 @@ pub(super) struct Markers<M> {
     firsts: Vec<u8>,
     /// Which row a byte begins, or [`PLAIN`], or [`LINE`].
     row_of: Box<[u8; 256]>,
+    /// For each row a bit for every byte that may be the second of its markers.
+    seconds: Vec<[u64; 4]>,
 }
 
 /// The markers with one first byte: what they begin with, and those that do.
@@ -140,7 +142,7 @@ impl<M: Copy> Markers<M> {
     pub(super) fn new() -> Self {
         let mut row_of = Box::new([PLAIN; 256]);
         (0..=u8::MAX).filter(|&byte| is_line(byte)).for_each(|byte| row_of[usize::from(byte)] = LINE);
-        Self { rows: Vec::new(), firsts: Vec::new(), row_of }
+        Self { rows: Vec::new(), firsts: Vec::new(), row_of, seconds: Vec::new() }
     }
 
     /// Adds a marker; an empty one is ignored, and the first meaning of a text stays.
@@ -151,6 +153,12 @@ impl<M: Copy> Markers<M> {
             self.row_of[usize::from(first)] = self.rows.len() as u8;
             self.rows.push(Vec::new());
             self.firsts.push(first);
+            self.seconds.push([0; 4]);
+        }
+        let seconds = &mut self.seconds[usize::from(self.row_of[usize::from(first)])];
+        match pattern.head.as_bytes().get(1).filter(|_| !pattern.is_loose) {
+            Some(second) => seconds[usize::from(second / 64)] |= 1 << (second % 64),
+            None => *seconds = [u64::MAX; 4],
         }
         let row = &mut self.rows[usize::from(self.row_of[usize::from(first)])];
         let lead = &pattern.head[..pattern.head.chars().take(2).map(char::len_utf8).sum()];
@@ -168,12 +176,32 @@ impl<M: Copy> Markers<M> {
         self.row_of[usize::from(byte)] < LINE
     }
 
-    /// Whether no marker, line or code begins in `text`.
+    /// Whether a marker may begin with the byte at `at`, by it and by the one behind it: letters begin markers, too, and
+    /// stand everywhere.
+    #[inline]
+    fn may_begin_at(&self, bytes: &[u8], at: usize) -> bool {
+        let Some(seconds) = self.seconds.get(usize::from(self.row_of[usize::from(bytes[at])])) else {
+            return false;
+        };
+        bytes.get(at + 1).is_none_or(|second| seconds[usize::from(second / 64)] >> (second % 64) & 1 == 1)
+    }
+
+    /// Whether nothing in `text` begins a marker, line or code.
     #[inline]
     pub(super) fn spare(&self, text: &str) -> bool {
-        let is_plain = |byte: u8| self.row_of[usize::from(byte)] == PLAIN;
-        text.bytes().all(is_plain)
-            || !text.bytes().any(is_line) && matches!(self.find(text, false), Found::Nothing)
+        text.bytes().all(|byte| self.row_of[usize::from(byte)] == PLAIN)
+    }
+
+    /// How much of `text` is no marker, line or code: all of it, or all but a last byte that one may begin with. None if
+    /// it must be looked at.
+    pub(super) fn spared(&self, text: &str) -> Option<usize> {
+        let bytes = text.as_bytes();
+        if bytes.iter().copied().any(is_line) {
+            return None;
+        }
+        let first = (0..bytes.len()).find(|&at| self.may_begin_at(bytes, at)).unwrap_or(bytes.len());
+        let is_spare = first + 1 >= bytes.len() || matches!(self.find(text, false), Found::Nothing);
+        is_spare.then_some(if first + 1 == bytes.len() { first } else { bytes.len() })
     }
 
     /// Adds markers of one meaning.
@@ -199,6 +227,10 @@ impl<M: Copy> Markers<M> {
         let mut from = 0;
         while let Some(at) = self.next_first(&bytes[from..]) {
             let at = from + at;
+            if !self.may_begin_at(text.as_bytes(), at) {
+                from = at + 1;
+                continue;
+            }
             match self.starting(text.get(at..).unwrap_or_default(), is_last) {
                 Found::Nothing => from = at + 1,
                 Found::Perhaps(_) => return Found::Perhaps(at),

@@ -14,7 +14,7 @@ use crate::json::Str;
 pub(super) struct Cast {
     choice: u32,
     place: Option<Place>,
-    /// Whether that is the place whose number stands in the frame: see [`Cast::bind`].
+    /// Whether that is the place whose number stands in the frame: see [`Casts::bind`].
     follows: bool,
     part: CastPart,
     /// Whether it is no news in a frame that follows another of the same shape.

@@ -214,6 +214,14 @@ impl Engine {
         run.takes_as_is(&plan.live, text, sink)
     }
 
+    /// Takes what of `text` is prose beyond doubt, if nearly all is: see [`Run::take_most`].
+    pub(super) fn take_most(&mut self, text: &str, sink: &mut EventSink<'_>) -> Option<usize> {
+        if text.is_empty() || text.len() > SHORT || matches!(self.run.state, State::Call { .. }) {
+            return None;
+        }
+        self.run.take_most(&self.plan.live, text, sink)
+    }
+
     /// Reads `text`, which begins where the last call stopped, and tells how much of it is accounted
     /// for. With `is_last` no more will come, and all of it is.
     pub(super) fn read(&mut self, text: &str, is_last: bool, sink: &mut EventSink<'_>) -> usize {

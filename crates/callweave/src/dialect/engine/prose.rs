@@ -58,12 +58,28 @@ impl Run {
     #[inline]
     pub(super) fn takes_as_is(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> bool {
         let Some(place) = self.calm.filter(|place| place.markers(live).spare(text)) else { return false };
+        self.go_on(place, text, sink);
+        true
+    }
+
+    /// Takes what of `text` only goes on with a line of prose, if it is all but a last byte that may begin a marker. How
+    /// much that is; none if it must be looked at.
+    pub(super) fn take_most(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> Option<usize> {
+        let place = self.calm?;
+        let taken = place.markers(live).spared(text)?;
+        if taken > 0 {
+            self.go_on(place, &text[..taken], sink);
+        }
+        Some(taken)
+    }
+
+    #[inline]
+    fn go_on(&mut self, place: Place, text: &str, sink: &mut EventSink<'_>) {
         self.position.pass(text);
         self.emitter.go_on(text, text.len(), sink);
         if let Some(lead) = self.lead.as_mut().filter(|_| !place.is_thought()) {
             lead.push_str(text);
         }
-        true
     }
 
     pub(super) fn prose(&mut self, place: Place, ahead: Ahead<'_>, sink: &mut EventSink<'_>) -> Step {
