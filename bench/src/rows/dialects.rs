@@ -10,6 +10,10 @@ use crate::peers::Outcome;
 const DIALECTS: [&str; 8] =
     ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
 const DELTA: &str = "word";
+/// Letters as they stand in English, some of which begin markers.
+const PROSE: &str = "A model that has no tools of its own writes what it wants to call into its answer, and whoever reads the \
+    answer has to find it there. Most of what it writes is for people, though, and looks like this: plain words, a few \
+    commas, now and then a number such as 42 or the name of a city. ";
 /// 100 kB.
 const DELTAS: usize = 25_000;
 /// What an argument delta may cost, and plain text as well.
@@ -29,6 +33,12 @@ pub(crate) fn cases() -> Vec<Case> {
     }));
     cases.push(case("auto: plain text delta", Aim::Ratio(0.5), |deltas| {
         vec![plain("callweave", "auto", deltas), plain("one dialect", "hermes", deltas)]
+    }));
+    cases.push(case("hermes: delta of English", Aim::Instructions(MOST), |deltas| {
+        vec![prose("callweave", "hermes", deltas)]
+    }));
+    cases.push(case("auto: delta of English", Aim::Ratio(0.5), |deltas| {
+        vec![prose("callweave", "auto", deltas), prose("one dialect", "hermes", deltas)]
     }));
     cases
 }
@@ -60,6 +70,27 @@ fn argument(way: &'static str, name: &str, deltas: usize) -> Way {
 fn plain(way: &'static str, name: &str, deltas: usize) -> Way {
     let options = options(name);
     Way::new(way, move || extract(&options, "", deltas, ""))
+}
+
+/// The same text in deltas of four bytes, over and over.
+fn prose(way: &'static str, name: &str, deltas: usize) -> Way {
+    let options = options(name);
+    let pieces = (0..PROSE.len() / 4).map(|at| &PROSE[4 * at..4 * at + 4]);
+    let pieces: Vec<&'static str> = pieces.cycle().take(deltas).collect();
+    Way::new(way, move || {
+        let mut shown = 0;
+        let mut sink = |event: Event<'_>| {
+            if let Body::Delta { text, .. } = &event.body {
+                shown += text.len();
+            }
+        };
+        let mut extractor = Extractor::new(&options);
+        for piece in &pieces {
+            extractor.push(piece, &mut sink);
+        }
+        extractor.finish(&mut sink);
+        Outcome::of_text(if shown == 4 * pieces.len() { "all" } else { "not all" })
+    })
 }
 
 /// How many deltas came out as they went in. One may have to wait for what follows it.

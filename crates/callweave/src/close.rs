@@ -39,7 +39,7 @@ impl Tally {
     fn wait(&mut self, block: BlockId, id: &str) {
         let at = self.waiting.position(&block).unwrap_or(self.waiting.len());
         self.waiting.insert(block, Waiting { is_answered: false, completion: Completion::Cut });
-        self.by_id.get_or_insert_with(Fingerprint::of(id), Vec::new).push(at);
+        self.by_id.get_or_insert_with(Fingerprint::keyed(id), Vec::new).push(at);
     }
 }
 
@@ -76,7 +76,8 @@ impl Close {
             Body::BlockStart { kind: BlockKind::ToolResult { call: Some(call), .. }, .. } => {
                 // Nobody waits for a call whose result came in the same answer.
                 let tally = self.tally(event.choice);
-                for at in tally.by_id.get_mut(&Fingerprint::of(call)).map(std::mem::take).unwrap_or_default()
+                for at in
+                    tally.by_id.get_mut(&Fingerprint::keyed(call)).map(std::mem::take).unwrap_or_default()
                 {
                     tally.waiting.at_mut(at).is_answered = true;
                 }
@@ -89,7 +90,7 @@ impl Close {
             Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
                 self.take(id);
                 if let Some((tally, at)) = self.waiting(event.choice, *block) {
-                    tally.by_id.get_or_insert_with(Fingerprint::of(id), Vec::new).push(at);
+                    tally.by_id.get_or_insert_with(Fingerprint::keyed(id), Vec::new).push(at);
                 }
             }
             Body::Error(_) => self.has_failed = true,

@@ -1,6 +1,10 @@
 //! What a text was, in two words: enough to tell whether a later text restates or extends it without
 //! keeping a second copy of the message.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::LazyLock;
+
 use crate::json::word_at;
 
 /// The length of a text and a hash of its bytes, independent of how it was cut.
@@ -16,7 +20,17 @@ pub(crate) struct Fingerprint {
 /// The bytes of a word.
 const WORD: usize = 8;
 
+/// What nobody knows who makes texts.
+static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(WORD));
+
 impl Fingerprint {
+    /// Of a text that is not read on: nobody can make another one with the same.
+    pub(crate) fn keyed(text: &str) -> Self {
+        let mut print = Self { hash: *KEY, ..Self::default() };
+        print.push(text);
+        print
+    }
+
     pub(crate) fn of(text: &str) -> Self {
         let mut print = Self::default();
         print.push(text);
@@ -125,6 +139,12 @@ mod tests {
             assert_ne!(Fingerprint::of(std::str::from_utf8(&other).expect("ASCII")), Fingerprint::of(&long));
         }
         assert_ne!(cut, Fingerprint::of("acb"));
+        assert_eq!(Fingerprint::keyed(&long), Fingerprint::keyed(&long));
+        assert_ne!(Fingerprint::keyed(&long), Fingerprint::of(&long));
+        // Two texts that were made to have the same fingerprint have others under the key.
+        let [one, other] = ["call_abcdefghijk", "xP0AHtKcJgmJrkEp"];
+        assert_eq!(Fingerprint::of(one), Fingerprint::of(other));
+        assert_ne!(Fingerprint::keyed(one), Fingerprint::keyed(other));
         assert_ne!(Fingerprint::of("\0"), Fingerprint::of("\0\0"));
         let texts = ["", "\0", "\0\0", "a", "b", "abcdefgh", "abcdefgh\0", "bbcdefgh"];
         let mut digests: Vec<u64> = texts.iter().map(|text| Fingerprint::of(text).digest()).collect();

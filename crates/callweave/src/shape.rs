@@ -48,6 +48,8 @@ pub(crate) struct Shapes {
     known: Vec<Shape>,
     /// The shape that the last frame had, if it had one.
     latest: Option<usize>,
+    /// Whether the one before it had the same.
+    is_again: bool,
     /// The shape of the frame that the framing has just brought.
     brought: Option<usize>,
     /// The run of frames that goes on, as long as nothing else has come.
@@ -126,6 +128,8 @@ pub(crate) struct Known<'s, 'd> {
     pieces: &'s Pieces,
     /// Whether the frame before had the same shape: then much of it is no news.
     is_repeat: bool,
+    /// Whether the one before that had it, too.
+    is_again: bool,
     /// Which shape it is: see [`Shapes::follow`].
     pub(crate) number: usize,
 }
@@ -145,6 +149,7 @@ impl Known<'_, '_> {
     pub(crate) fn push_to(&self, weave: &mut Weave, offset: u64, sink: &mut EventSink<'_>) {
         if self.is_repeat
             && let Some(growth) = &self.shape.growth
+            && (self.is_again || !growth.has_members)
             && let Some(block) = weave.running(growth.choice, growth.at)
         {
             let text = self.shape.grown(growth, self.frame, self.pieces);
@@ -256,6 +261,7 @@ impl Shapes {
 
     /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
     pub(crate) fn follow(&mut self, number: usize) {
+        self.is_again = self.latest == Some(number);
         self.latest = Some(number);
         self.stride = None;
     }
@@ -325,7 +331,7 @@ impl Shapes {
     fn stride_out(&self, weave: &Weave) -> Option<Stride> {
         let number = self.latest?;
         let shape = self.known.get(number).filter(|shape| shape.is_placed)?;
-        let growth = shape.growth.as_ref()?;
+        let growth = shape.growth.as_ref().filter(|growth| self.is_again || !growth.has_members)?;
         Some(Stride { shape: number, block: weave.running(growth.choice, growth.at)? })
     }
 
@@ -383,7 +389,9 @@ impl Shapes {
 
     fn known<'s, 'd>(&'s self, number: usize, frame: &'d [u8], pieces: &'s Pieces) -> Known<'s, 'd> {
         let shape = &self.known[number];
-        Known { shape, frame, from: shape.data.start, pieces, is_repeat: self.latest == Some(number), number }
+        let is_repeat = self.latest == Some(number);
+        let (from, is_again) = (shape.data.start, self.is_again);
+        Known { shape, frame, from, pieces, is_repeat, is_again, number }
     }
 
     /// Records a frame while it is read, if something may be learned from it: if there is one like it.

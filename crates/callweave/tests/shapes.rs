@@ -239,6 +239,62 @@ fn another_number_is_another_place() {
     compare("blocks again", &bytes, &[bytes.len(), 61, 0]);
 }
 
+/// A text that is told again takes over a place that another one had, which then is the last that was spoken of.
+fn told_again() -> String {
+    let event = |name: &str, number: usize, index: u8, rest: &str| {
+        format!(
+            "{{\"type\":\"response.{name}\",\"sequence_number\":{number},\"item_id\":\"m\",\"output_index\":0,\
+             \"content_index\":{index},{rest}}}\n"
+        )
+    };
+    let whole = "\"part\":{\"type\":\"output_text\",\"text\":\"ab\"}";
+    let deltas =
+        (4..12).map(|number| event("output_text.delta", number, 0, &format!("\"delta\":\"x{number}\"")));
+    let head = [
+        event("content_part.done", 1, 8, whole),
+        event("output_text.delta", 2, 0, "\"delta\":\"b\""),
+        event("content_part.done", 3, 0, whole),
+    ];
+    head.into_iter().chain(deltas).collect()
+}
+
+/// Blanks come to stand behind a value of a frame that had none.
+fn padded() -> String {
+    let frames = [(1, 0), (2, 0), (3, 2), (4, 0), (5, 3), (5, 0), (5, 1), (6, 0)];
+    let frame = |(at, (print, blanks)): (usize, (u8, usize))| {
+        let blanks = " ".repeat(blanks);
+        format!(
+            "{{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":\
+             {{\"content\":\"t{at}\"}}}}],\"system_fingerprint\":\"f{print}\"{blanks}}}\n"
+        )
+    };
+    frames.into_iter().enumerate().map(frame).collect()
+}
+
+/// A member of a block stands in the frame that opens it, before it is open.
+fn of_the_block() -> String {
+    let frame = |number: usize| {
+        let index = number / 4;
+        format!(
+            "{{\"type\":\"content_block_delta\",\"index\":{index},\"delta\":{{\"x\":\"y\",\"type\":\"text_delta\",\
+             \"text\":\"t{number}\"}}}}\n"
+        )
+    };
+    let start = "{\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\
+                 \"content\":[]}}\n";
+    [start.to_owned()].into_iter().chain((0..24).map(frame)).collect()
+}
+
+#[test]
+fn what_stands_around_a_known_frame_counts() {
+    for (name, stream) in
+        [("told again", told_again()), ("padded", padded()), ("of the block", of_the_block())]
+    {
+        let known = compare(name, stream.as_bytes(), &[stream.len(), 61, 1]);
+        assert!(known > 0, "{name}: no frame was known");
+    }
+}
+
 #[test]
 fn a_known_frame_of_a_recording_says_what_it_would_have_said() {
     let Some(corpus) = shared::find("corpus") else {

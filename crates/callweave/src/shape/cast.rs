@@ -76,6 +76,8 @@ pub(super) struct Growth {
     pub(super) cast: usize,
     /// The hole in which the text stands, if it is not always the same.
     pub(super) hole: Option<usize>,
+    /// Whether something is said of the block, too: that is no news only after a frame that found the block begun.
+    pub(super) has_members: bool,
 }
 
 impl Growth {
@@ -103,7 +105,8 @@ impl Growth {
             Slice::Fixed { .. } => None,
             Slice::Around { .. } => return None,
         };
-        Some(Self { choice: cast.choice, at, cast: own, hole })
+        let has_members = casts.iter().any(|cast| matches!(cast.level(), Some(Level::Block | Level::Next)));
+        Some(Self { choice: cast.choice, at, cast: own, hole, has_members })
     }
 }
 
@@ -176,12 +179,16 @@ fn keep(text: &str, is_escaped: bool, fixed: &mut String) -> Option<Slice> {
 impl<'f> Known<'f, 'f> {
     /// What stands where that range of the data stood in the frame that the shape was learned from.
     fn around(&self, range: Range<usize>) -> &'f str {
-        let moved = |at: usize| {
-            let before = self.shape.holes.iter().zip(self.pieces).take_while(|(hole, _)| hole.end <= at);
+        let moved = |at: usize, is_before: fn(&Hole, usize) -> bool| {
+            let holes = self.shape.holes.iter().zip(self.pieces);
+            let before = holes.take_while(|(hole, _)| is_before(hole, at));
             before.fold(self.from + at, |at, (hole, own)| at + own.len() - (hole.end - hole.start))
         };
+        // What comes to stand right behind the piece is no part of it.
+        let start = moved(range.start, |hole, at| hole.end <= at);
+        let end = moved(range.end, |hole, at| hole.start < at);
         // Checked when it was fitted: neither bound stands inside a character.
-        std::str::from_utf8(&self.frame[moved(range.start)..moved(range.end)]).unwrap_or_default()
+        std::str::from_utf8(&self.frame[start..end]).unwrap_or_default()
     }
 }
 

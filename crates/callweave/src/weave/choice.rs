@@ -234,7 +234,10 @@ impl Choice {
     pub(super) fn running_on(&self, place: Option<Option<Place>>) -> Option<usize> {
         let is_settled = self.ripe.is_empty() && self.named.is_empty();
         let at = self.last.filter(|_| is_settled && (place.is_some() || self.last == self.last_call))?;
-        self.slots.get(at).filter(|slot| slot.goes_on(place)).map(|_| at)
+        // What tells a text again may have given its place to another one.
+        let is_there = |place: Place| place.runs || self.at_place(place) == Some(at);
+        let is_it = place.flatten().is_none_or(is_there) && self.slots[at].goes_on(place);
+        is_it.then_some(at)
     }
 
     /// That slot, and the slot of the complete call.
@@ -646,7 +649,7 @@ impl Choice {
     fn locate(&self, piece: &Piece<'_>, id: Option<&str>, name: Option<&str>, frame: u64) -> Option<usize> {
         let has_name = name.is_some();
         let is_opening = matches!(piece.arguments, Some(Arguments::Opening { .. }));
-        let by_id = id.and_then(|id| self.by_id.get(&Fingerprint::of(id)).copied());
+        let by_id = id.and_then(|id| self.by_id.get(&Fingerprint::keyed(id)).copied());
         let by_place = piece
             .place
             .and_then(|place| self.at_place(place))
@@ -743,7 +746,7 @@ impl Choice {
     }
 
     fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
-        self.by_id.get_or_insert_with(Fingerprint::of(&id), || at);
+        self.by_id.get_or_insert_with(Fingerprint::keyed(&id), || at);
         let slot = &mut self.slots[at];
         let (block, is_ended) = (slot.block, slot.is_ended);
         let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none()) else { return };

@@ -604,7 +604,7 @@ impl Weave {
         let is_news = match kind {
             AttachmentKind::Logprobs => true,
             AttachmentKind::Annotation => {
-                let told = (self.context.choice, thing, [word, value].map(Fingerprint::of));
+                let told = (self.context.choice, thing, [word, value].map(Fingerprint::keyed));
                 self.annotated.insert(told, ()).is_none()
             }
             AttachmentKind::Signature => self.context.is_news(thing, ("signature", word, value)),

@@ -26,7 +26,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Whether `value` is news at that spot; it is remembered.
     pub(super) fn is_news(&mut self, spot: Spot<'_>, value: &str) -> bool {
-        let (spot, value) = (spot.digest(), Fingerprint::of(value).digest());
+        let (spot, value) = (spot.digest(), Fingerprint::keyed(value).digest());
         let at = match self.told.all().get(self.cursor) {
             Some((known, _)) if *known == spot => Some(self.cursor),
             _ => self.told.position(&spot),
@@ -52,11 +52,11 @@ impl Spot<'_> {
             Scope::Item(item) => (2, item.0),
             Scope::Block(block) => (3, block.0),
         };
-        let mut print = Fingerprint::of(self.key);
+        let mut print = Fingerprint::keyed(self.key);
         print.salt(u64::from(self.choice) << 32 | u64::from(number));
         print.salt(sort);
         if !self.path.is_empty() {
-            print.salt(Fingerprint::of(self.path).digest());
+            print.salt(Fingerprint::keyed(self.path).digest());
         }
         print.digest()
     }

@@ -73,7 +73,7 @@ impl Run {
         Some(taken)
     }
 
-    #[inline]
+    #[inline(always)]
     fn go_on(&mut self, place: Place, text: &str, sink: &mut EventSink<'_>) {
         self.position.pass(text);
         self.emitter.go_on(text, text.len(), sink);
