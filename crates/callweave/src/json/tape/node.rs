@@ -45,6 +45,16 @@ impl std::fmt::Debug for Node<'_> {
 }
 
 impl Note {
+    /// How much its reader knows of it, if nothing is known of what it stands in.
+    fn seen(&self) -> Seen {
+        match self.sight.get() {
+            Sight::UNSEEN => Seen::Kind,
+            Sight::SEEN => Seen::All,
+            Sight::PASSED => Seen::Place,
+            other => Seen::SameAs(other.into()),
+        }
+    }
+
     /// Whether it is the key of that name, as written.
     #[inline]
     fn is_called(&self, key: &str, text: &str) -> bool {
@@ -194,13 +204,7 @@ impl<'t> Node<'t> {
                 Kind::Number => (start, end),
                 Kind::Object | Kind::Array | Kind::Bool | Kind::Null => return None,
             };
-            let seen = match own {
-                _ if at < seen_until => Seen::All,
-                Sight::UNSEEN => Seen::Kind,
-                Sight::SEEN => Seen::All,
-                Sight::PASSED => Seen::Place,
-                other => Seen::SameAs(other.into()),
-            };
+            let seen = if at < seen_until { Seen::All } else { note.seen() };
             Some(Leaf { note: at, kind: note.kind, start, end, seen })
         })
     }
@@ -240,13 +244,7 @@ impl<'t> Node<'t> {
                 Kind::Number => (start, end),
                 Kind::Bool | Kind::Null => return None,
             };
-            let seen = match note.sight.get() {
-                _ if is_seen => Seen::All,
-                Sight::UNSEEN => Seen::Kind,
-                Sight::SEEN => Seen::All,
-                Sight::PASSED => Seen::Place,
-                other => Seen::SameAs(other.into()),
-            };
+            let seen = if is_seen { Seen::All } else { note.seen() };
             let is_inside = start <= from && to <= end;
             return is_inside.then_some(Leaf { note: at as u32, kind: note.kind, start, end, seen });
         }
