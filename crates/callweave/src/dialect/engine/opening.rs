@@ -330,7 +330,8 @@ impl Opening {
 
     /// Keeps the beginning of the arguments, and all of them if they are damaged.
     fn follow(&mut self, text: &str) {
-        const ENOUGH: usize = 256;
+        // Longer than any key, which has to end before it can be looked up, whatever the cut.
+        const ENOUGH: usize = 8 << 10;
         if self.head.len() < ENOUGH || self.damage.is_some() {
             self.head.push_str(if self.head.is_empty() { text.trim_start() } else { text });
         }
