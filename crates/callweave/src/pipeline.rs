@@ -525,7 +525,7 @@ impl Reader {
             self.known_frames += 1;
             let number = known.number;
             known.push_to(&mut self.weave, frame.offset, sink);
-            return self.shapes.follow_brought(number);
+            return self.shapes.follow_brought(number, data.as_bytes(), &pieces);
         }
         self.shapes.interrupt();
         if frame.kind == FrameKind::Error {
@@ -549,7 +549,7 @@ impl Reader {
     }
 
     /// Takes the frames that these bytes begin with, as long as their shapes are known and there is room for each and
-    /// for all of them; tells how many bytes that were. Not but where it is [steady](Reader::is_steady).
+    /// for all of them; tells how many bytes that were. To be called where it is [steady](Reader::is_steady) only.
     fn push_known(
         &mut self,
         bytes: &[u8],
@@ -578,7 +578,7 @@ impl Reader {
             let (number, length) = (known.number, known.length());
             let mut sink = |event: Event<'_>| stages.push(event, sink);
             known.push_to(&mut self.weave, known.offset(offset), &mut sink);
-            self.shapes.follow(number);
+            self.shapes.follow(number, &rest[..length], &pieces);
             self.frames += 1;
             self.known_frames += 1;
             (offset, rest) = (offset + length as u64, &rest[length..]);

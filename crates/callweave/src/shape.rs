@@ -23,7 +23,7 @@ use std::ops::Range;
 pub(crate) use cast::Recorder;
 use cast::{Casts, Growth};
 pub(crate) use fit::Piece;
-use fit::{Around, Hole, HoleKind, common_end, common_start, fit};
+use fit::{Around, Hole, HoleKind, Ties, common_end, common_start, fit, fit_tied};
 
 use crate::event::EventSink;
 use crate::fragment::FragmentSink;
@@ -50,6 +50,9 @@ pub(crate) struct Shapes {
     latest: Option<usize>,
     /// Whether the one before it had the same.
     is_again: bool,
+    /// Whether the last frame held what the one before held in the holes that are tied. Where they change with every
+    /// frame, there is no run.
+    is_tied: bool,
     /// The shape of the frame that the framing has just brought.
     brought: Option<usize>,
     /// The run of frames that goes on, as long as nothing else has come.
@@ -150,12 +153,21 @@ impl Known<'_, '_> {
         if self.is_repeat
             && let Some(growth) = &self.shape.growth
             && (self.is_again || !growth.has_members)
+            && self.holds(growth.ties)
             && let Some(block) = weave.running(growth.choice, growth.at)
         {
             let text = self.shape.grown(growth, self.frame, self.pieces);
             return weave.run(block).push(offset, text, sink);
         }
         weave.push(offset, |fragments| self.tell(fragments), sink);
+    }
+
+    /// Whether it holds what is tied.
+    fn holds(&self, ties: Ties) -> bool {
+        self.shape.holes.iter().enumerate().filter(|(at, _)| ties.has(*at)).all(|(at, hole)| {
+            let start = self.shape.data.start;
+            self.shape.text[start + hole.start..start + hole.end] == *self.pieces[at].bytes(self.frame)
+        })
     }
 
     /// Says what the frame contains.
@@ -169,10 +181,32 @@ impl Known<'_, '_> {
 }
 
 impl Shape {
-    /// The length of the frame that these bytes begin with, if it has this shape.
+    /// The length of the frame that these bytes begin with, if it has this shape and holds what is tied.
     #[inline(always)]
-    fn fit(&self, bytes: &[u8], pieces: &mut Pieces) -> Option<usize> {
-        fit(&self.text, self.data.start, &self.holes, bytes, pieces)
+    fn fit(&self, bytes: &[u8], ties: Ties, pieces: &mut Pieces) -> Option<usize> {
+        fit_tied(&self.text, self.data.start, &self.holes, ties, bytes, pieces)
+    }
+
+    /// Has the tied holes hold what they hold in a frame that was told: with that, the next one is compared. Whether they
+    /// held it before.
+    fn tie(&mut self, frame: &[u8], pieces: &Pieces) -> bool {
+        let Self { text, data, holes, growth, .. } = self;
+        let ties = growth.as_ref().map_or(Ties::NONE, |growth| growth.ties);
+        let mut is_same = true;
+        for (_, (hole, piece)) in holes.iter().zip(pieces).enumerate().filter(|(at, _)| ties.has(*at)) {
+            let (own, piece) = (&mut text[data.clone()][hole.start..hole.end], piece.bytes(frame));
+            if own == piece {
+                continue;
+            }
+            is_same = false;
+            if own.len() == piece.len() {
+                own.copy_from_slice(piece);
+            } else {
+                // All behind it would stand elsewhere. What grows so, such as a count, seldom stays the same.
+                *growth = None;
+            }
+        }
+        is_same
     }
 
     /// The text by which a frame of this shape grows a block.
@@ -234,7 +268,7 @@ impl Shape {
         }
         self.number = Some(Hole { end: moved(hole.end), ..hole });
         self.casts.bind(number);
-        self.growth = Growth::of(&self.casts);
+        self.growth = Growth::of(&self.casts, &self.holes);
         Some(())
     }
 }
@@ -260,15 +294,16 @@ impl Shapes {
     }
 
     /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
-    pub(crate) fn follow(&mut self, number: usize) {
+    pub(crate) fn follow(&mut self, number: usize, frame: &[u8], pieces: &Pieces) {
+        self.is_tied = self.known.get_mut(number).is_some_and(|shape| shape.tie(frame, pieces));
         self.is_again = self.latest == Some(number);
         self.latest = Some(number);
         self.stride = None;
     }
 
     /// A frame of that shape, which the framing brought, was told.
-    pub(crate) fn follow_brought(&mut self, number: usize) {
-        self.follow(number);
+    pub(crate) fn follow_brought(&mut self, number: usize, data: &[u8], pieces: &Pieces) {
+        self.follow(number, data, pieces);
         self.brought = Some(number);
     }
 
@@ -306,8 +341,9 @@ impl Shapes {
         let Some(shape) = self.known.get(shape) else { return (frames, at) };
         let Some(growth) = &shape.growth else { return (frames, at) };
         let mut run = weave.run(block);
-        if let Some(around) =
-            growth.hole.and_then(|_| Around::of(&shape.text, shape.data.start, &shape.holes))
+        if growth.is_alone
+            && let Some(hole) = growth.hole.and_then(|hole| shape.holes.get(hole))
+            && let Some(around) = Around::of(&shape.text, shape.data.start, hole)
         {
             while let Some((text, length)) = around.fit(&bytes[at..]).filter(|(_, length)| *length <= most) {
                 run.push(offset + at as u64 + shape.before, text, sink);
@@ -317,7 +353,8 @@ impl Shapes {
         }
         let mut pieces = Pieces::default();
         while at < bytes.len()
-            && let Some(length) = shape.fit(&bytes[at..], &mut pieces).filter(|length| *length <= most)
+            && let Some(length) =
+                shape.fit(&bytes[at..], growth.ties, &mut pieces).filter(|length| *length <= most)
         {
             let text = shape.grown(growth, &bytes[at..], &pieces);
             run.push(offset + at as u64 + shape.before, text, sink);
@@ -329,7 +366,7 @@ impl Shapes {
     /// The run that frames like the latest would be.
     #[inline(never)]
     fn stride_out(&self, weave: &Weave) -> Option<Stride> {
-        let number = self.latest?;
+        let number = self.latest.filter(|_| self.is_tied)?;
         let shape = self.known.get(number).filter(|shape| shape.is_placed)?;
         let growth = shape.growth.as_ref().filter(|growth| self.is_again || !growth.has_members)?;
         Some(Stride { shape: number, block: weave.running(growth.choice, growth.at)? })
@@ -367,7 +404,7 @@ impl Shapes {
         pieces: &'s mut Pieces,
     ) -> Option<Known<'s, 'd>> {
         let fits = |shape: &Shape, pieces: &mut Pieces| {
-            if shape.is_placed { shape.fit(bytes, pieces) } else { None }
+            if shape.is_placed { shape.fit(bytes, Ties::NONE, pieces) } else { None }
         };
         let (number, length) = self.first(fits, pieces)?;
         Some(self.known(number, &bytes[..length], pieces))
@@ -484,7 +521,7 @@ impl Shapes {
             _ => None,
         };
         let event = input.event.map(Into::into);
-        let growth = Growth::of(&casts);
+        let growth = Growth::of(&casts, &holes);
         let shape = Shape {
             event,
             text: data.into(),

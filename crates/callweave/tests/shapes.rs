@@ -285,11 +285,31 @@ fn of_the_block() -> String {
     [start.to_owned()].into_iter().chain((0..24).map(frame)).collect()
 }
 
+/// Seconds are counted beside the text: most stay for some frames, some come again, and one has a digit more. Between
+/// them stands a thought, with a second of its own.
+fn counted() -> String {
+    let seconds =
+        [1, 1, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 3, 2, 2, 2, 3, 3, 2, 2, 9, 9, 9, 10, 10, 9, 9, 9, 10, 4];
+    let frame = |(at, second): (usize, u8)| {
+        let kind = if at % 15 == 12 { "reasoning" } else { "content" };
+        let print = at.min(4) / 4;
+        format!(
+            "{{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":{second},\"choices\":[{{\"index\":0,\"delta\":\
+             {{\"{kind}\":\"t{at}\"}}}}],\"system_fingerprint\":\"f{print}\",\"obfuscation\":\"{at:0>width$}\"}}\n",
+            width = 1 + at % 5
+        )
+    };
+    seconds.into_iter().enumerate().map(frame).collect()
+}
+
 #[test]
 fn what_stands_around_a_known_frame_counts() {
-    for (name, stream) in
-        [("told again", told_again()), ("padded", padded()), ("of the block", of_the_block())]
-    {
+    for (name, stream) in [
+        ("told again", told_again()),
+        ("padded", padded()),
+        ("of the block", of_the_block()),
+        ("counted", counted()),
+    ] {
         let known = compare(name, stream.as_bytes(), &[stream.len(), 61, 1]);
         assert!(known > 0, "{name}: no frame was known");
     }

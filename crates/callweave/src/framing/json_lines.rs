@@ -75,7 +75,7 @@ impl JsonLines {
         if !is_object || line.len() > self.limits.line.min(self.limits.frame) {
             return false;
         }
-        let Ok(data) = std::str::from_utf8(line) else { return false };
+        let Ok(data) = simdutf8::basic::from_utf8(line) else { return false };
         let (offset, kind) = (self.offset, FrameKind::Data);
         sink.put(Frame { event: None, data, id: None, offset, kind, is_lossy: false });
         true

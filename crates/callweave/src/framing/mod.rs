@@ -407,7 +407,7 @@ fn within(thing: &str, length: usize, limit: usize, offset: u64) -> Result<()> {
 
 /// The text of whole bytes, and whether some of them had to be replaced.
 fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
-    match std::str::from_utf8(bytes) {
+    match simdutf8::basic::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), false),
         Err(_) => (String::from_utf8_lossy(bytes), true),
     }

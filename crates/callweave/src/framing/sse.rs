@@ -225,11 +225,11 @@ impl Sse {
             return None;
         }
         let (event, data) = match named {
-            None => (None, std::str::from_utf8(&value[..length]).ok()?),
+            None => (None, simdutf8::basic::from_utf8(&value[..length]).ok()?),
             Some(named) => {
                 // The name and the data at once: what is short is costly to check.
                 let before_value = named.len() - value.len();
-                let fields = std::str::from_utf8(&named[..before_value + length]).ok()?;
+                let fields = simdutf8::basic::from_utf8(&named[..before_value + length]).ok()?;
                 let name = fields.get(..name_length)?;
                 (Some(name).filter(|name| !name.is_empty()), fields.get(before_value..)?)
             }

@@ -3,23 +3,24 @@
 use std::ops::Range;
 
 use super::Known;
-use super::fit::Hole;
+use super::fit::{Hole, HoleKind, Ties};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Sink};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::Str;
 
 /// A fragment that can be told of every frame of the shape. There are many shapes where many streams are open, and so
 /// texts stand together in one, [`Casts::fixed`].
-#[derive(Clone)]
 pub(super) struct Cast {
     choice: u32,
     place: Option<Place>,
     /// Whether that is the place whose number stands in the frame: see [`Casts::bind`].
     follows: bool,
     part: CastPart,
+    /// The holes that it has in it.
+    ties: Ties,
     /// Whether it is no news in a frame that follows another of the same shape.
     pub(super) is_quiet: bool,
-    /// Whether it is no news in one that goes on with the same block, either.
+    /// Whether it is no news in one that goes on with the same block either, if its holes hold what they held before.
     is_steady: bool,
 }
 
@@ -76,13 +77,18 @@ pub(super) struct Growth {
     pub(super) cast: usize,
     /// The hole in which the text stands, if it is not always the same.
     pub(super) hole: Option<usize>,
+    /// Whether that is the only hole but for those that are tied, and a text.
+    pub(super) is_alone: bool,
     /// Whether something is said of the block, too: that is no news only after a frame that found the block begun.
     pub(super) has_members: bool,
+    /// The holes of which something else is told: only as long as they hold the same as in the frame before, the text is
+    /// all there is to tell. Servers count the seconds in every chunk.
+    pub(super) ties: Ties,
 }
 
 impl Growth {
     /// What all of the casts amount to where the quiet ones are no news, if it is that.
-    pub(super) fn of(casts: &Casts) -> Option<Self> {
+    pub(super) fn of(casts: &Casts, holes: &[Hole]) -> Option<Self> {
         let casts = &casts.list;
         let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_steady);
         let (Some((own, cast)), None) = (loud.next(), loud.next()) else { return None };
@@ -105,8 +111,20 @@ impl Growth {
             Slice::Fixed { .. } => None,
             Slice::Around { .. } => return None,
         };
-        let has_members = casts.iter().any(|cast| matches!(cast.level(), Some(Level::Block | Level::Next)));
-        Some(Self { choice: cast.choice, at, cast: own, hole, has_members })
+        let steady = casts.iter().filter(|cast| cast.is_steady);
+        let ties = steady.fold(Ties::NONE, |ties, cast| ties.and_all(cast.ties));
+        // What is the same as another, or the text itself, cannot stay while that changes.
+        let is_free = |(at, own): (usize, &Hole)| match own.kind {
+            HoleKind::SameAs(other) => !ties.has(at) && !ties.has(other),
+            _ => !ties.has(at) || hole != Some(at),
+        };
+        if !holes.iter().enumerate().all(is_free) {
+            return None;
+        }
+        let mut free = holes.iter().enumerate().filter(|(at, _)| !ties.has(*at));
+        let is_alone = free.all(|(at, own)| hole == Some(at) && own.kind == HoleKind::Text);
+        let has_members = casts.iter().any(Cast::is_member);
+        Some(Self { choice: cast.choice, at, cast: own, hole, is_alone, has_members, ties })
     }
 }
 
@@ -137,15 +155,22 @@ impl Slice {
         let mut inside =
             holes.iter().filter(|hole| hole.start < range.end && range.start < hole.end).peekable();
         if inside.peek().is_none() {
-            return match keep(&data[range], is_escaped, fixed) {
-                Some(kept) => {
-                    *self = kept;
-                    true
-                }
-                None => false,
-            };
+            return keep(&data[range], is_escaped, fixed).map(|kept| *self = kept).is_some();
         }
         !is_escaped && inside.all(|hole| range.start <= hole.start && hole.end <= range.end)
+    }
+
+    /// The holes that it has in it.
+    fn ties(self, holes: &[Hole]) -> Ties {
+        match self {
+            Self::Fixed { .. } => Ties::NONE,
+            Self::Hole(at) => Ties::NONE.and(at.into()),
+            Self::Around { start, end, .. } => {
+                let is_inside = |hole: &Hole| hole.start < end.into() && usize::from(start) < hole.end;
+                let inside = holes.iter().enumerate().filter(|(_, hole)| is_inside(hole));
+                inside.fold(Ties::NONE, |ties, (at, _)| ties.and(at))
+            }
+        }
     }
 
     /// The text, if it is the same in every frame.
@@ -299,21 +324,18 @@ impl Cast {
         sink.put(Fragment { choice: self.choice, place: self.place, part });
     }
 
-    /// Whether it says nothing but what is the same in every frame, and is news only once.
-    fn is_fixed(&self) -> bool {
-        let is_fixed = |slice: &Option<Slice>| slice.as_ref().is_none_or(Slice::is_fixed);
+    /// Whether it is news only once, as long as it says the same.
+    fn lasts(&self) -> bool {
         match &self.part {
-            CastPart::Start { id, model, .. } => is_fixed(id) && is_fixed(model),
-            CastPart::Choice => true,
-            CastPart::Foreign { level: Level::Answer | Level::Choice, value, .. } => value.is_fixed(),
+            CastPart::Start { .. } | CastPart::Choice => true,
+            CastPart::Foreign { key, .. } => key.is_fixed(),
             _ => false,
         }
     }
 
-    /// Whether it says of a block what is the same in every frame.
-    fn is_fixed_member(&self) -> bool {
-        matches!(&self.part, CastPart::Foreign { level: Level::Block | Level::Next, key, value, .. }
-            if key.is_fixed() && value.is_fixed())
+    /// Whether it is about a block.
+    fn is_member(&self) -> bool {
+        matches!(self.level(), Some(Level::Block | Level::Next))
     }
 
     /// What it is about that only the protocol knows.
@@ -378,13 +400,16 @@ impl<'d> Recorder<'d> {
         }
         let mut casts = std::mem::take(&mut self.casts);
         for at in 0..casts.list.len() {
+            let cast = &mut casts.list[at];
+            let slices = cast.part.slices().into_iter().flatten();
+            cast.ties = slices.fold(Ties::NONE, |ties, slice| ties.and_all(slice.ties(holes)));
             let cast = &casts.list[at];
-            let is_quiet = cast.is_fixed();
-            if is_quiet || cast.is_fixed_member() {
+            if cast.lasts() {
                 let mut others = casts.list.iter().enumerate().filter(|(other, _)| *other != at);
                 let is_disputed = others.any(|(_, other)| cast.disputes(other, &casts));
                 let cast = &mut casts.list[at];
-                (cast.is_quiet, cast.is_steady) = (is_quiet && !is_disputed, !is_disputed);
+                cast.is_steady = !is_disputed;
+                cast.is_quiet = !is_disputed && cast.ties.is_empty() && !cast.is_member();
             }
         }
         // Many streams are open at the same time.
@@ -470,6 +495,7 @@ impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
                 place,
                 follows: false,
                 part,
+                ties: Ties::NONE,
                 is_quiet: false,
                 is_steady: false,
             }),

@@ -11,6 +11,32 @@ pub(super) struct Hole {
     pub(super) kind: HoleKind,
 }
 
+/// Some of the holes of a shape, by their numbers: see [`Growth::ties`](super::cast::Growth::ties).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ties(u32);
+
+impl Ties {
+    pub(super) const NONE: Self = Self(0);
+
+    #[inline]
+    pub(super) fn has(self, hole: usize) -> bool {
+        self.0 >> hole & 1 == 1
+    }
+
+    /// With one more of the first 32 holes.
+    pub(super) fn and(self, hole: usize) -> Self {
+        Self(self.0 | 1 << hole)
+    }
+
+    pub(super) fn and_all(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+}
+
 /// What may stand in a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HoleKind {
@@ -43,6 +69,10 @@ impl Piece {
     pub(super) fn len(self) -> usize {
         self.end - self.start
     }
+
+    pub(super) fn bytes(self, frame: &[u8]) -> &[u8] {
+        &frame[self.start..self.end]
+    }
 }
 
 /// Contents of a hole, which are known to be UTF-8.
@@ -63,7 +93,7 @@ fn checked(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// A shape whose one hole is a text, as nearly all are in which a block grows: what stands before it and behind it.
+/// A shape with one hole, which is a text, as nearly all are in which a block grows: what stands before it and behind it.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'s> {
     lead: &'s [u8],
@@ -71,10 +101,9 @@ pub(super) struct Around<'s> {
 }
 
 impl<'s> Around<'s> {
-    /// Of a shape whose holes are counted from `from` on.
+    /// Of a shape whose hole is counted from `from` on.
     #[inline(always)]
-    pub(super) fn of(text: &'s [u8], from: usize, holes: &[Hole]) -> Option<Self> {
-        let [hole @ Hole { kind: HoleKind::Text, .. }] = holes else { return None };
+    pub(super) fn of(text: &'s [u8], from: usize, hole: &Hole) -> Option<Self> {
         let (lead, rest) = text.split_at_checked(from + hole.start)?;
         Some(Self { lead, trail: rest.get(hole.end - hole.start..)? })
     }
@@ -100,8 +129,24 @@ pub(super) fn fit<const MOST: usize>(
     frame: &[u8],
     pieces: &mut [Piece; MOST],
 ) -> Option<usize> {
+    fit_tied(text, from, holes, Ties::NONE, frame, pieces)
+}
+
+/// The same with some holes that must hold what they hold in `text`; nothing is put into their pieces.
+#[inline(always)]
+pub(super) fn fit_tied<const MOST: usize>(
+    text: &[u8],
+    from: usize,
+    holes: &[Hole],
+    ties: Ties,
+    frame: &[u8],
+    pieces: &mut [Piece; MOST],
+) -> Option<usize> {
     let (mut before, mut at) = (0, 0);
     for (number, hole) in holes.iter().enumerate() {
+        if ties.has(number) {
+            continue;
+        }
         at = after(&text[before..from + hole.start], frame, at)?;
         before = from + hole.end;
         let (end, has_escapes) = match hole.kind {
