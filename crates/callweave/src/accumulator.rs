@@ -339,8 +339,8 @@ impl Answer {
                 // The first names count; some servers give every chunk new ones.
                 Scope::Answer => {
                     let message = &mut self.message;
-                    message.id = message.id.take().or(id.map(Into::into));
-                    message.model = message.model.take().or(model.map(Into::into));
+                    message.id = message.id.take().or_else(|| id.map(Into::into));
+                    message.model = message.model.take().or_else(|| model.map(Into::into));
                 }
                 Scope::Choice | Scope::Block(_) => {}
                 Scope::Item(item) => {

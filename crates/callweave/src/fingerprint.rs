@@ -2,7 +2,7 @@
 //! keeping a second copy of the message.
 
 use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::LazyLock;
 
 use crate::json::word_at;
@@ -39,7 +39,11 @@ impl Fingerprint {
 
     #[inline]
     pub(crate) fn push(&mut self, text: &str) {
-        let bytes = text.as_bytes();
+        self.push_bytes(text.as_bytes());
+    }
+
+    #[inline]
+    fn push_bytes(&mut self, bytes: &[u8]) {
         if bytes.len() >= WORD {
             return self.push_long(bytes);
         }
@@ -67,9 +71,8 @@ impl Fingerprint {
 
     #[inline]
     fn mix(&mut self, word: u64) {
-        let product = u128::from(self.hash ^ word) * 0x9E37_79B9_7F4A_7C15_u128;
         // A word of zeros after zeros is told by the length.
-        self.hash = (product as u64) ^ ((product >> 64) as u64).rotate_left(29);
+        self.hash = mixed(self.hash, word);
     }
 
     /// Takes a word that is no part of the text.
@@ -99,6 +102,56 @@ impl Fingerprint {
         let length = usize::try_from(self.length).ok()?;
         let (prefix, suffix) = text.split_at_checked(length)?;
         (Self::of(prefix) == self).then_some(suffix)
+    }
+}
+
+#[inline]
+fn mixed(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word) * 0x9E37_79B9_7F4A_7C15_u128;
+    (product as u64) ^ ((product >> 64) as u64).rotate_left(29)
+}
+
+/// Hashes what a table is searched for, with a key that nobody knows who makes inputs.
+pub(crate) struct Keyed(u64);
+
+impl Default for Keyed {
+    fn default() -> Self {
+        Self(*KEY)
+    }
+}
+
+impl Hasher for Keyed {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let mut print = Fingerprint { hash: self.0, ..Fingerprint::default() };
+        print.push_bytes(bytes);
+        self.0 = print.digest();
+    }
+
+    #[inline]
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mixed(self.0, number);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        // Numbers, too, are mixed twice: of one multiplication alone, the low bits say little.
+        mixed(self.0, *KEY)
     }
 }
 

@@ -6,8 +6,9 @@
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+
+use crate::fingerprint::Keyed;
 
 /// Values by key, in the order in which they came; each key once.
 #[derive(Clone)]
@@ -22,10 +23,7 @@ pub(crate) const SEARCHED: usize = 24;
 /// Where many entries stand, by the hash of their keys. A key whose hash is taken by another one has the next free
 /// number.
 #[derive(Clone)]
-struct Places {
-    hasher: RandomState,
-    by_hash: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
-}
+struct Places(HashMap<u64, usize, BuildHasherDefault<Hashed>>);
 
 /// What is a hash already needs no other.
 #[derive(Clone, Default)]
@@ -47,21 +45,28 @@ impl Hasher for Hashed {
 
 impl Places {
     fn of<K: Eq + Hash, V>(all: &[(K, V)]) -> Self {
-        let by_hash = HashMap::with_capacity_and_hasher(2 * all.len(), BuildHasherDefault::default());
-        let mut places = Self { hasher: RandomState::new(), by_hash };
+        let mut places = Self(HashMap::with_capacity_and_hasher(2 * all.len(), BuildHasherDefault::default()));
         for (at, (key, _)) in all.iter().enumerate() {
-            let (Ok(hash) | Err(hash)) = places.find(all, key);
-            places.by_hash.insert(hash, at);
+            places.note(all, key, at);
         }
         places
     }
 
-    /// The number under which the key stands, or else would.
-    fn find<K: Borrow<Q>, V, Q: Eq + Hash + ?Sized>(&self, all: &[(K, V)], key: &Q) -> Result<u64, u64> {
-        let mut hash = self.hasher.hash_one(key);
-        while let Some(&at) = self.by_hash.get(&hash) {
+    /// Notes where a key stands that is new.
+    fn note<K: Eq + Hash, V>(&mut self, all: &[(K, V)], key: &K, at: usize) {
+        if let Err(free) = self.find(all, key) {
+            self.0.insert(free, at);
+        }
+    }
+
+    /// Where the key stands, or else the number under which it would be noted.
+    fn find<K: Borrow<Q>, V, Q: Eq + Hash + ?Sized>(&self, all: &[(K, V)], key: &Q) -> Result<usize, u64> {
+        let mut hasher = Keyed::default();
+        key.hash(&mut hasher);
+        let mut hash = hasher.finish();
+        while let Some(&at) = self.0.get(&hash) {
             if all[at].0.borrow() == key {
-                return Ok(hash);
+                return Ok(at);
             }
             hash = hash.wrapping_add(1);
         }
@@ -171,7 +176,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
         K: Borrow<Q>,
     {
         match &self.places {
-            Some(places) => places.find(&self.all, key).ok().map(|hash| places.by_hash[&hash]),
+            Some(places) => places.find(&self.all, key).ok(),
             // What came last is asked for most.
             None => self.all.iter().rposition(|(own, _)| own.borrow() == key),
         }
@@ -181,8 +186,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
     pub(crate) fn append(&mut self, key: K, value: V) -> usize {
         let at = self.all.len();
         if let Some(places) = &mut self.places {
-            let (Ok(hash) | Err(hash)) = places.find(&self.all, &key);
-            places.by_hash.insert(hash, at);
+            places.note(&self.all, &key, at);
         }
         // Most answers have one of each, and many are read at the same time.
         if at == 0 && self.all.capacity() == 0 {
