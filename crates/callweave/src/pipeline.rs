@@ -446,8 +446,6 @@ struct Reader {
     /// The protocols it may be; any, where none is named.
     candidates: Vec<&'static Protocol>,
     weave: Weave,
-    /// Not here while a frame is read from it.
-    tape: Option<Box<Tape>>,
     /// Frames whose meaning depends on what follows.
     held: Vec<Held>,
     held_bytes: usize,
@@ -601,16 +599,10 @@ impl Reader {
 
     /// Takes the JSON of a frame; false if it is none.
     fn push_json(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) -> bool {
-        let mut tape = self.tape.take().unwrap_or_default();
-        let is_json = match tape.parse(data) {
-            Ok(value) => {
-                self.push_value_of(frame, data, value, sink);
-                true
-            }
-            Err(_) => false,
-        };
-        self.tape = Some(tape);
-        is_json
+        json::with_spare_tape(|tape| {
+            let value = tape.parse(data);
+            value.map(|value| self.push_value_of(frame, data, value, sink)).is_ok()
+        })
     }
 
     fn push_value_of(&mut self, frame: &Frame<'_>, data: &str, value: Value<'_>, sink: &mut EventSink<'_>) {
@@ -711,15 +703,15 @@ impl Reader {
 
     /// Takes the next frame as decoded JSON.
     fn push_value(&mut self, value: &json::Value, sink: &mut EventSink<'_>) {
-        let mut tape = self.tape.take().unwrap_or_default();
         let (kind, offset) = (FrameKind::Data, self.frames);
         self.frames += 1;
-        if let Ok(value) = tape.lay_out(value) {
-            let data = value.raw();
-            let frame = Frame { event: None, data, id: None, offset, kind, is_lossy: false };
-            self.push_value_of(&frame, data, value, sink);
-        }
-        self.tape = Some(tape);
+        json::with_spare_tape(|tape| {
+            if let Ok(value) = tape.lay_out(value) {
+                let data = value.raw();
+                let frame = Frame { event: None, data, id: None, offset, kind, is_lossy: false };
+                self.push_value_of(&frame, data, value, sink);
+            }
+        });
     }
 
     fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {

@@ -18,6 +18,7 @@
 
 mod node;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 pub use node::{Elements, Members, Node};
@@ -35,6 +36,30 @@ pub struct Tape {
     notes: Vec<Note>,
     /// The text of a value that was laid out.
     text: String,
+}
+
+thread_local! {
+    /// Many streams are open, but a thread reads one frame at a time, and perhaps something in it meanwhile.
+    static SPARE: [Cell<Option<Box<Tape>>>; 2] = const { [Cell::new(None), Cell::new(None)] };
+}
+
+/// Longer tapes are not kept: who reads one huge text may never read another.
+const LONGEST_SPARE: usize = 1 << 14;
+
+/// Has `read` use a tape that this thread keeps, or a new one while those are in use.
+#[inline]
+pub(crate) fn with_spare_tape<T>(read: impl FnOnce(&mut Tape) -> T) -> T {
+    // A thread that ends has none.
+    let spare = SPARE.try_with(|[one, other]| one.take().or_else(|| other.take()));
+    let mut tape = spare.ok().flatten().unwrap_or_default();
+    let result = read(&mut tape);
+    if tape.notes.len() <= LONGEST_SPARE && tape.text.capacity() <= LONGEST_SPARE {
+        let _ = SPARE.try_with(|[one, other]| match one.replace(Some(tape)) {
+            None => {}
+            earlier => other.set(earlier),
+        });
+    }
+    result
 }
 
 /// What kind of value it is.

@@ -1,6 +1,6 @@
 //! JSON written member by member: commas take care of themselves.
 
-use super::{Str, Tape, compact_into, escape_into};
+use super::{Str, compact_into, escape_into, with_spare_tape};
 use crate::event::Json;
 
 /// Appends JSON to a text. Whether a comma is due is seen from what was written last.
@@ -191,20 +191,16 @@ pub(crate) fn write_members(entries: &[(&str, &str)], writer: &mut Writer<'_>) {
 }
 
 /// Goes through the members of a start, which stand by path in one object.
-pub(crate) fn each_member(members: Option<&Json<'_>>, take: impl FnMut(&str, &str)) {
-    each_member_on(&mut Tape::new(), members, take);
-}
-
-/// The same on a tape that is used again.
-pub(crate) fn each_member_on(tape: &mut Tape, members: Option<&Json<'_>>, mut take: impl FnMut(&str, &str)) {
-    if let Some(members) = members
-        && let Ok(object) = tape.parse(members.as_str())
-    {
-        for (key, value) in object.members() {
-            let key = if key.contains('\\') { Str::Escaped(key) } else { Str::Plain(key) };
-            take(&key.to_cow(), value.raw());
+pub(crate) fn each_member(members: Option<&Json<'_>>, mut take: impl FnMut(&str, &str)) {
+    let Some(members) = members else { return };
+    with_spare_tape(|tape| {
+        if let Ok(object) = tape.parse(members.as_str()) {
+            for (key, value) in object.members() {
+                let key = if key.contains('\\') { Str::Escaped(key) } else { Str::Plain(key) };
+                take(&key.to_cow(), value.raw());
+            }
         }
-    }
+    });
 }
 
 /// The first key of a path, as it is escaped, and what follows it.

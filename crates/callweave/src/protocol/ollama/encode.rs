@@ -21,7 +21,7 @@ use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, CallKind, Counters, Event, FinishReason, Json, NoticeCode,
     Scope,
 };
-use crate::json::{Paths, Tape, Writer, each_member, each_member_on, write_members};
+use crate::json::{Paths, Writer, each_member, write_members};
 use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
 use crate::protocol::error::is_told_by_status;
 use crate::protocol::finish_word;
@@ -93,7 +93,6 @@ struct Stream {
     has_written: bool,
     ids: Ids,
     stamps: Stamps,
-    tape: Tape,
     frame: String,
 }
 
@@ -145,7 +144,7 @@ impl Encode for Stream {
                 match &self.total {
                     Some(total) if !self.manner.keeps() => set_usage(&total.counters(), &mut self.answer),
                     _ => {
-                        each_member_on(&mut self.tape, Some(raw), |path, value| self.answer.set(path, value))
+                        each_member(Some(raw), |path, value| self.answer.set(path, value))
                     }
                 }
             }
