@@ -45,7 +45,8 @@ impl Hasher for Hashed {
 
 impl Places {
     fn of<K: Eq + Hash, V>(all: &[(K, V)]) -> Self {
-        let mut places = Self(HashMap::with_capacity_and_hasher(2 * all.len(), BuildHasherDefault::default()));
+        let mut places =
+            Self(HashMap::with_capacity_and_hasher(2 * all.len(), BuildHasherDefault::default()));
         for (at, (key, _)) in all.iter().enumerate() {
             places.note(all, key, at);
         }

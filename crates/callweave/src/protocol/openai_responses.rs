@@ -371,9 +371,9 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
             decode_response(response, Some(verb), sink);
         }
         ("output_item", "added" | "done", Some(item)) => {
-            let name = item.get("id").and_then(Value::filled).unwrap_or(Str::Plain(""));
+            let item = Item::read(item);
             let or = (!event.is_numbered && telling == Telling::End).then(anonymous);
-            sink.put(Fragment::new(Part::Same { name, or }).at(place));
+            sink.put(Fragment::new(Part::Same { name: item.name(), or }).at(place));
             event.tell_beside(Subject::next(0), body, sink);
             decode_item(place, item, telling, sink);
         }
@@ -525,12 +525,11 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         sink.put(Fragment::new(Part::End).at(place));
     }
     for (position, item) in output.iter().flat_map(|output| output.elements()).enumerate() {
-        let mut place = Place::at(position as i64);
+        let (item, mut place) = (Item::read(item), Place::at(position as i64));
         if telling == Telling::Recap {
-            let name = item.get("id").and_then(Value::filled).unwrap_or(Str::Plain(""));
             let or = Some(place);
             place = place.in_space(Place::RECAP);
-            sink.put(Fragment::new(Part::Same { name, or }).at(place));
+            sink.put(Fragment::new(Part::Same { name: item.name(), or }).at(place));
         }
         decode_item(place, item, telling, sink);
     }
@@ -568,42 +567,77 @@ fn is_told(kind: &str, telling: Telling, key: &str, value: Value<'_>) -> bool {
     }
 }
 
-fn decode_item(place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let kind = item.get("type").and_then(Value::filled).map_or("message", Str::written);
-    let is_own = item.get("role").and_then(Value::filled).is_none_or(|role| role.is("assistant"));
-    match kind {
-        "message" if is_own => {
-            tell_item((kind, telling), place, item, |key| key == "content", sink);
-            for (number, part) in parts(item.get("content")) {
+/// An item, and what is asked of all of them.
+#[derive(Clone, Copy)]
+struct Item<'a> {
+    value: Value<'a>,
+    kind: &'a str,
+    id: Option<Str<'a>>,
+    /// Whether it is nobody else's than the model's.
+    is_own: bool,
+    content: Option<Value<'a>>,
+    summary: Option<Value<'a>>,
+    encrypted: Option<Value<'a>>,
+}
+
+impl<'a> Item<'a> {
+    fn read(value: Value<'a>) -> Self {
+        let mut item = Self {
+            value,
+            kind: "message",
+            id: None,
+            is_own: true,
+            content: None,
+            summary: None,
+            encrypted: None,
+        };
+        for (key, value) in value.members() {
+            match key {
+                "type" => item.kind = value.filled().map_or("message", Str::written),
+                "id" => item.id = value.filled(),
+                "role" => item.is_own = value.filled().is_none_or(|role| role.is("assistant")),
+                "content" => item.content = Some(value),
+                "summary" => item.summary = Some(value),
+                words::ENCRYPTED => item.encrypted = Some(value),
+                _ => {}
+            }
+        }
+        item
+    }
+
+    /// What the place of the item is called.
+    fn name(&self) -> Str<'a> {
+        self.id.unwrap_or(Str::Plain(""))
+    }
+}
+
+fn decode_item(place: Place, item: Item<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    match item.kind {
+        "message" if item.is_own => {
+            tell_item(item, telling, place, |key| key == "content", sink);
+            for (number, part) in parts(item.content) {
                 decode_part(place, number, part, telling, sink);
             }
         }
         "reasoning" => {
-            tell_item(
-                (kind, telling),
-                place,
-                item,
-                |key| matches!(key, "content" | "summary" | words::ENCRYPTED),
-                sink,
-            );
-            if let Some(data) = item.get(words::ENCRYPTED).filter(|data| data.filled().is_some()) {
+            let is_read = |key: &str| matches!(key, "content" | "summary" | words::ENCRYPTED);
+            tell_item(item, telling, place, is_read, sink);
+            if let Some(data) = item.encrypted.filter(|data| data.filled().is_some()) {
                 let (kind, word, value) = (AttachmentKind::Encrypted, words::ENCRYPTED, data.raw());
                 let part = Part::Attach { level: Level::Item, on: "", kind, word, value };
                 sink.put(Fragment::new(part).at(place));
             }
-            for (number, part) in parts(item.get("summary")) {
+            for (number, part) in parts(item.summary) {
                 decode_summary(place, number, part, telling, sink);
             }
-            for (number, part) in parts(item.get("content")) {
+            for (number, part) in parts(item.content) {
                 decode_thought(place, number, part, telling, sink);
             }
         }
-        _ if is_call(kind) => {
-            decode_call(kind, place, item, telling, sink);
-        }
-        _ if kind.ends_with("_output") => decode_output(kind, place, item, telling, sink),
+        kind if is_call(kind) => decode_call(place, item, telling, sink),
+        kind if kind.ends_with("_output") => decode_output(place, item, telling, sink),
         // A compacted conversation, a message of somebody else's, what will be invented yet.
-        _ => tell_item((kind, telling), place, item, |_| false, sink),
+        _ => tell_item(item, telling, place, |_| false, sink),
     }
     if telling != Telling::Begin {
         sink.put(Fragment::new(Part::ItemEnd).at(place));
@@ -612,19 +646,18 @@ fn decode_item(place: Place, item: Value<'_>, telling: Telling, sink: &mut Fragm
 
 /// Tells the item, with the members that nobody else reads.
 fn tell_item(
-    (kind, telling): (&str, Telling),
+    item: Item<'_>,
+    telling: Telling,
     place: Place,
-    item: Value<'_>,
     is_read: impl Fn(&str) -> bool,
     sink: &mut FragmentSink<'_>,
 ) {
-    for (key, value) in item.members() {
-        if !is_told(kind, telling, key, value) && !is_read(key) && !is_empty(value) {
+    for (key, value) in item.value.members() {
+        if !is_told(item.kind, telling, key, value) && !is_read(key) && !is_empty(value) {
             foreign(Subject::next(0), "", key, value, sink);
         }
     }
-    let id = item.get("id").and_then(Value::filled);
-    sink.put(Fragment::new(Part::Item { id, word: kind }).at(place));
+    sink.put(Fragment::new(Part::Item { id: item.id, word: item.kind }).at(place));
 }
 
 /// The numbered parts of an item: a list, or (some servers) the only one as a bare text.
@@ -674,14 +707,20 @@ fn tell_part(
     telling: Telling,
     sink: &mut FragmentSink<'_>,
 ) {
-    let is_read = |key: &str| key == "type" || key == member || matches!(key, "annotations" | "logprobs");
+    // A bare text is its own.
+    let (mut text, mut annotations, mut entries) = (part, None, None);
     for (key, value) in part.members() {
-        if !is_read(key) && !is_empty(value) {
-            foreign(Subject::next(0), "", key, value, sink);
+        match key {
+            "type" => {}
+            "annotations" => annotations = Some(value),
+            "logprobs" => entries = Some(value),
+            _ if key == member => text = value,
+            _ if is_empty(value) => {}
+            _ => foreign(Subject::next(0), "", key, value, sink),
         }
     }
     // An empty text says nothing about what was streamed before.
-    let text = part.get(member).unwrap_or(part).filled().filter(|_| telling != Telling::Begin);
+    let text = text.filled().filter(|_| telling != Telling::Begin);
     match text {
         Some(text) => {
             let is_recap = telling == Telling::Recap;
@@ -689,11 +728,11 @@ fn tell_part(
         }
         None => sink.put(Fragment::new(Part::Open { channel, word }).at(place)),
     }
-    for annotation in part.get("annotations").iter().flat_map(|list| list.elements()) {
+    for annotation in annotations.into_iter().flat_map(Value::elements) {
         attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
     }
     if telling == Telling::Once
-        && let Some(entries) = part.get("logprobs")
+        && let Some(entries) = entries
     {
         logprobs(place, entries, sink);
     }
@@ -723,14 +762,15 @@ const ARGUMENTS: &[&str] = &["arguments", "input", "code", "action", "actions", 
 const RESULTS: &[&str] = &["output", "outputs", "results", "result", "tools", "error"];
 
 /// A call: of the client's tool, or told of a tool that the provider runs itself.
-fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let call = runner(kind, item);
-    let (mut id, mut call_id, mut name, mut given) = (None, None, None, None);
-    for (key, value) in item.members() {
+fn decode_call(place: Place, item: Item<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let Item { value: members, kind, id, .. } = item;
+    let call = runner(kind, members);
+    let (mut call_id, mut name, mut status, mut given) = (None, None, None, None);
+    for (key, value) in members.members() {
         match key {
-            "id" => id = value.filled(),
             "call_id" => call_id = value.filled(),
             "name" => name = value.filled(),
+            "status" => status = Some(value),
             key if is_arguments(key, value) => given = Some((key, value)),
             _ => {}
         }
@@ -742,7 +782,7 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
             || given.is_some_and(|(member, _)| member == key)
             || is_result(key)
     };
-    tell_item((kind, telling), place, item, is_read, sink);
+    tell_item(item, telling, place, is_read, sink);
     let arguments = given
         .map(|(_, value)| value)
         .filter(|value| telling != Telling::Begin || value.kind() == Kind::String)
@@ -762,9 +802,9 @@ fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink
         return;
     }
     // Without this word, a call that was cut before its arguments would be one that needs none.
-    let is_cut = item.get("status").and_then(Value::str).is_some_and(|status| status.is(INCOMPLETE));
+    let is_cut = status.and_then(Value::str).is_some_and(|status| status.is(INCOMPLETE));
     sink.put(Fragment::new(if is_cut { Part::Cut } else { Part::End }).at(place));
-    for (word, value) in item.members().filter(|(key, _)| is_result(key)) {
+    for (word, value) in members.members().filter(|(key, _)| is_result(key)) {
         if !is_empty(value) {
             let part = Part::ToolResult { call: call_id.or(id), word, value: value.pass_raw() };
             sink.put(Fragment::new(part).at(place));
@@ -825,13 +865,15 @@ fn is_marked(item: Value<'_>) -> bool {
 }
 
 /// What a hosted tool answered, as an item of its own.
-fn decode_output(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
-    let call = item.get("call_id").and_then(Value::filled);
-    tell_item((kind, telling), place, item, |key| RESULTS.contains(&key), sink);
+fn decode_output(place: Place, item: Item<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let call = item.value.get("call_id").and_then(Value::filled);
+    tell_item(item, telling, place, |key| RESULTS.contains(&key), sink);
     if telling == Telling::Begin {
         return;
     }
-    for (word, value) in item.members().filter(|(key, value)| RESULTS.contains(key) && !is_empty(*value)) {
+    for (word, value) in
+        item.value.members().filter(|(key, value)| RESULTS.contains(key) && !is_empty(*value))
+    {
         sink.put(Fragment::new(Part::ToolResult { call, word, value: value.pass_raw() }).at(place));
     }
 }

@@ -143,9 +143,7 @@ impl Encode for Stream {
                 }
                 match &self.total {
                     Some(total) if !self.manner.keeps() => set_usage(&total.counters(), &mut self.answer),
-                    _ => {
-                        each_member(Some(raw), |path, value| self.answer.set(path, value))
-                    }
+                    _ => each_member(Some(raw), |path, value| self.answer.set(path, value)),
                 }
             }
             Body::Foreign { scope, path, value } if self.manner.keeps() => {
