@@ -2,7 +2,7 @@
 //! keeping a second copy of the message.
 
 use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
 use crate::json::word_at;
@@ -111,8 +111,15 @@ fn mixed(hash: u64, word: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64).rotate_left(29)
 }
 
-/// Hashes what a table is searched for, with a key that nobody knows who makes inputs.
-pub(crate) struct Keyed(u64);
+/// A hash under a key that nobody knows who makes inputs.
+#[inline]
+pub(crate) fn keyed_hash(value: &(impl Hash + ?Sized)) -> u64 {
+    let mut hasher = Keyed::default();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+struct Keyed(u64);
 
 impl Default for Keyed {
     fn default() -> Self {

@@ -88,12 +88,12 @@ struct Likes {
 /// A frame that may turn out to have a shape.
 #[derive(Default)]
 struct Before {
-    event: Option<String>,
-    text: String,
+    /// How many values and keys there were in it.
     size: usize,
-    /// Whether the one before it was like it. Not before the third is anything recorded: of what comes twice only,
-    /// nothing is known in time, and short streams would pay for it.
-    is_second: bool,
+    /// The frame itself, if the one before it had as many: not before the third is anything recorded. Of what comes
+    /// twice only, nothing is known in time, and short streams would pay for it.
+    text: String,
+    event: Option<String>,
 }
 
 /// A frame that is known but for what stands in its holes.
@@ -380,9 +380,11 @@ impl Shapes {
         pieces: &'s mut Pieces,
     ) -> Option<Known<'s, 'd>> {
         let fits = |shape: &Shape, pieces: &mut Pieces| {
-            let is_such = shape.event.as_deref() == event;
+            if shape.event.as_deref() != event {
+                return None;
+            }
             let length = fit(&shape.text[shape.data.clone()], 0, &shape.holes, data, pieces);
-            length.filter(|length| is_such && *length == data.len())
+            length.filter(|length| *length == data.len())
         };
         let (number, _) = self.first(fits, pieces).or_else(|| {
             let such = self.known.iter_mut().enumerate().filter(|(_, shape)| shape.event.as_deref() == event);
@@ -438,10 +440,9 @@ impl Shapes {
         }
         let shapes = self.known.iter().map(|shape| shape.is_like(input, data));
         let shapes = shapes.enumerate().fold(0, |all, (at, is_like)| all | u8::from(is_like) << at);
-        let before = self.before.as_ref().filter(|before| before.is_like(input, data));
-        self.likes = Likes { shapes, before: before.is_some() };
-        let has_like = shapes > 0 || before.is_some_and(|before| before.is_second);
-        has_like.then(|| Recorder::new(data, std::mem::take(&mut self.room)))
+        let before = self.before.as_ref().is_some_and(|before| before.is_like(input, data));
+        self.likes = Likes { shapes, before };
+        (shapes > 0 || before).then(|| Recorder::new(data, std::mem::take(&mut self.room)))
     }
 
     /// Learns from a frame that was read in full.
@@ -467,11 +468,12 @@ impl Shapes {
             }
         }
         let before = self.before.get_or_insert_default();
-        before.is_second = self.likes.before;
-        replace(&mut before.event, input.event);
+        let size = input.value.size();
         before.text.clear();
-        before.text.push_str(data);
-        before.size = input.value.size();
+        if std::mem::replace(&mut before.size, size) == size {
+            before.text.push_str(data);
+            replace(&mut before.event, input.event);
+        }
     }
 
     /// Compares the frame with the shapes and with the frame before; whether that taught something.
@@ -566,8 +568,8 @@ fn replace(own: &mut Option<String>, event: Option<&str>) {
 
 impl Before {
     fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
-        let is_such = self.event.as_deref() == input.event && self.size == input.value.size();
-        is_such && is_alike(self.text.as_bytes(), input.value, data.as_bytes())
+        let is_such = self.size == input.value.size() && self.event.as_deref() == input.event;
+        is_such && !self.text.is_empty() && is_alike(self.text.as_bytes(), input.value, data.as_bytes())
     }
 }
 

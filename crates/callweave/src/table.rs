@@ -8,7 +8,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use crate::fingerprint::Keyed;
+use crate::fingerprint::keyed_hash;
 
 /// Values by key, in the order in which they came; each key once.
 #[derive(Clone)]
@@ -62,9 +62,7 @@ impl Places {
 
     /// Where the key stands, or else the number under which it would be noted.
     fn find<K: Borrow<Q>, V, Q: Eq + Hash + ?Sized>(&self, all: &[(K, V)], key: &Q) -> Result<usize, u64> {
-        let mut hasher = Keyed::default();
-        key.hash(&mut hasher);
-        let mut hash = hasher.finish();
+        let mut hash = keyed_hash(key);
         while let Some(&at) = self.0.get(&hash) {
             if all[at].0.borrow() == key {
                 return Ok(at);

@@ -108,7 +108,7 @@ fn no_digits(word: u64) -> u64 {
 fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     // Two words at a time, as long as there are as many.
     let (pairs, _) = bytes.get(at..).unwrap_or_default().as_chunks::<16>();
-    for pair in pairs {
+    for (number, pair) in pairs.iter().enumerate() {
         let found = specials(word(pair, 0));
         if found != 0 {
             return at + first(found);
@@ -118,8 +118,33 @@ fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
             return at + 8 + first(found);
         }
         at += 16;
+        if number == FEW_PAIRS {
+            return very_long_plain_end(bytes, at);
+        }
     }
     last_plain_end(bytes, at)
+}
+
+/// After so many pairs of words, it is worth while to call what looks at more of them at once.
+const FEW_PAIRS: usize = 3;
+
+/// The same where all before was plain for long.
+#[inline(never)]
+fn very_long_plain_end(bytes: &[u8], mut at: usize) -> usize {
+    // Where control characters are many, each costs no more than a window.
+    const WINDOW: usize = 512;
+    for window in bytes.get(at..).unwrap_or_default().chunks(WINDOW) {
+        let end = memchr::memchr2(b'"', b'\\', window).unwrap_or(window.len());
+        let least = window[..end].iter().fold(u8::MAX, |least, byte| least.min(*byte));
+        if least < b' ' {
+            return at + window.iter().position(|byte| *byte < b' ').unwrap_or(end);
+        }
+        at += end;
+        if end < window.len() {
+            break;
+        }
+    }
+    at
 }
 
 /// The same with less than two words to go. Apart, so that who finds it before need not make room for calls.
@@ -268,7 +293,7 @@ mod tests {
     /// Every byte at every place, amid bytes that are next to what is looked for.
     #[test]
     fn finds_what_a_look_at_each_byte_finds() {
-        for length in 0..80 {
+        for length in (0..80).chain([150, 700]) {
             for around in [b'!', b'#', b' ', b'[', b']', b'0', b'9', 0x7F, 0x80, 0xA2, 0xDC, 0xFF] {
                 for byte in 0..=255 {
                     let mut bytes = vec![around; length];

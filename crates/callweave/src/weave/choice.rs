@@ -13,7 +13,7 @@ use super::{About, Context};
 use crate::event::{
     BlockKind, Body, CallKind, Completion, EventSink, FinishReason, Json, Notice, NoticeCode, Scope,
 };
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, keyed_hash};
 use crate::fragment::{Arguments, Channel, Place};
 use crate::json::{Str, compact_into};
 use crate::table::Table;
@@ -284,10 +284,10 @@ impl Choice {
         let call = call.map(Str::to_cow);
         let call = self.called(place, call.as_deref()).map(|id| Cow::Owned(id.to_owned()));
         let scope = place.and_then(|place| self.items.at(place)).map_or(Scope::Choice, Scope::Item);
-        let key = format!("{word} {} {place:?}", call.as_deref().unwrap_or_default());
         // Without id and place nothing says that an equal result is the same one.
         let is_known = call.is_some() || place.is_some();
-        if is_known && !context.is_news(scope, ("result", &key, value)) {
+        let of = || keyed_hash(&(call.as_deref(), place));
+        if is_known && !context.is_news_of(scope, of(), ("result", word, value)) {
             return context.forget_next();
         }
         if let Some((_, members)) = place.and_then(|place| self.answers.get_mut(&place)) {
@@ -307,7 +307,7 @@ impl Choice {
         sink: &mut EventSink<'_>,
     ) {
         if let Some(place) = place
-            && !context.is_news(Scope::Choice, ("opaque", &format!("{word} {place:?}"), value))
+            && !context.is_news_of(Scope::Choice, keyed_hash(&place), ("opaque", word, value))
         {
             return context.forget_next();
         }

@@ -138,10 +138,15 @@ impl Context {
     }
 
     /// Whether the value is news there; it is remembered.
-    fn is_news(&mut self, scope: Scope, (path, key, value): Member<'_>) -> bool {
+    fn is_news(&mut self, scope: Scope, member: Member<'_>) -> bool {
+        self.is_news_of(scope, 0, member)
+    }
+
+    /// Whether the value is news of something there that has that hash.
+    fn is_news_of(&mut self, scope: Scope, of: u64, (path, key, value): Member<'_>) -> bool {
         // What concerns the answer concerns it from every choice.
         let choice = if scope == Scope::Answer { 0 } else { self.choice };
-        self.seen.is_news(Spot { choice, scope, path, key }, value)
+        self.seen.is_news(Spot { choice, scope, of, path, key }, value)
     }
 
     /// Tells what only the protocol knows, if it is news.

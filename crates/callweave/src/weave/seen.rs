@@ -10,6 +10,8 @@ use crate::table::Table;
 pub(super) struct Spot<'a> {
     pub(super) choice: u32,
     pub(super) scope: Scope,
+    /// What else it is of, as a hash.
+    pub(super) of: u64,
     pub(super) path: &'static str,
     pub(super) key: &'a str,
 }
@@ -55,6 +57,9 @@ impl Spot<'_> {
         let mut print = Fingerprint::keyed(self.key);
         print.salt(u64::from(self.choice) << 32 | u64::from(number));
         print.salt(sort);
+        if self.of != 0 {
+            print.salt(self.of);
+        }
         if !self.path.is_empty() {
             print.salt(Fingerprint::keyed(self.path).digest());
         }
