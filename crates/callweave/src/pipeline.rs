@@ -304,7 +304,8 @@ impl Brought {
         let data = frame.data.trim_ascii();
         let start = (data.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
         *self = match self {
-            Self::Nothing if start.saturating_add(data.len()) <= bytes.len() => {
+            // What was replaced around the data is told each time.
+            Self::Nothing if !frame.is_lossy && start.saturating_add(data.len()) <= bytes.len() => {
                 Self::One { data: start..start + data.len(), offset: frame.offset }
             }
             _ => Self::Other,

@@ -138,8 +138,12 @@ fn whatever_the_framing_writes_around_it() {
         ("", "\n"),
         ("  ", " \r\n\n"),
         ("", " "),
+        ("event: ch\0unk\ndata: ", "\n\n"),
+        ("id: \0\ndata: ", "\n: \0\n\n"),
     ] {
-        let bytes = chat(lead, trail);
+        // A zero stands for a byte that is not UTF-8.
+        let bytes: Vec<u8> =
+            chat(lead, trail).into_iter().map(|byte| if byte == 0 { 0xF2 } else { byte }).collect();
         let sizes: Vec<usize> = (0..60).chain([bytes.len(), bytes.len() / 2]).collect();
         let known = compare(&format!("{lead:?} … {trail:?}"), &bytes, &sizes);
         assert!(known > 20, "{lead:?} … {trail:?}: only {known} frames were known");
