@@ -78,6 +78,8 @@ pub(crate) enum Chat {
     Plain,
     /// The member `obfuscation`, in its length.
     Padded,
+    /// The member `created`, with every fiftieth chunk.
+    Timed,
     /// The text is thoughts, told twice, as OpenRouter does.
     Thinking,
 }
@@ -86,10 +88,13 @@ pub(crate) enum Chat {
 pub(crate) fn chat(chunks: usize, kind: Chat) -> String {
     let mut random = Random(7);
     let mut out = String::with_capacity(chunks * 340);
+    let mut number = 0;
     let mut chunk = |delta: &str, padding: &str| {
+        let second = 1_730_000_000 + if kind == Chat::Timed { number / 50 } else { 0 };
+        number += 1;
         let _ = write!(
             out,
-            "data: {{\"id\":\"chatcmpl-BQ2x8Yd0vJ3mK5n7\",\"object\":\"chat.completion.chunk\",\"created\":1730000000,\"model\":\"gpt-4.1-2025-04-14\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_a1b2c3d4e5\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":null}}],\"usage\":null,\"obfuscation\":\"{padding}\"}}\n\n"
+            "data: {{\"id\":\"chatcmpl-BQ2x8Yd0vJ3mK5n7\",\"object\":\"chat.completion.chunk\",\"created\":{second},\"model\":\"gpt-4.1-2025-04-14\",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_a1b2c3d4e5\",\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":null}}],\"usage\":null,\"obfuscation\":\"{padding}\"}}\n\n"
         );
     };
     let padding = |random: &mut Random| if kind == Chat::Padded { random.padding() } else { "aB3dE" };
@@ -97,7 +102,7 @@ pub(crate) fn chat(chunks: usize, kind: Chat) -> String {
     for _ in 0..text {
         let fragment = random.fragment();
         let delta = match kind {
-            Chat::Plain | Chat::Padded => format!("{{\"content\":\"{fragment}\"}}"),
+            Chat::Plain | Chat::Padded | Chat::Timed => format!("{{\"content\":\"{fragment}\"}}"),
             Chat::Thinking => format!(
                 "{{\"role\":\"assistant\",\"content\":\"\",\"reasoning\":\"{fragment}\",\"reasoning_details\":[{{\"type\":\"reasoning.text\",\"text\":\"{fragment}\",\"format\":\"unknown\",\"index\":0}}]}}"
             ),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use callweave::pipeline::Decoder;
 
-use super::wire::{PLAIN_ANTHROPIC, PLAIN_CHAT, PLAIN_RESPONSES, Peer, Stream};
+use super::wire::{GEMINI, PLAIN_ANTHROPIC, PLAIN_CHAT, PLAIN_RESPONSES, Peer, Stream};
 use crate::measure::{Aim, Case, Row, Target, Way};
 use crate::peers::{self, responses, typed};
 use crate::streams::{self, Reads};
@@ -31,15 +31,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 ..PLAIN_RESPONSES
             },
         ),
-        (
-            "gemini 10k, every frame in full",
-            Stream {
-                protocol: "gemini-generatecontent",
-                generate: streams::gemini,
-                peers: &[("memchr + serde_json, typed", Peer::Lines(typed::gemini))],
-                ..PLAIN_CHAT
-            },
-        ),
+        ("gemini 10k, every frame in full", GEMINI),
     ];
     let streams = streams.map(|(name, stream)| {
         let stream = Stream { group: "Every frame in full", decoder: |builder| builder.read_all(), ..stream };

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use callweave::pipeline::{Builder, Decoder};
 
 use crate::measure::{Aim, Case, Row, Target, Way};
-use crate::peers::{self, Collected, anthropic, chat, responses};
+use crate::peers::{self, Collected, anthropic, chat, responses, typed};
 use crate::streams::{self, Chat, Reads};
 
 /// What a peer does with the data of an event, and who finds the events for it.
@@ -110,6 +110,14 @@ pub(crate) const PLAIN_RESPONSES: Stream = Stream {
     decoder: |builder| builder,
     peers: RESPONSES,
 };
+pub(crate) const GEMINI: Stream = Stream {
+    group: "Streams",
+    protocol: "gemini-generatecontent",
+    generate: streams::gemini,
+    reads: by_event,
+    decoder: |builder| builder,
+    peers: &[("memchr + serde_json, typed", Peer::Lines(typed::gemini))],
+};
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -134,6 +142,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ));
     let padded = Stream { generate: |chunks| streams::chat(chunks, Chat::Padded), ..PLAIN_CHAT };
     cases.push(padded.case("chat 10k, padded in varying length", "chunk", 10_000, None));
+    let timed = Stream { generate: |chunks| streams::chat(chunks, Chat::Timed), ..PLAIN_CHAT };
+    cases.push(timed.case("chat 10k, seconds counted", "chunk", 10_000, None));
     let thinking = Stream {
         generate: |chunks| streams::chat(chunks, Chat::Thinking),
         peers: CHAT_BY_HAND,
@@ -141,5 +151,6 @@ pub(crate) fn cases() -> Vec<Case> {
     };
     cases.push(thinking.case("chat 10k, thoughts told twice", "chunk", 10_000, None));
     cases.push(PLAIN_RESPONSES.case("responses 10k, numbered and padded", "event", 10_000, None));
+    cases.push(GEMINI.case("gemini 10k, tokens counted, every fourth chunk a call", "event", 10_000, None));
     cases
 }

@@ -8,7 +8,7 @@
 //! were written (`&str` of JSON text); both are decoded where they are used.
 
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode, ReasoningForm, Sink};
-use crate::json::Str;
+use crate::json::{Node, Str};
 use crate::upstream::UpstreamError;
 
 /// Anything that takes fragments, whatever they borrow from.
@@ -153,6 +153,31 @@ pub enum Level {
     /// The item or block that the next fragment of this frame speaks of: a member of its start, if that
     /// fragment starts it.
     Next,
+}
+
+/// Reads counters from what a provider wrote. Some providers count in every frame: what is known but for its counts
+/// need not be read in full.
+#[derive(Clone, Copy)]
+pub struct ReadUsage(pub(crate) fn(Node<'_>) -> Counters);
+
+impl ReadUsage {
+    /// The counters, and that only they are read from `usage`: see [`Node::read_apart`].
+    pub(crate) fn of(self, usage: Node<'_>) -> Counters {
+        usage.read_apart(self.0)
+    }
+}
+
+impl std::fmt::Debug for ReadUsage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReadUsage")
+    }
+}
+
+/// What they read is told apart, not who reads it.
+impl PartialEq for ReadUsage {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// What a [`Fragment`] says.
@@ -300,6 +325,8 @@ pub enum Part<'a> {
         counters: Counters,
         /// As the provider wrote them; JSON.
         raw: &'a str,
+        /// What reads the counters, if it reads them from `raw` and from nothing else.
+        read: Option<ReadUsage>,
     },
     /// The provider's reason to finish. The last one counts.
     Finish {

@@ -306,13 +306,41 @@ fn counted() -> String {
     seconds.into_iter().enumerate().map(frame).collect()
 }
 
+/// Tokens are counted in every frame, in the ways of both that do so; some frames count nothing new.
+fn tokens() -> [String; 2] {
+    let counts = [
+        "1", "2", "3", "3", "3", "4", "5", "10", "11", "11", "1e1", "12.5", "null", "\"13\"", "14", "15",
+        "-1", "16",
+    ];
+    let numbered = counts.into_iter().cycle().take(40).enumerate();
+    let gemini = |(at, count): (usize, &str)| {
+        format!(
+            "{{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"t{at}\"}}],\"role\":\"model\"}},\"index\":0}}],\
+             \"usageMetadata\":{{\"promptTokenCount\":9,\"candidatesTokenCount\":{count},\"totalTokenCount\":{at},\
+             \"promptTokensDetails\":[{{\"modality\":\"TEXT\",\"tokenCount\":9}}]}},\"modelVersion\":\"g\",\"responseId\":\"r\"}}\n"
+        )
+    };
+    let chat = |(at, count): (usize, &str)| {
+        let total = 7 + at / 3;
+        format!(
+            "{{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"t{at}\"}}}}],\
+             \"usage\":{{\"prompt_tokens\":4,\"completion_tokens\":{count},\"total_tokens\":{total},\
+             \"completion_tokens_details\":{{\"reasoning_tokens\":{count}}}}}}}\n"
+        )
+    };
+    [numbered.clone().map(gemini).collect(), numbered.map(chat).collect()]
+}
+
 #[test]
 fn what_stands_around_a_known_frame_counts() {
+    let [gemini, chat] = tokens();
     for (name, stream) in [
         ("told again", told_again()),
         ("padded", padded()),
         ("of the block", of_the_block()),
         ("counted", counted()),
+        ("tokens of Gemini", gemini),
+        ("tokens of chat", chat),
     ] {
         let known = compare(name, stream.as_bytes(), &[stream.len(), 61, 1]);
         assert!(known > 0, "{name}: no frame was known");

@@ -524,7 +524,7 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             .and_then(|details| details.get("thinking_tokens"))
             .and_then(Value::count),
     };
-    put(None, Part::Usage { word: USAGE, counters, raw: usage.pass_raw() }, sink);
+    put(None, Part::Usage { word: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
 }
 
 #[cfg(test)]

@@ -376,5 +376,5 @@ fn usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens,
         reasoning_tokens: None,
     };
-    put(None, Part::Usage { word: USAGE, counters, raw: usage.pass_raw() }, sink);
+    put(None, Part::Usage { word: USAGE, counters, raw: usage.pass_raw(), read: None }, sink);
 }

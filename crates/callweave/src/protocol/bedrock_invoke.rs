@@ -117,7 +117,7 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             cache_write_tokens,
             ..Counters::default()
         };
-        sink.put(Fragment::new(Part::Usage { word: METRICS, counters, raw: metrics.pass_raw() }));
+        sink.put(Fragment::new(Part::Usage { word: METRICS, counters, raw: metrics.pass_raw(), read: None }));
         sink.put(Fragment::new(Part::Done));
     }
 }
@@ -238,7 +238,7 @@ fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>
     if counters != Counters::default() {
         // The counts stand among the text, so the object that holds them alone is made here.
         let raw = format!("{{{}}}", counts.join(","));
-        sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw }));
+        sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw, read: None }));
     }
     if let Some((word, text)) = told {
         sink.put(Fragment::new(Part::Text { channel: Channel::Text, word, text }).in_choice(choice));

@@ -328,5 +328,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: count("reasoning_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.pass_raw() }));
+    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.pass_raw(), read: None }));
 }

@@ -15,7 +15,7 @@ use super::{
     is_usual,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place, ReadUsage};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
@@ -525,6 +525,12 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
+    let (read, raw) = (ReadUsage(read_usage), usage.pass_raw());
+    let part = Part::Usage { word: words::USAGE, counters: read.of(usage), raw, read: Some(read) };
+    sink.put(Fragment::new(part));
+}
+
+fn read_usage(usage: Value<'_>) -> Counters {
     // As the wire and as SDK dumps spell them.
     let [mut prompt, mut tools, mut spoken, mut thoughts, mut total, mut cached] = [[None; 2]; 6];
     for (key, value) in usage.members() {
@@ -547,15 +553,14 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     let [prompt, tools, spoken, thoughts, total, cached] = [prompt, tools, spoken, thoughts, total, cached]
         .map(|[own, dumped]: [Option<Option<u64>>; 2]| own.or(dumped).flatten());
-    let counters = Counters {
+    Counters {
         input_tokens: sum(prompt, tools),
         output_tokens: sum(spoken, thoughts),
         total_tokens: total,
         cached_tokens: cached,
         cache_write_tokens: None,
         reasoning_tokens: thoughts,
-    };
-    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.pass_raw() }));
+    }
 }
 
 /// The sum of what was reported; nothing reported is none.

@@ -374,5 +374,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         cache_write_tokens: None,
         reasoning_tokens: count("total_thought_tokens"),
     };
-    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.pass_raw() }));
+    sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw: usage.pass_raw(), read: None }));
 }

@@ -181,5 +181,5 @@ fn decode_usage([input, output]: [Option<u64>; 2], sink: &mut FragmentSink<'_>) 
             format!("{{\"prompt_eval_count\":{input},\"eval_count\":{output}}}")
         }
     };
-    sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw }));
+    sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw, read: None }));
 }

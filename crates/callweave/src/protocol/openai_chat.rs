@@ -10,7 +10,7 @@ use super::{
     foreign, is_kind, is_usual, report,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place, ReadUsage};
 use crate::json::{Kind, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
@@ -718,6 +718,11 @@ fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
+    let (read, raw) = (ReadUsage(read_usage), usage.pass_raw());
+    sink.put(Fragment::new(Part::Usage { word, counters: read.of(usage), raw, read: Some(read) }));
+}
+
+fn read_usage(usage: Value<'_>) -> Counters {
     let (mut prompt, mut completion) = ([None; 2], [None; 1]);
     let [mut input, mut output, mut total, mut thoughts, mut written] = [None; 5];
     // The first of them that is there counts.
@@ -746,13 +751,12 @@ fn decode_usage(word: &str, usage: Value<'_>, sink: &mut FragmentSink<'_>) {
         // xAI counts its thoughts beside the completion, everybody else inside it.
         output = Some(completion + thoughts);
     }
-    let counters = Counters {
+    Counters {
         input_tokens: input,
         output_tokens: output,
         total_tokens: total,
         cached_tokens: prompt[0].or_else(|| cached.into_iter().flatten().next()),
         cache_write_tokens: prompt[1].or(written),
         reasoning_tokens: reasoning,
-    };
-    sink.put(Fragment::new(Part::Usage { word, counters, raw: usage.pass_raw() }));
+    }
 }

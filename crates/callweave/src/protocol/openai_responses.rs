@@ -898,5 +898,5 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
             _ => {}
         }
     }
-    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.pass_raw() }));
+    sink.put(Fragment::new(Part::Usage { word: words::USAGE, counters, raw: usage.pass_raw(), read: None }));
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::Known;
 use super::fit::{Hole, HoleKind, Ties};
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, Sink};
-use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
-use crate::json::Str;
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place, ReadUsage};
+use crate::json::{Str, with_spare_tape};
 
 /// A fragment that can be told of every frame of the shape. There are many shapes where many streams are open, and so
 /// texts stand together in one, [`Casts::fixed`].
@@ -41,7 +41,7 @@ enum CastPart {
     Text { channel: Channel, word: Slice, text: Slice },
     Call { id: Option<Slice>, name: Option<Slice>, kind: CallKind, word: Slice, arguments: Option<Slice> },
     Attach { level: Level, on: Slice, kind: AttachmentKind, word: Slice, value: Slice },
-    Usage { word: Slice, counters: Box<Counters>, raw: Slice },
+    Usage { word: Slice, counters: Box<Counters>, raw: Slice, read: Option<ReadUsage> },
     Finish { reason: FinishReason, raw: Option<Slice> },
     End,
     Progress { word: Slice, value: Option<Slice> },
@@ -309,8 +309,15 @@ impl Cast {
                 word: text(word),
                 value: text(value),
             },
-            CastPart::Usage { word, counters, raw } => {
-                Part::Usage { word: text(word), counters: **counters, raw: text(raw) }
+            CastPart::Usage { word, counters, raw, read } => {
+                let written = text(raw);
+                let counters = match read {
+                    Some(ReadUsage(read)) if !raw.is_fixed() => {
+                        with_spare_tape(|tape| tape.parse(written).map_or(**counters, read))
+                    }
+                    _ => **counters,
+                };
+                Part::Usage { word: text(word), counters, raw: written, read: *read }
             }
             CastPart::Finish { reason, raw } => Part::Finish { reason: *reason, raw: may_be(raw) },
             CastPart::End => Part::End,
@@ -327,7 +334,7 @@ impl Cast {
     /// Whether it is news only once, as long as it says the same.
     fn lasts(&self) -> bool {
         match &self.part {
-            CastPart::Start { .. } | CastPart::Choice => true,
+            CastPart::Start { .. } | CastPart::Choice | CastPart::Usage { .. } => true,
             CastPart::Foreign { key, .. } => key.is_fixed(),
             _ => false,
         }
@@ -350,6 +357,7 @@ impl Cast {
     fn disputes(&self, other: &Self, casts: &Casts) -> bool {
         match (&self.part, &other.part) {
             (CastPart::Start { .. }, CastPart::Start { .. }) => true,
+            (CastPart::Usage { .. }, CastPart::Usage { .. }) => true,
             (
                 CastPart::Foreign { path, key, .. },
                 CastPart::Foreign { path: other_path, key: other_key, .. },
@@ -466,9 +474,9 @@ impl<'d> Recorder<'d> {
                 let (on, word, value) = (self.text(on)?, self.text(word)?, self.text(value)?);
                 CastPart::Attach { level, on, kind, word, value }
             }
-            Part::Usage { word, counters, raw } => {
+            Part::Usage { word, counters, raw, read } => {
                 let (word, counters, raw) = (self.text(word)?, Box::new(counters), self.text(raw)?);
-                CastPart::Usage { word, counters, raw }
+                CastPart::Usage { word, counters, raw, read }
             }
             Part::Finish { reason, raw } => CastPart::Finish { reason, raw: self.may_be(raw)? },
             Part::End => CastPart::End,

@@ -424,7 +424,7 @@ impl Weave {
                 let progress = Body::Progress { scope: Scope::Answer, word: Cow::Borrowed(word), value };
                 return sink.put(Event::new(0, progress));
             }
-            Part::Usage { word, counters, raw } => {
+            Part::Usage { word, counters, raw, .. } => {
                 self.begin(sink);
                 if self.context.is_news(Scope::Answer, ("usage ", word, raw)) {
                     let (word, raw) = (Cow::Borrowed(word), Json::trusted(raw));

@@ -139,7 +139,7 @@ fn fragment(step: [u8; 4]) -> Option<Fragment<'static>> {
         },
         17 => Part::Answers { call: pick(&TEXTS, first) },
         18 => Part::ToolResult { call: pick(&NAMES, first), word, value: pick(&JSONS, second) },
-        19 => Part::Usage { word, counters: Counters::default(), raw: pick(&JSONS, first) },
+        19 => Part::Usage { word, counters: Counters::default(), raw: pick(&JSONS, first), read: None },
         20 => Part::Finish { reason: pick(&FINISHES, first), raw: pick(&NAMES, second) },
         21 => Part::Done,
         22 if first < 32 => Part::Error(pick(&[&ERRORS[0], &ERRORS[1]], first)),

@@ -112,7 +112,7 @@ fn read_meta(metadata: Node<'_>, sink: &mut FragmentSink<'_>) {
             }
             ("usage", Kind::Object) => {
                 let (counters, raw) = (counters(value), value.raw());
-                sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw }));
+                sink.put(Fragment::new(Part::Usage { word: "usage", counters, raw, read: None }));
             }
             _ => {
                 let (level, path, value) = (Level::Answer, "metadata.", value.raw());

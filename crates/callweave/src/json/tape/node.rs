@@ -176,6 +176,18 @@ impl<'t> Node<'t> {
         is_same
     }
 
+    /// Has `read` look at it as at a text of its own: who passes its text on, with what `read` made of it, has not looked
+    /// at it. What was looked at before stays so.
+    pub(crate) fn read_apart<T>(self, read: impl FnOnce(Self) -> T) -> T {
+        let notes = &self.notes[self.at as usize..self.note().next as usize];
+        let is_unseen = notes.iter().all(|note| note.sight.get() == Sight::UNSEEN);
+        let result = read(self);
+        if is_unseen {
+            notes.iter().for_each(|note| note.sight.set(Sight::UNSEEN));
+        }
+        result
+    }
+
     /// Notes that the reader knows what it says, and so what the one says that is the same.
     #[inline]
     fn look(self) {
