@@ -331,6 +331,18 @@ fn tokens() -> [String; 2] {
     [numbered.clone().map(gemini).collect(), numbered.map(chat).collect()]
 }
 
+/// Something that may have come too late stands before counts that come too late.
+fn late() -> String {
+    let start = |word: &str| {
+        format!(
+            "{{\"type\":\"message_start\",\"message\":{{\"id\":\"m\",\"type\":\"{word}\",\"role\":\"assistant\",\"model\":\"c\",\
+             \"content\":[],\"usage\":{{\"input_tokens\":10,\"output_tokens\":1}}}}}}\n"
+        )
+    };
+    let starts = ["message", "a", "b", "c", "d", "e"].map(start);
+    [starts[0].as_str(), "data: [DONE]\n"].into_iter().chain(starts.iter().map(String::as_str)).collect()
+}
+
 #[test]
 fn what_stands_around_a_known_frame_counts() {
     let [gemini, chat] = tokens();
@@ -339,6 +351,7 @@ fn what_stands_around_a_known_frame_counts() {
         ("padded", padded()),
         ("of the block", of_the_block()),
         ("counted", counted()),
+        ("late", late()),
         ("tokens of Gemini", gemini),
         ("tokens of chat", chat),
     ] {

@@ -331,10 +331,10 @@ impl Cast {
         sink.put(Fragment { choice: self.choice, place: self.place, part });
     }
 
-    /// Whether it is news only once, as long as it says the same.
+    /// Whether it is news only once, as long as it says the same. Counts are not: they may come too late, each time.
     fn lasts(&self) -> bool {
         match &self.part {
-            CastPart::Start { .. } | CastPart::Choice | CastPart::Usage { .. } => true,
+            CastPart::Start { .. } | CastPart::Choice => true,
             CastPart::Foreign { key, .. } => key.is_fixed(),
             _ => false,
         }
@@ -357,7 +357,6 @@ impl Cast {
     fn disputes(&self, other: &Self, casts: &Casts) -> bool {
         match (&self.part, &other.part) {
             (CastPart::Start { .. }, CastPart::Start { .. }) => true,
-            (CastPart::Usage { .. }, CastPart::Usage { .. }) => true,
             (
                 CastPart::Foreign { path, key, .. },
                 CastPart::Foreign { path: other_path, key: other_key, .. },
