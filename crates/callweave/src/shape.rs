@@ -36,11 +36,13 @@ const MOST_SHAPES: usize = 6;
 /// Longer frames say something new each time.
 const LONGEST: usize = 2048;
 /// So many holes a shape may have.
-const MOST_HOLES: usize = 6;
+const MOST_HOLES: usize = 10;
 /// So many values that nobody looked at may stand in a frame.
 const MOST_LEAVES: usize = 32;
-/// After so many frames that were compared and taught nothing, most are not compared any more.
+/// After so many frames that were compared and taught nothing of use, most are not compared any more.
 const PATIENCE: u32 = 8;
+/// A shape was of use if so many frames had it.
+const USEFUL: u32 = 3;
 
 /// The shapes of the frames of one stream. See the [module](self).
 #[derive(Default)]
@@ -61,7 +63,7 @@ pub(crate) struct Shapes {
     before: Option<Before>,
     /// What the frame that is being read resembles.
     likes: Likes,
-    /// How many frames in a row were compared and taught nothing.
+    /// How many frames in a row were compared and taught nothing of use.
     vain: u32,
     /// How many more frames are not compared.
     rest: u32,
@@ -115,6 +117,8 @@ struct Shape {
     growth: Option<Growth>,
     /// Where in the data the number of a place stands, if it is known which places follow it.
     number: Option<Hole>,
+    /// How many frames had it, but for those of runs.
+    uses: u32,
 }
 
 /// Where the contents of the holes of a frame stand.
@@ -295,7 +299,10 @@ impl Shapes {
 
     /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
     pub(crate) fn follow(&mut self, number: usize, frame: &[u8], pieces: &Pieces) {
-        self.is_tied = self.known.get_mut(number).is_some_and(|shape| shape.tie(frame, pieces));
+        self.is_tied = self.known.get_mut(number).is_some_and(|shape| {
+            shape.uses += 1;
+            shape.tie(frame, pieces)
+        });
         self.is_again = self.latest == Some(number);
         self.latest = Some(number);
         self.stride = None;
@@ -456,16 +463,18 @@ impl Shapes {
             return;
         }
         if let Some(mut recorder) = recorder {
-            if self.compare(input, data, &mut recorder) {
-                self.vain = 0;
-                return;
-            }
-            self.room = recorder.into_room();
-            self.vain += 1;
+            // What took the place of something useless is likely to be so, too.
+            let makes_room = self.known.len() == MOST_SHAPES && self.known[0].uses < USEFUL;
+            let is_learned = self.compare(input, data, &mut recorder);
+            self.vain = if is_learned && !makes_room { 0 } else { self.vain + 1 };
             if self.vain >= PATIENCE {
                 // Each time for twice as long: what is learned in vain must not grow with the stream.
                 self.rest = 1 << (self.vain - PATIENCE).min(16);
             }
+            if is_learned {
+                return;
+            }
+            self.room = recorder.into_room();
         }
         let before = self.before.get_or_insert_default();
         let size = input.value.size();
@@ -535,6 +544,7 @@ impl Shapes {
             casts,
             growth,
             number,
+            uses: 0,
         };
         self.brought = Some(match at {
             Some(at) => {
@@ -628,10 +638,12 @@ fn only_hole(value: Node<'_>, data: &str, other: &str) -> Option<Hole> {
     let most = own.len().min(other.len());
     let before = common_start(own, other);
     let after = common_end(own, other).min(most - before);
-    let Leaf { kind, start, end, seen, .. } = value.leaf_around(before, own.len() - after)?;
+    let Leaf { note, kind, start, end, seen } = value.leaf_around(before, own.len() - after)?;
     let kind = if kind == Kind::Number { HoleKind::Number } else { HoleKind::Text };
     let hole = Hole { start, end, kind };
-    let is_apt = seen == Seen::Kind && start < end && before + after < own.len().max(other.len());
+    // What is the same as another cannot change alone.
+    let is_alone = seen == Seen::Kind && !value.has_same(note);
+    let is_apt = is_alone && start < end && before + after < own.len().max(other.len());
     let length = fit(own, 0, &[hole], other, &mut [Piece::default(); 1])?;
     (is_apt && length == other.len()).then_some(hole)
 }

@@ -343,6 +343,25 @@ fn late() -> String {
     [starts[0].as_str(), "data: [DONE]\n"].into_iter().chain(starts.iter().map(String::as_str)).collect()
 }
 
+/// Thoughts that are told under two names, and are the same in every second frame.
+fn told_twice() -> String {
+    let frame = |(at, thought): (usize, &str)| {
+        format!(
+            "{{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{{\"index\":0,\"delta\":{{\"reasoning\":\
+             \"{thought}\",\"reasoning_content\":\" three\"}}}}],\"obfuscation\":\"{}\"}}\n",
+            "x".repeat(usize::from(at > 12))
+        )
+    };
+    ["a", " three", "b", " three", "c", "d", " three"]
+        .iter()
+        .cycle()
+        .take(30)
+        .copied()
+        .enumerate()
+        .map(frame)
+        .collect()
+}
+
 #[test]
 fn what_stands_around_a_known_frame_counts() {
     let [gemini, chat] = tokens();
@@ -352,6 +371,7 @@ fn what_stands_around_a_known_frame_counts() {
         ("of the block", of_the_block()),
         ("counted", counted()),
         ("late", late()),
+        ("told twice", told_twice()),
         ("tokens of Gemini", gemini),
         ("tokens of chat", chat),
     ] {

@@ -262,6 +262,11 @@ impl<'t> Node<'t> {
         }
     }
 
+    /// Whether some string inside this outermost value is known to be the same as the one whose note has that number.
+    pub(crate) fn has_same(self, note: u32) -> bool {
+        self.notes.iter().any(|other| other.seen() == Seen::SameAs(note))
+    }
+
     /// Whether it is `true` or `false`, if it is either.
     pub fn bool(self) -> Option<bool> {
         (self.kind() == Kind::Bool).then(|| self.raw() == "true")
