@@ -10,10 +10,12 @@
 //! Which of the values that nobody looked at become holes is learned from two frames: those in which they differ.
 //! Where a frame does not fit, it is read in full, and the shape gets more holes if it can. The number of a block, which
 //! is passed on as its place, is no hole: it changes seldom, and what goes on with another block is told in full once.
-//! A shape in whose frames it has changed is [bound](Shape::bind) to the next number.
+//! A shape in whose frames it has changed is [bound](Shape::bind) to the next number. Counts of tokens are looked at, but by
+//! nobody who looks at anything else: the object they stand in is [read again](crate::fragment::ReadUsage), and no more.
 //!
 //! A shape also holds what the framing wrote around such a frame. So a run of frames that only grow one block is a
-//! loop over the bytes: compare, find the end of what stands in the holes, hand it to the block.
+//! loop over the bytes: compare, find the end of what stands in the holes, hand it to the block. Holes of which something
+//! else is told are [tied](Growth::ties) in it: once they change, the run is over.
 
 mod cast;
 mod fit;
@@ -36,7 +38,7 @@ const MOST_SHAPES: usize = 6;
 /// Longer frames say something new each time.
 const LONGEST: usize = 2048;
 /// So many holes a shape may have.
-const MOST_HOLES: usize = 10;
+const MOST_HOLES: usize = 8;
 /// So many values that nobody looked at may stand in a frame.
 const MOST_LEAVES: usize = 32;
 /// After so many frames that were compared and taught nothing of use, most are not compared any more.
@@ -188,7 +190,12 @@ impl Shape {
     /// The length of the frame that these bytes begin with, if it has this shape and holds what is tied.
     #[inline(always)]
     fn fit(&self, bytes: &[u8], ties: Ties, pieces: &mut Pieces) -> Option<usize> {
-        fit_tied(&self.text, self.data.start, &self.holes, ties, bytes, pieces)
+        let Self { text, data, holes, .. } = self;
+        // Seldom are there any, and then each hole costs more.
+        match ties.is_empty() {
+            true => fit(text, data.start, holes, bytes, pieces),
+            false => fit_tied(text, data.start, holes, ties, bytes, pieces),
+        }
     }
 
     /// Has the tied holes hold what they hold in a frame that was told: with that, the next one is compared. Whether they
