@@ -37,7 +37,7 @@ use crate::weave::{Running, Weave};
 const MOST_SHAPES: usize = 6;
 /// Longer frames say something new each time.
 const LONGEST: usize = 2048;
-/// So many holes a shape may have.
+/// So many holes a shape may have, and [`Ties`] name.
 const MOST_HOLES: usize = 8;
 /// So many values that nobody looked at may stand in a frame.
 const MOST_LEAVES: usize = 32;
@@ -224,7 +224,7 @@ impl Shape {
     #[inline(always)]
     fn grown<'f>(&'f self, growth: &Growth, frame: &'f [u8], pieces: &Pieces) -> Str<'f> {
         match growth.hole {
-            Some(hole) => pieces[hole].str(frame),
+            Some(hole) => pieces[usize::from(hole)].str(frame),
             None => self.casts.text(growth.cast),
         }
     }
@@ -356,7 +356,7 @@ impl Shapes {
         let Some(growth) = &shape.growth else { return (frames, at) };
         let mut run = weave.run(block);
         if growth.is_alone
-            && let Some(hole) = growth.hole.and_then(|hole| shape.holes.get(hole))
+            && let Some(hole) = growth.hole.and_then(|hole| shape.holes.get(usize::from(hole)))
             && let Some(around) = Around::of(&shape.text, shape.data.start, hole)
         {
             while let Some((text, length)) = around.fit(&bytes[at..]).filter(|(_, length)| *length <= most) {

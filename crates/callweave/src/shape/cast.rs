@@ -74,9 +74,9 @@ pub(super) struct Growth {
     /// Where the text stands; none for the arguments of a call.
     pub(super) at: Option<Option<Place>>,
     /// Which of the casts tells it.
-    pub(super) cast: usize,
+    pub(super) cast: u16,
     /// The hole in which the text stands, if it is not always the same.
-    pub(super) hole: Option<usize>,
+    pub(super) hole: Option<u8>,
     /// Whether that is the only hole but for those that are tied, and a text.
     pub(super) is_alone: bool,
     /// Whether something is said of the block, too: that is no news only after a frame that found the block begun.
@@ -107,23 +107,25 @@ impl Growth {
             _ => return None,
         };
         let hole = match *text {
-            Slice::Hole(hole) => Some(usize::from(hole)),
+            Slice::Hole(hole) => Some(hole),
             Slice::Fixed { .. } => None,
             Slice::Around { .. } => return None,
         };
         let steady = casts.iter().filter(|cast| cast.is_steady);
         let ties = steady.fold(Ties::NONE, |ties, cast| ties.and_all(cast.ties));
+        let is_text = |at: usize| hole.is_some_and(|hole| usize::from(hole) == at);
         // What is the same as another, or the text itself, cannot stay while that changes.
         let is_free = |(at, own): (usize, &Hole)| match own.kind {
             HoleKind::SameAs(other) => !ties.has(at) && !ties.has(other),
-            _ => !ties.has(at) || hole != Some(at),
+            _ => !ties.has(at) || !is_text(at),
         };
         if !holes.iter().enumerate().all(is_free) {
             return None;
         }
         let mut free = holes.iter().enumerate().filter(|(at, _)| !ties.has(*at));
-        let is_alone = free.all(|(at, own)| hole == Some(at) && own.kind == HoleKind::Text);
+        let is_alone = free.all(|(at, own)| is_text(at) && own.kind == HoleKind::Text);
         let has_members = casts.iter().any(Cast::is_member);
+        let own = own.try_into().ok()?;
         Some(Self { choice: cast.choice, at, cast: own, hole, is_alone, has_members, ties })
     }
 }
@@ -224,8 +226,8 @@ impl Casts {
     }
 
     /// The text of one that is the same in every frame.
-    pub(super) fn text(&self, at: usize) -> Str<'_> {
-        let text = match &self.list[at].part {
+    pub(super) fn text(&self, at: u16) -> Str<'_> {
+        let text = match &self.list[usize::from(at)].part {
             CastPart::Text { text, .. } | CastPart::Call { arguments: Some(text), .. } => text.fixed(self),
             _ => None,
         };

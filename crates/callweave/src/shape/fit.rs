@@ -11,19 +11,19 @@ pub(super) struct Hole {
     pub(super) kind: HoleKind,
 }
 
-/// Some of the holes of a shape, by their numbers: see [`Growth::ties`](super::cast::Growth::ties).
+/// Some of the first eight holes of a shape, by their numbers: see [`Growth::ties`](super::cast::Growth::ties).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ties(u32);
+pub(super) struct Ties(u8);
 
 impl Ties {
     pub(super) const NONE: Self = Self(0);
 
     #[inline]
     pub(super) fn has(self, hole: usize) -> bool {
-        self.0 >> hole & 1 == 1
+        u32::from(self.0) >> hole & 1 == 1
     }
 
-    /// With one more of the first 32 holes.
+    /// With one more of the first eight holes.
     pub(super) fn and(self, hole: usize) -> Self {
         Self(self.0 | 1 << hole)
     }
