@@ -41,10 +41,8 @@ const LONGEST: usize = 2048;
 const MOST_HOLES: usize = 8;
 /// So many values that nobody looked at may stand in a frame.
 const MOST_LEAVES: usize = 32;
-/// After so many frames that were compared and taught nothing of use, most are not compared any more.
+/// After so many frames that were compared and taught nothing, most are not compared any more.
 const PATIENCE: u32 = 8;
-/// A shape was of use if so many frames had it.
-const USEFUL: u32 = 3;
 
 /// The shapes of the frames of one stream. See the [module](self).
 #[derive(Default)]
@@ -65,7 +63,7 @@ pub(crate) struct Shapes {
     before: Option<Before>,
     /// What the frame that is being read resembles.
     likes: Likes,
-    /// How many frames in a row were compared and taught nothing of use.
+    /// How many frames in a row were compared and taught nothing.
     vain: u32,
     /// How many more frames are not compared.
     rest: u32,
@@ -119,8 +117,6 @@ struct Shape {
     growth: Option<Growth>,
     /// Where in the data the number of a place stands, if it is known which places follow it.
     number: Option<Hole>,
-    /// How many frames had it, but for those of runs.
-    uses: u32,
 }
 
 /// Where the contents of the holes of a frame stand.
@@ -306,10 +302,7 @@ impl Shapes {
 
     /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
     pub(crate) fn follow(&mut self, number: usize, frame: &[u8], pieces: &Pieces) {
-        self.is_tied = self.known.get_mut(number).is_some_and(|shape| {
-            shape.uses += 1;
-            shape.tie(frame, pieces)
-        });
+        self.is_tied = self.known.get_mut(number).is_some_and(|shape| shape.tie(frame, pieces));
         self.is_again = self.latest == Some(number);
         self.latest = Some(number);
         self.stride = None;
@@ -470,18 +463,16 @@ impl Shapes {
             return;
         }
         if let Some(mut recorder) = recorder {
-            // What took the place of something useless is likely to be so, too.
-            let makes_room = self.known.len() == MOST_SHAPES && self.known[0].uses < USEFUL;
-            let is_learned = self.compare(input, data, &mut recorder);
-            self.vain = if is_learned && !makes_room { 0 } else { self.vain + 1 };
+            if self.compare(input, data, &mut recorder) {
+                self.vain = 0;
+                return;
+            }
+            self.room = recorder.into_room();
+            self.vain += 1;
             if self.vain >= PATIENCE {
                 // Each time for twice as long: what is learned in vain must not grow with the stream.
                 self.rest = 1 << (self.vain - PATIENCE).min(16);
             }
-            if is_learned {
-                return;
-            }
-            self.room = recorder.into_room();
         }
         let before = self.before.get_or_insert_default();
         let size = input.value.size();
@@ -551,7 +542,6 @@ impl Shapes {
             casts,
             growth,
             number,
-            uses: 0,
         };
         self.brought = Some(match at {
             Some(at) => {

@@ -108,7 +108,7 @@ fn no_digits(word: u64) -> u64 {
 fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     // Two words at a time, as long as there are as many.
     let (pairs, _) = bytes.get(at..).unwrap_or_default().as_chunks::<16>();
-    for (number, pair) in pairs.iter().enumerate() {
+    for pair in pairs.iter().take(FEW_PAIRS) {
         let found = specials(word(pair, 0));
         if found != 0 {
             return at + first(found);
@@ -118,15 +118,12 @@ fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
             return at + 8 + first(found);
         }
         at += 16;
-        if number == FEW_PAIRS {
-            return very_long_plain_end(bytes, at);
-        }
     }
-    last_plain_end(bytes, at)
+    if pairs.len() > FEW_PAIRS { very_long_plain_end(bytes, at) } else { last_plain_end(bytes, at) }
 }
 
 /// After so many pairs of words, it is worth while to call what looks at more of them at once.
-const FEW_PAIRS: usize = 3;
+const FEW_PAIRS: usize = 4;
 
 /// The same where all before was plain for long.
 #[inline(never)]
