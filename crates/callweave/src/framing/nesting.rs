@@ -4,7 +4,7 @@ use std::mem;
 
 use memchr::memchr2;
 
-use crate::json::{brackets, first_mark, quotes};
+use crate::json::lane::{Lane, first};
 
 /// Finds the end of a value that opens with a bracket or a quote, in any cut.
 ///
@@ -30,18 +30,18 @@ pub(super) enum Stop {
     Open,
 }
 
-/// Where the reading of words stopped, before these bytes.
+/// Where the reading of lanes stopped, before these bytes.
 enum Step<'b> {
     End(&'b [u8]),
     Line(&'b [u8]),
     /// In a string that is long.
     Long(&'b [u8]),
-    /// The last bytes are fewer than a word.
+    /// The last bytes are fewer than a lane.
     Few(&'b [u8]),
 }
 
-/// So many words of a string are looked at before the rest of it is searched: only there does a search pay.
-const SHORT: usize = 12;
+/// So many lanes of a string are looked at before the rest of it is searched: only there does a search pay.
+const SHORT: usize = 8;
 
 impl Nesting {
     /// Before a value whose first byte is `{`, `[` or `"`.
@@ -71,8 +71,8 @@ impl Nesting {
         let mut rest = fresh;
         loop {
             let step = match self.open {
-                b'{' => self.read_words::<b'{'>(fresh, rest),
-                _ => self.read_words::<b'['>(fresh, rest),
+                b'{' => self.read_lanes::<b'{'>(fresh, rest),
+                _ => self.read_lanes::<b'['>(fresh, rest),
             };
             match step {
                 Step::End(rest) => return Stop::End(bytes.len() - rest.len()),
@@ -90,25 +90,25 @@ impl Nesting {
         }
     }
 
-    /// Passes over strings a word at a time, and between them looks at quotes and brackets only. `rest` is what is
+    /// Passes over strings a lane at a time, and between them looks at quotes and brackets only. `rest` is what is
     /// left of `bytes`. Hardly anything is called from here, because that would cost the registers in which the masks
     /// are.
     #[inline(never)]
-    fn read_words<'b, const OPEN: u8>(&mut self, bytes: &'b [u8], mut rest: &'b [u8]) -> Step<'b> {
+    fn read_lanes<'b, const OPEN: u8>(&mut self, bytes: &'b [u8], mut rest: &'b [u8]) -> Step<'b> {
         let Self { mut depth, mut is_in_string, .. } = *self;
         let step = 'step: loop {
             if is_in_string {
                 'string: loop {
                     for _ in 0..SHORT {
-                        let Some((eight, after)) = rest.split_first_chunk() else {
+                        let Some((lane, after)) = Lane::split_first(rest) else {
                             break 'step Step::Few(rest);
                         };
-                        let found = quotes(u64::from_le_bytes(*eight));
+                        let found = lane.quotes();
                         if found == 0 {
                             rest = after;
                             continue;
                         }
-                        let at = first_mark(found);
+                        let at = first(found);
                         let (string, byte) = (rest, rest[at]);
                         rest = &rest[at + 1..];
                         // Only of quotes is it asked whether they are escaped: nothing else ends a string.
@@ -137,11 +137,11 @@ impl Nesting {
                 }
             }
             'between: loop {
-                let Some((eight, after)) = rest.split_first_chunk() else { break 'step Step::Few(rest) };
-                let mut found = brackets(u64::from_le_bytes(*eight), OPEN);
+                let Some((lane, after)) = Lane::split_first(rest) else { break 'step Step::Few(rest) };
+                let mut found = lane.brackets(OPEN);
                 while found != 0 {
                     // Where a mark is wrong, the byte tells.
-                    let at = first_mark(found);
+                    let at = first(found);
                     let byte = rest[at];
                     if byte == b'"' {
                         rest = &rest[at + 1..];

@@ -8,6 +8,7 @@
 //! - [`Str`]: a string as it stands in JSON, decoded only when needed.
 
 mod compact;
+pub(crate) mod lane;
 pub mod partial;
 pub mod repair;
 mod scanner;
@@ -28,5 +29,5 @@ pub use tape::{Elements, Kind, Members, Node, Tape};
 pub(crate) use tape::{Leaf, Seen, number_end, string_end, with_spare_tape};
 pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};
-pub(crate) use word::{ascii_end, brackets, digits_alone_end, first as first_mark, quotes, word as word_at};
+pub(crate) use word::{ascii_end, digits_alone_end, first as first_mark, quotes, word as word_at};
 pub(crate) use write::{Paths, Writer, each_member, write_members};

@@ -6,6 +6,8 @@
 //! without a loop, which stands apart for the rest: loops in the middle of the scanners would cost them
 //! their registers.
 
+use super::lane::{self, Lane, WIDTH};
+
 const ONES: u64 = u64::MAX / 0xFF;
 const HIGHS: u64 = ONES << 7;
 
@@ -16,19 +18,17 @@ pub(super) fn plain_end(bytes: &[u8], from: usize) -> usize {
     if let None | Some(b'"' | b'\\') = bytes.get(from) {
         return from;
     }
+    // Deltas are short, and alone.
     let found = specials(word(bytes, from));
     if found != 0 { from + first(found) } else { long_plain_end(bytes, from + 8) }
 }
 
-/// The same where it is seldom over at once, and often longer than a word.
+/// The same where it is seldom over at once, and seldom at the end.
 #[inline]
 pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
-    let found = specials(word(bytes, from));
-    if found != 0 {
-        return from + first(found);
-    }
-    let found = specials(word(bytes, from + 8));
-    if found != 0 { from + 8 + first(found) } else { long_plain_end(bytes, from + 16) }
+    let Some(lane) = Lane::at(bytes, from) else { return last_plain_end(bytes, from) };
+    let found = lane.specials();
+    if found != 0 { from + lane::first(found) } else { long_plain_end(bytes, from + WIDTH) }
 }
 
 /// Where the string ends whose contents begin at `from`, and whether they have escapes; none if they are empty or have
@@ -38,7 +38,7 @@ pub(crate) fn ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     let word = word(bytes, from);
     let found = specials(word);
     let end = from + first(found);
-    let is_plain = found != 0 && word & below(found) & HIGHS == 0;
+    let is_plain = found != 0 && wide(word) & below(found) == 0;
     if is_plain && end > from && bytes.get(end) == Some(&b'"') {
         return Some((end, false));
     }
@@ -49,16 +49,21 @@ pub(crate) fn ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
 fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     let (mut at, mut has_escapes) = (from, false);
     loop {
-        let word = word(bytes, at);
-        let found = specials(word);
-        if word & below(found) & HIGHS != 0 {
+        let (found, wide, width) = match Lane::at(bytes, at) {
+            Some(lane) => (lane.specials(), lane.wide(), WIDTH),
+            None => {
+                let word = word(bytes, at);
+                (bits(specials(word)), bits(wide(word)), 8)
+            }
+        };
+        if wide & lane::below(found) != 0 {
             return None;
         }
         if found == 0 {
-            at += 8;
+            at += width;
             continue;
         }
-        at += first(found);
+        at += lane::first(found);
         match (bytes.get(at), bytes.get(at + 1)) {
             (Some(b'"'), _) => return (at > from).then_some((at, has_escapes)),
             (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => {
@@ -106,24 +111,19 @@ fn no_digits(word: u64) -> u64 {
 
 #[inline(never)]
 fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
-    // Two words at a time, as long as there are as many.
-    let (pairs, _) = bytes.get(at..).unwrap_or_default().as_chunks::<16>();
-    for pair in pairs.iter().take(FEW_PAIRS) {
-        let found = specials(word(pair, 0));
+    for _ in 0..FEW_LANES {
+        let Some(lane) = Lane::at(bytes, at) else { return last_plain_end(bytes, at) };
+        let found = lane.specials();
         if found != 0 {
-            return at + first(found);
+            return at + lane::first(found);
         }
-        let found = specials(word(pair, 8));
-        if found != 0 {
-            return at + 8 + first(found);
-        }
-        at += 16;
+        at += WIDTH;
     }
-    if pairs.len() > FEW_PAIRS { very_long_plain_end(bytes, at) } else { last_plain_end(bytes, at) }
+    very_long_plain_end(bytes, at)
 }
 
-/// After so many pairs of words, it is worth while to call what looks at more of them at once.
-const FEW_PAIRS: usize = 4;
+/// After so many lanes, it is worth while to call what looks at more bytes at once.
+const FEW_LANES: usize = 8;
 
 /// The same where all before was plain for long.
 #[inline(never)]
@@ -145,6 +145,7 @@ fn very_long_plain_end(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The same with less than two words to go. Apart, so that who finds it before need not make room for calls.
+#[cold]
 #[inline(never)]
 fn last_plain_end(bytes: &[u8], at: usize) -> usize {
     let found = specials(word(bytes, at));
@@ -239,11 +240,23 @@ fn short_word(bytes: &[u8], at: usize) -> u64 {
 
 /// Marks quotes, backslashes and control characters.
 #[inline]
-fn specials(word: u64) -> u64 {
+pub(super) fn specials(word: u64) -> u64 {
     // With its second bit flipped, the quote stands right after the control characters.
     let quotes_and_controls = (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
     let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
     (quotes_and_controls | backslashes) & !word & HIGHS
+}
+
+/// Marks what is not ASCII.
+#[inline]
+pub(super) fn wide(word: u64) -> u64 {
+    word & HIGHS
+}
+
+/// The marked bytes of a word, a bit each.
+#[inline]
+pub(super) fn bits(marks: u64) -> u32 {
+    (marks.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
 }
 
 /// Marks quotes and control characters.
@@ -251,15 +264,6 @@ fn specials(word: u64) -> u64 {
 pub(crate) fn quotes(word: u64) -> u64 {
     // As in `specials`.
     (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21) & !word & HIGHS
-}
-
-/// Marks quotes, control characters, and the brackets of the kind that `open` opens. Some marks are wrong, but none is
-/// missing.
-#[inline]
-pub(crate) fn brackets(word: u64, open: u8) -> u64 {
-    // An opening bracket and its closing one differ in these two bits, with which the braces are the last of ASCII.
-    let brackets = ((word | (ONES * 6)) ^ (ONES * u64::from(0x7F ^ (open | 6)))).wrapping_add(ONES);
-    quotes(word) | (brackets & !word & HIGHS)
 }
 
 /// Marks what [`odd_end`] looks for.
@@ -306,17 +310,6 @@ mod tests {
                         assert_eq!(plain_end(&bytes, from), expected(is_special, from), "{bytes:?}");
                         let is_odd = |byte: &u8| matches!(byte, b'"' | b'\'' | b'\\' | b'{' | b'[' | 0..b' ');
                         assert_eq!(odd_end(&bytes, from, b'\''), expected(is_odd, from), "{bytes:?}");
-                        for open in [b'{', b'['] {
-                            let marks = brackets(word(&bytes, from), open);
-                            for (at, byte) in bytes[from..].iter().take(8).enumerate() {
-                                let is_marked = marks >> (8 * at) & 0x80 != 0;
-                                let is_bracket = *byte == open || *byte == open + 2;
-                                assert!(
-                                    is_marked || !(is_bracket || matches!(byte, b'"' | 0..b' ')),
-                                    "{bytes:?}"
-                                );
-                            }
-                        }
                         let end = expected(is_special, from);
                         let is_plain = end > from && bytes.get(end) == Some(&b'"');
                         let plain = Some(end).filter(|_| is_plain && bytes[from..end].is_ascii());

@@ -1,0 +1,107 @@
+//! Looking at text sixteen bytes at a time.
+//!
+//! What is asked of a [`Lane`] is answered by a mask with one bit for each byte, the first lowest: a vector of the
+//! processor, where it has such, answers in a few instructions.
+
+use wide::u8x16;
+
+/// How many bytes are looked at together.
+pub(crate) const WIDTH: usize = 16;
+
+/// Sixteen bytes of a text.
+#[derive(Clone, Copy)]
+pub(crate) struct Lane(u8x16);
+
+impl Lane {
+    /// The bytes from `at` on, if there are as many.
+    #[inline(always)]
+    pub(crate) fn at(bytes: &[u8], at: usize) -> Option<Self> {
+        Self::split_first(bytes.get(at..)?).map(|(lane, _)| lane)
+    }
+
+    /// The first bytes, and what follows them, if there are as many.
+    #[inline(always)]
+    pub(crate) fn split_first(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        bytes.split_first_chunk::<WIDTH>().map(|(lane, rest)| (Self(u8x16::new(*lane)), rest))
+    }
+
+    /// Marks quotes, backslashes and control characters.
+    #[inline(always)]
+    pub(crate) fn specials(self) -> u32 {
+        (self.quoting() | self.equal(b'\\')).to_bitmask()
+    }
+
+    /// Marks quotes and control characters.
+    #[inline(always)]
+    pub(crate) fn quotes(self) -> u32 {
+        self.quoting().to_bitmask()
+    }
+
+    /// Marks quotes, control characters, and the brackets of the kind that `open` opens.
+    #[inline(always)]
+    pub(crate) fn brackets(self, open: u8) -> u32 {
+        (self.quoting() | self.equal(open) | self.equal(open + 2)).to_bitmask()
+    }
+
+    /// Marks what is not ASCII.
+    #[inline(always)]
+    pub(crate) fn wide(self) -> u32 {
+        self.0.to_bitmask()
+    }
+
+    #[inline(always)]
+    fn equal(self, byte: u8) -> u8x16 {
+        self.0.simd_eq(u8x16::splat(byte))
+    }
+
+    #[inline(always)]
+    fn quoting(self) -> u8x16 {
+        self.equal(b'"') | self.0.simd_eq(self.0.min(u8x16::splat(b' ' - 1)))
+    }
+}
+
+/// Which byte is the first that is marked.
+#[inline(always)]
+pub(crate) fn first(marks: u32) -> usize {
+    marks.trailing_zeros() as usize
+}
+
+/// The bits below the first mark; all of them, if there is none.
+#[inline(always)]
+pub(crate) fn below(marks: u32) -> u32 {
+    (marks & marks.wrapping_neg()).wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte at every place: what the lane says is what each byte says.
+    #[test]
+    fn marks_are_those_of_each_byte() {
+        type Asked = (fn(Lane) -> u32, fn(u8) -> bool);
+        let asked: [Asked; 5] = [
+            (Lane::specials, |byte| matches!(byte, b'"' | b'\\' | 0..b' ')),
+            (Lane::quotes, |byte| matches!(byte, b'"' | 0..b' ')),
+            (|lane| lane.brackets(b'{'), |byte| matches!(byte, b'"' | b'{' | b'}' | 0..b' ')),
+            (|lane| lane.brackets(b'['), |byte| matches!(byte, b'"' | b'[' | b']' | 0..b' ')),
+            (Lane::wide, |byte| !byte.is_ascii()),
+        ];
+        for around in [b'a', b'"', 0x1F, 0x80, 0xFF] {
+            for byte in 0..=255 {
+                for place in 0..WIDTH {
+                    let mut bytes = [around; WIDTH + 1];
+                    bytes[place] = byte;
+                    let lane = Lane::at(&bytes, 0).expect("enough bytes");
+                    for (ask, is_such) in asked {
+                        let expected =
+                            (0..WIDTH).fold(0, |all, at| all | u32::from(is_such(bytes[at])) << at);
+                        assert_eq!(ask(lane), expected, "{bytes:?}");
+                    }
+                }
+            }
+        }
+        assert_eq!((first(0b1010_0000), below(0b1010_0000), below(0)), (5, 0b1_1111, u32::MAX));
+        assert!(Lane::at(&[0; WIDTH], 1).is_none() && Lane::at(&[0; WIDTH], 99).is_none());
+    }
+}
