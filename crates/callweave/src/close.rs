@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, Scope};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::keyed_digest;
 use crate::table::Table;
 
 /// Makes ids and derives finish reasons. See the [module](self).
@@ -26,7 +26,10 @@ struct Tally {
     calls: usize,
     /// The calls that wait for the client, and where those of an id stand among them.
     waiting: Table<BlockId, Waiting>,
-    by_id: Table<Fingerprint, Vec<usize>>,
+    /// The last that was given an id, if nobody has answered it.
+    by_id: Table<u64, Option<usize>>,
+    /// Those that were given ids: where they stand, and who had the same id before.
+    named: Vec<(usize, Option<usize>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,9 +40,25 @@ struct Waiting {
 
 impl Tally {
     fn wait(&mut self, block: BlockId, id: &str) {
-        let at = self.waiting.position(&block).unwrap_or(self.waiting.len());
         self.waiting.insert(block, Waiting { is_answered: false, completion: Completion::Cut });
-        self.by_id.get_or_insert_with(Fingerprint::keyed(id), Vec::new).push(at);
+        self.name(block, id);
+    }
+
+    /// Takes an id of a call, if that waits.
+    fn name(&mut self, block: BlockId, id: &str) {
+        let Some(at) = self.waiting.position(&block) else { return };
+        let last = self.by_id.get_or_insert_with(keyed_digest(id), || None);
+        let earlier = last.replace(self.named.len());
+        self.named.push((at, earlier));
+    }
+
+    /// Nobody waits any more for the calls of that id.
+    fn answer(&mut self, id: &str) {
+        let mut next = self.by_id.get_mut(&keyed_digest(id)).and_then(Option::take);
+        while let Some((at, earlier)) = next.map(|next| self.named[next]) {
+            self.waiting.at_mut(at).is_answered = true;
+            next = earlier;
+        }
     }
 }
 
@@ -75,22 +94,18 @@ impl Close {
             }
             Body::BlockStart { kind: BlockKind::ToolResult { call: Some(call), .. }, .. } => {
                 // Nobody waits for a call whose result came in the same answer.
-                let tally = self.tally(event.choice);
-                for at in
-                    tally.by_id.get_mut(&Fingerprint::keyed(call)).map(std::mem::take).unwrap_or_default()
-                {
-                    tally.waiting.at_mut(at).is_answered = true;
-                }
+                self.tally(event.choice).answer(call);
             }
             Body::BlockEnd { block, completion } => {
-                if let Some((tally, at)) = self.waiting(event.choice, *block) {
-                    tally.waiting.at_mut(at).completion = *completion;
+                let tally = self.choices.get_mut(&event.choice);
+                if let Some(call) = tally.and_then(|tally| tally.waiting.get_mut(block)) {
+                    call.completion = *completion;
                 }
             }
             Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
                 self.take(id);
-                if let Some((tally, at)) = self.waiting(event.choice, *block) {
-                    tally.by_id.get_or_insert_with(Fingerprint::keyed(id), Vec::new).push(at);
+                if let Some(tally) = self.choices.get_mut(&event.choice) {
+                    tally.name(*block, id);
                 }
             }
             Body::Error(_) => self.has_failed = true,
@@ -109,15 +124,10 @@ impl Close {
         self.choices.get_or_insert_with(number, Tally::default)
     }
 
-    /// The call of that block, if it waits for the client.
-    fn waiting(&mut self, choice: u32, block: BlockId) -> Option<(&mut Tally, usize)> {
-        let tally = self.choices.get_mut(&choice)?;
-        let at = tally.waiting.position(&block)?;
-        Some((tally, at))
-    }
-
     fn take(&mut self, id: &str) {
-        if id.starts_with(self.prefix.as_deref().unwrap_or(PREFIX)) {
+        // Many providers' ids begin with the word itself.
+        let rest = id.strip_prefix(self.prefix.as_deref().unwrap_or(PREFIX));
+        if rest.is_some_and(|rest| rest.starts_with('_')) {
             self.taken.insert(id.to_owned(), ());
         }
     }

@@ -24,13 +24,6 @@ const WORD: usize = 8;
 static KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(WORD));
 
 impl Fingerprint {
-    /// Of a text that is not read on: nobody can make another one with the same.
-    pub(crate) fn keyed(text: &str) -> Self {
-        let mut print = Self { hash: *KEY, ..Self::default() };
-        print.push(text);
-        print
-    }
-
     pub(crate) fn of(text: &str) -> Self {
         let mut print = Self::default();
         print.push(text);
@@ -75,20 +68,6 @@ impl Fingerprint {
         self.hash = mixed(self.hash, word);
     }
 
-    /// Takes a word that is no part of the text.
-    #[inline]
-    pub(crate) fn salt(&mut self, word: u64) {
-        self.mix(word.wrapping_add(WORD as u64));
-    }
-
-    /// All of it in one word.
-    #[inline]
-    pub(crate) fn digest(mut self) -> u64 {
-        self.mix(self.rest);
-        self.salt(self.length);
-        self.hash
-    }
-
     pub(crate) fn is_empty(self) -> bool {
         self.length == 0
     }
@@ -107,8 +86,29 @@ impl Fingerprint {
 
 #[inline]
 fn mixed(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash ^ word) * 0x9E37_79B9_7F4A_7C15_u128;
+    multiplied(hash ^ word, 0x9E37_79B9_7F4A_7C15)
+}
+
+#[inline]
+fn multiplied(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
     (product as u64) ^ ((product >> 64) as u64).rotate_left(29)
+}
+
+/// What a whole text was, in one word: nobody can make another one with the same.
+pub(crate) fn keyed_digest(text: &str) -> u64 {
+    digest(*KEY, text.as_bytes())
+}
+
+/// All bytes in one word, under that key. Two words at a time, since it need not go on where it was cut.
+#[inline]
+fn digest(key: u64, bytes: &[u8]) -> u64 {
+    let folded = |hash: u64, pair: &[u8]| {
+        multiplied(hash ^ word_at(pair, 0), key.rotate_left(32) ^ word_at(pair, WORD))
+    };
+    let (pairs, rest) = bytes.as_chunks::<{ 2 * WORD }>();
+    let hash = pairs.iter().fold(key, |hash, pair| folded(hash, pair));
+    mixed(folded(hash, rest), bytes.len() as u64)
 }
 
 /// A hash under a key that nobody knows who makes inputs.
@@ -130,9 +130,7 @@ impl Default for Keyed {
 impl Hasher for Keyed {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        let mut print = Fingerprint { hash: self.0, ..Fingerprint::default() };
-        print.push_bytes(bytes);
-        self.0 = print.digest();
+        self.0 = digest(self.0, bytes);
     }
 
     #[inline]
@@ -199,24 +197,18 @@ mod tests {
             assert_ne!(Fingerprint::of(std::str::from_utf8(&other).expect("ASCII")), Fingerprint::of(&long));
         }
         assert_ne!(cut, Fingerprint::of("acb"));
-        assert_eq!(Fingerprint::keyed(&long), Fingerprint::keyed(&long));
-        assert_ne!(Fingerprint::keyed(&long), Fingerprint::of(&long));
         // Two texts that were made to have the same fingerprint have others under the key.
         let [one, other] = ["call_abcdefghijk", "xP0AHtKcJgmJrkEp"];
         assert_eq!(Fingerprint::of(one), Fingerprint::of(other));
-        assert_ne!(Fingerprint::keyed(one), Fingerprint::keyed(other));
+        assert_ne!(keyed_digest(one), keyed_digest(other));
         assert_ne!(Fingerprint::of("\0"), Fingerprint::of("\0\0"));
-        let texts = ["", "\0", "\0\0", "a", "b", "abcdefgh", "abcdefgh\0", "bbcdefgh"];
-        let mut digests: Vec<u64> = texts.iter().map(|text| Fingerprint::of(text).digest()).collect();
-        let salted = |word: u64| {
-            let mut salted = Fingerprint::of("a");
-            salted.salt(word);
-            salted.digest()
-        };
-        digests.extend([0, 1, 8, u64::MAX].map(salted));
-        digests.sort_unstable();
-        digests.dedup();
-        assert_eq!(digests.len(), texts.len() + 4);
+        let mut keyed: Vec<u64> = (0..=long.len()).map(|end| keyed_digest(&long[..end])).collect();
+        keyed.extend(["\0", "\0\0", "b", "bbcdefgh", "abcdefgha", "hello hello hello_"].map(keyed_digest));
+        assert_eq!(keyed_digest(&long), keyed[long.len()]);
+        let count = keyed.len();
+        keyed.sort_unstable();
+        keyed.dedup();
+        assert_eq!(keyed.len(), count);
         assert_eq!(cut.suffix_of("abcd"), Some("d"));
         assert_eq!(cut.suffix_of("abc"), Some(""));
         assert_eq!(cut.suffix_of("ab"), None);

@@ -8,6 +8,7 @@
 //! were written (`&str` of JSON text); both are decoded where they are used.
 
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode, ReasoningForm, Sink};
+use crate::fingerprint::keyed_digest;
 use crate::json::{Node, Str};
 use crate::upstream::UpstreamError;
 
@@ -28,11 +29,11 @@ pub struct Fragment<'a> {
 /// How the wire numbers a block inside a choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Place {
+    /// The wire's number. First, because places that differ mostly differ in it.
+    pub index: i64,
     /// A protocol with several independent numberings (Cohere's contents and calls; loose fragments of
     /// different shapes) gives each its own space.
     pub space: u8,
-    /// The wire's number.
-    pub index: i64,
     /// A part inside the numbered thing, see [`Place::part`]; 0 if there is none.
     pub part: u32,
     /// Whether a block at this place runs until something else arrives, as one without a place does: the wire
@@ -66,10 +67,8 @@ impl Place {
 
     /// The block that a wire without numbers calls by a name: the same name is the same place.
     pub fn named(name: &str) -> Self {
-        // FNV-1a: frames are read apart from each other, so the place must follow from the name alone.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        // Frames are read apart from each other, so the place must follow from the name alone.
+        let hash = keyed_digest(name);
         Self { space: Self::NAMED, index: hash.cast_signed(), part: 0, runs: false }
     }
 

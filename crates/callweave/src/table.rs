@@ -48,16 +48,11 @@ impl Places {
         let mut places =
             Self(HashMap::with_capacity_and_hasher(2 * all.len(), BuildHasherDefault::default()));
         for (at, (key, _)) in all.iter().enumerate() {
-            places.note(all, key, at);
+            if let Err(free) = places.find(all, key) {
+                places.0.insert(free, at);
+            }
         }
         places
-    }
-
-    /// Notes where a key stands that is new.
-    fn note<K: Eq + Hash, V>(&mut self, all: &[(K, V)], key: &K, at: usize) {
-        if let Err(free) = self.find(all, key) {
-            self.0.insert(free, at);
-        }
     }
 
     /// Where the key stands, or else the number under which it would be noted.
@@ -138,10 +133,10 @@ impl<K: Eq + Hash, V> Table<K, V> {
 
     /// Puts a value: in the place of the one that has the key, which is given back, or else last.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        match self.position(&key) {
-            Some(at) => Some(std::mem::replace(&mut self.all[at].1, value)),
-            None => {
-                self.append(key, value);
+        match self.find(&key) {
+            Ok(at) => Some(std::mem::replace(&mut self.all[at].1, value)),
+            Err(free) => {
+                self.put(key, value, free);
                 None
             }
         }
@@ -149,7 +144,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
 
     /// The value of a key that is put there if it is new.
     pub(crate) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
-        let at = self.position(&key).unwrap_or_else(|| self.append(key, make()));
+        let at = self.find(&key).unwrap_or_else(|free| self.put(key, make(), free));
         &mut self.all[at].1
     }
 
@@ -174,18 +169,35 @@ impl<K: Eq + Hash, V> Table<K, V> {
     where
         K: Borrow<Q>,
     {
+        self.find(key).ok()
+    }
+
+    /// Where the key stands, or else under which number it would be noted: none where nothing is.
+    #[inline]
+    fn find<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Result<usize, Option<u64>>
+    where
+        K: Borrow<Q>,
+    {
+        let is_it = |(own, _): &(K, V)| own.borrow() == key;
         match &self.places {
-            Some(places) => places.find(&self.all, key).ok(),
             // What came last is asked for most.
-            None => self.all.iter().rposition(|(own, _)| own.borrow() == key),
+            Some(_) if self.all.last().is_some_and(is_it) => Ok(self.all.len() - 1),
+            Some(places) => places.find(&self.all, key).map_err(Some),
+            None => self.all.iter().rposition(is_it).ok_or(None),
         }
     }
 
     /// Puts a value whose key is new last, and tells where that is.
     pub(crate) fn append(&mut self, key: K, value: V) -> usize {
+        let free = self.places.as_ref().and_then(|places| places.find(&self.all, &key).err());
+        self.put(key, value, free)
+    }
+
+    /// The same for a key that would be noted under that number.
+    fn put(&mut self, key: K, value: V, free: Option<u64>) -> usize {
         let at = self.all.len();
-        if let Some(places) = &mut self.places {
-            places.note(&self.all, &key, at);
+        if let Some((places, free)) = self.places.as_mut().zip(free) {
+            places.0.insert(free, at);
         }
         // Most answers have one of each, and many are read at the same time.
         if at == 0 && self.all.capacity() == 0 {

@@ -5,6 +5,9 @@
 //! name is a new call; a changing id without a name stays one call.
 
 use std::borrow::Cow;
+use std::ops::Deref;
+
+use smol_str::SmolStr;
 
 use super::item::Items;
 use super::members::Members;
@@ -13,7 +16,7 @@ use super::{About, Context};
 use crate::event::{
     BlockKind, Body, CallKind, Completion, EventSink, FinishReason, Json, Notice, NoticeCode, Scope,
 };
-use crate::fingerprint::{Fingerprint, keyed_hash};
+use crate::fingerprint::{Fingerprint, keyed_digest, keyed_hash};
 use crate::fragment::{Arguments, Channel, Place};
 use crate::json::{Str, compact_into};
 use crate::table::Table;
@@ -22,8 +25,8 @@ use crate::table::Table;
 pub(super) struct Choice {
     slots: Vec<Slot>,
     by_place: Table<Place, usize>,
-    /// Calls by the fingerprints of their ids.
-    by_id: Table<Fingerprint, usize>,
+    /// Calls by what their ids were.
+    by_id: Table<u64, usize>,
     /// The slots of each numbered or named thing, in order.
     things: Table<Place, Thing>,
     /// Places of things that are also known by another place.
@@ -54,18 +57,49 @@ pub(super) struct Choice {
     ripe: Vec<usize>,
     /// Whether the weave knows that something is to do at the end of the frame.
     pub(super) is_awake: bool,
-    pub(super) finish: Option<(FinishReason, Option<String>)>,
+    pub(super) finish: Option<(FinishReason, Option<SmolStr>)>,
 }
 
 /// The blocks of one numbered or named thing.
 #[derive(Clone, Default)]
 struct Thing {
-    slots: Vec<usize>,
+    slots: Slots,
     /// How many of the first slots the frame has restated already: a list of many parts must not be looked
     /// through once per part.
     restated: usize,
     /// The frame that was counted for.
     frame: u64,
+}
+
+/// The numbers of slots, mostly of one: that needs no memory of its own.
+#[derive(Clone, Default)]
+enum Slots {
+    #[default]
+    None,
+    One([usize; 1]),
+    Many(Vec<usize>),
+}
+
+impl Slots {
+    fn push(&mut self, at: usize) {
+        match self {
+            Self::None => *self = Self::One([at]),
+            Self::One([first]) => *self = Self::Many(vec![*first, at]),
+            Self::Many(all) => all.push(at),
+        }
+    }
+}
+
+impl Deref for Slots {
+    type Target = [usize];
+
+    fn deref(&self) -> &[usize] {
+        match self {
+            Self::None => &[],
+            Self::One(one) => one,
+            Self::Many(all) => all,
+        }
+    }
 }
 
 /// How an answer ends.
@@ -323,16 +357,30 @@ impl Choice {
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
-        let text = text.to_cow();
-        let Some(place) = place.filter(|place| !place.runs) else {
-            return self.restate_all(place, channel, word, &text, context, sink);
-        };
+        let mut scratch = context.take_scratch();
+        let text = text.decode(&mut scratch);
+        match place.filter(|place| !place.runs) {
+            Some(place) => self.restate_at(place, (channel, word), text, is_recap, context, sink),
+            None => self.restate_all(place, channel, word, text, context, sink),
+        }
+        context.return_scratch(scratch);
+    }
+
+    fn restate_at(
+        &mut self,
+        place: Place,
+        (channel, word): (Channel, &str),
+        text: &str,
+        is_recap: bool,
+        context: &mut Context,
+        sink: &mut EventSink<'_>,
+    ) {
         // An empty text says nothing about what was streamed before.
         if text.is_empty() {
             return;
         }
         self.count_restated(place, context.frame);
-        let at = match self.restated(place, channel, &text, is_recap, context.frame) {
+        let at = match self.restated(place, channel, text, is_recap, context.frame) {
             Some(at) => {
                 self.set_place(place, at);
                 at
@@ -341,7 +389,7 @@ impl Choice {
         };
         self.claim(at, context, sink);
         self.slots[at].restated_in = Some(context.frame);
-        self.slots[at].restate(Str::Plain(&text), context, sink);
+        self.slots[at].restate(Str::Plain(text), context, sink);
     }
 
     /// Steps over the slots that this frame has restated.
@@ -649,7 +697,7 @@ impl Choice {
     fn locate(&self, piece: &Piece<'_>, id: Option<&str>, name: Option<&str>, frame: u64) -> Option<usize> {
         let has_name = name.is_some();
         let is_opening = matches!(piece.arguments, Some(Arguments::Opening { .. }));
-        let by_id = id.and_then(|id| self.by_id.get(&Fingerprint::keyed(id)).copied());
+        let by_id = id.and_then(|id| self.by_id.get(&keyed_digest(id)).copied());
         let by_place = piece
             .place
             .and_then(|place| self.at_place(place))
@@ -746,7 +794,7 @@ impl Choice {
     }
 
     fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
-        self.by_id.get_or_insert_with(Fingerprint::keyed(&id), || at);
+        self.by_id.get_or_insert_with(keyed_digest(&id), || at);
         let slot = &mut self.slots[at];
         let (block, is_ended) = (slot.block, slot.is_ended);
         let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none()) else { return };
@@ -762,7 +810,7 @@ impl Choice {
             }
             None => {}
         }
-        call.id = Some(id.into_owned());
+        call.id = Some(id.into());
     }
 
     fn name(&mut self, at: usize, piece: &str, context: &mut Context, sink: &mut EventSink<'_>) {
@@ -778,10 +826,10 @@ impl Choice {
         }
         // A repeated whole name is not doubled, a growing one replaces, a further piece is joined.
         let is_first = call.name.is_empty();
-        if piece.starts_with(call.name.as_str()) {
-            call.name.clear();
-        }
-        call.name.push_str(piece);
+        call.name = match piece.starts_with(call.name.as_str()) {
+            true => SmolStr::new(piece),
+            false => [&*call.name, piece].concat().into(),
+        };
         call.named_in = context.frame;
         if is_first {
             self.named.push(at);
@@ -896,7 +944,10 @@ impl Choice {
     /// The frame is over: names that did not grow in it are settled.
     pub(super) fn end_frame(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
         self.settle_names(None, context, sink);
-        self.ripe.append(&mut self.named);
+        match self.ripe.is_empty() {
+            true => std::mem::swap(&mut self.ripe, &mut self.named),
+            false => self.ripe.append(&mut self.named),
+        }
         self.begun = 0;
     }
 
@@ -975,7 +1026,8 @@ impl Choice {
         if let Some((code, detail)) = odd {
             context.notice(code, detail, sink);
         }
-        let raw = self.finish.take().and_then(|(_, raw)| raw).map(Cow::Owned);
+        let finish = self.finish.take();
+        let raw = finish.as_ref().and_then(|(_, raw)| raw.as_deref()).map(Cow::Borrowed);
         context.emit(Body::Finish { reason, raw }, sink);
     }
 }

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use smol_str::SmolStr;
+
 use super::Context;
 use crate::event::{Body, EventSink, ItemId, Scope};
 use crate::fragment::Place;
@@ -20,8 +22,8 @@ pub(super) struct Items {
 #[derive(Clone)]
 struct Item {
     number: ItemId,
-    id: Option<String>,
-    word: String,
+    id: Option<SmolStr>,
+    word: SmolStr,
     is_ended: bool,
 }
 
@@ -40,9 +42,9 @@ impl Items {
         let Some(at) = known else { return self.start(place, id, word, context, sink) };
         let item = &mut self.list[at];
         let scope = Scope::Item(item.number);
-        if let Some(id) = id.filter(|id| item.id.as_deref() != Some(id)) {
+        if let Some(id) = id.filter(|id| item.id.as_deref() != Some(&**id)) {
             context.emit(Body::Identity { scope, id: Some(Cow::Borrowed(id.as_ref())), model: None }, sink);
-            item.id = Some(id.into_owned());
+            item.id = Some(id.into());
         }
         context.tell_next(scope, sink);
     }
@@ -61,8 +63,7 @@ impl Items {
         self.by_place.insert(place.thing(), at);
         let told = id.as_deref().map(Cow::Borrowed);
         context.emit(Body::ItemStart { item: number, id: told, word: Cow::Borrowed(word), members }, sink);
-        let id = id.map(Cow::into_owned);
-        self.list.push(Item { number, id, word: word.to_owned(), is_ended: false });
+        self.list.push(Item { number, id: id.map(SmolStr::from), word: word.into(), is_ended: false });
     }
 
     /// The item at the place.

@@ -19,6 +19,8 @@ mod slot;
 
 use std::borrow::Cow;
 
+use smol_str::SmolStr;
+
 use self::choice::{Choice, Ending, Piece};
 use self::glance::Glance;
 use self::members::{Member, Members, path_of};
@@ -28,7 +30,7 @@ use crate::event::{
     AttachmentKind, BlockId, Body, CallKind, Counters, Event, EventSink, ItemId, Json, Notice, NoticeCode,
     Scope, Sink,
 };
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::keyed_digest;
 use crate::fragment::{Fragment, FragmentSink, Level, Part, Place};
 use crate::json::Str;
 use crate::table::Table;
@@ -45,14 +47,14 @@ pub struct Weave {
 }
 
 /// A choice, what in it was annotated, the word and the annotation.
-type Annotated = (u32, Scope, [Fingerprint; 2]);
+type Annotated = (u32, Scope, [u64; 2]);
 
 /// What is known of the answer as a whole.
 #[derive(Clone, Default)]
 struct Answer {
-    id: Option<String>,
-    model: Option<String>,
-    word: String,
+    id: Option<SmolStr>,
+    model: Option<SmolStr>,
+    word: SmolStr,
     /// What came before the start was told.
     members: Members,
     has_begun: bool,
@@ -512,7 +514,7 @@ impl Weave {
                 // An empty word says nothing where another one was said.
                 self.answer.finished += usize::from(choice.finish.is_none());
                 if choice.finish.is_none() || raw.is_none_or(|raw| !raw.is_empty()) {
-                    choice.finish = Some((reason, raw.map(|raw| raw.to_cow().into_owned())));
+                    choice.finish = Some((reason, raw.map(|raw| raw.to_cow().into())));
                 }
             }
             Part::Foreign { level, path, key, value } => {
@@ -572,14 +574,14 @@ impl Weave {
 
     /// Tells the answer's names when they are first known, and when they change.
     fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, word: &str, sink: &mut EventSink<'_>) {
-        let is_other = |known: &String, given: Str<'_>| !given.is_empty() && !given.is(known);
+        let is_other = |known: &SmolStr, given: Str<'_>| !given.is_empty() && !given.is(known);
         let has_other = self.answer.id.as_ref().zip(id).is_some_and(|(known, given)| is_other(known, given));
         self.answer.has_changing_id |= has_other;
-        let news = |known: &mut Option<String>, given: Option<Str<'_>>| {
+        let news = |known: &mut Option<SmolStr>, given: Option<Str<'_>>| {
             let given = given.filter(|given| !given.is_empty());
             let is_news = given.is_some_and(|given| known.as_deref().is_none_or(|known| !given.is(known)));
             if is_news {
-                *known = given.map(|given| given.to_cow().into_owned());
+                *known = given.map(|given| given.to_cow().into());
             }
             is_news
         };
@@ -587,7 +589,7 @@ impl Weave {
         let (has_id, has_model) = (news(own_id, id), news(own_model, model));
         if !*has_begun {
             if self.answer.word.is_empty() {
-                self.answer.word.push_str(word);
+                self.answer.word = word.into();
             }
         } else if has_id || has_model {
             let id = own_id.as_deref().filter(|_| has_id).map(Cow::Borrowed);
@@ -609,7 +611,7 @@ impl Weave {
         let is_news = match kind {
             AttachmentKind::Logprobs => true,
             AttachmentKind::Annotation => {
-                let told = (self.context.choice, thing, [word, value].map(Fingerprint::keyed));
+                let told = (self.context.choice, thing, [word, value].map(keyed_digest));
                 self.annotated.insert(told, ()).is_none()
             }
             AttachmentKind::Signature => self.context.is_news(thing, ("signature", word, value)),

@@ -2,7 +2,7 @@
 //! when they change.
 
 use crate::event::Scope;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{keyed_digest, keyed_hash};
 use crate::table::Table;
 
 /// Where a told value stood.
@@ -28,7 +28,7 @@ pub(super) struct Seen {
 impl Seen {
     /// Whether `value` is news at that spot; it is remembered.
     pub(super) fn is_news(&mut self, spot: Spot<'_>, value: &str) -> bool {
-        let (spot, value) = (spot.digest(), Fingerprint::keyed(value).digest());
+        let (spot, value) = (spot.digest(), keyed_digest(value));
         let at = match self.told.all().get(self.cursor) {
             Some((known, _)) if *known == spot => Some(self.cursor),
             _ => self.told.position(&spot),
@@ -54,15 +54,13 @@ impl Spot<'_> {
             Scope::Item(item) => (2, item.0),
             Scope::Block(block) => (3, block.0),
         };
-        let mut print = Fingerprint::keyed(self.key);
-        print.salt(u64::from(self.choice) << 32 | u64::from(number));
-        print.salt(sort);
-        if self.of != 0 {
-            print.salt(self.of);
-        }
-        if !self.path.is_empty() {
-            print.salt(Fingerprint::keyed(self.path).digest());
-        }
-        print.digest()
+        let path = if self.path.is_empty() { 0 } else { keyed_digest(self.path) };
+        keyed_hash(&[
+            keyed_digest(self.key),
+            path,
+            self.of,
+            u64::from(self.choice) << 32 | u64::from(number),
+            sort,
+        ])
     }
 }

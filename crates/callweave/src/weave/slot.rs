@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use smol_str::SmolStr;
+
 use super::leaves::Leaves;
 use super::members::Members;
 use super::{About, Context};
@@ -30,7 +32,7 @@ pub(super) struct Slot {
     pub(super) frame: u64,
     pub(super) content: Content,
     /// What the wire calls it.
-    pub(super) word: String,
+    pub(super) word: SmolStr,
     pub(super) place: Option<Place>,
     pub(super) item: Option<ItemId>,
     /// What came with its start, until that is told.
@@ -51,8 +53,8 @@ pub(super) enum Content {
 /// A tool call under construction.
 #[derive(Clone)]
 pub(super) struct Call {
-    pub(super) id: Option<String>,
-    pub(super) name: String,
+    pub(super) id: Option<SmolStr>,
+    pub(super) name: SmolStr,
     /// The wire's own number.
     pub(super) index: Option<i64>,
     pub(super) kind: CallKind,
@@ -72,7 +74,7 @@ pub(super) struct Call {
 /// What the announcement of a call says of its arguments.
 #[derive(Clone)]
 pub(super) struct Opening {
-    fallback: Option<String>,
+    fallback: Option<SmolStr>,
     expects_text: bool,
 }
 
@@ -101,7 +103,7 @@ impl Slot {
     ) -> Self {
         let call = Call {
             id: None,
-            name: String::new(),
+            name: SmolStr::default(),
             index: place.and_then(Place::number),
             kind,
             named_in: frame,
@@ -124,7 +126,7 @@ impl Slot {
             is_doubted: false,
             frame,
             content,
-            word: word.to_owned(),
+            word: word.into(),
             place,
             item,
             members: Members::default(),
@@ -439,7 +441,7 @@ impl Slot {
     pub(super) fn open_call(&mut self, fallback: Option<Str<'_>>, expects_text: bool) {
         let expects_text = expects_text && !self.has_text();
         if let Content::Call(call) = &mut self.content {
-            let fallback = fallback.map(|text| text.to_cow().into_owned());
+            let fallback = fallback.map(|text| SmolStr::new(text.to_cow()));
             call.opening = Some(Opening { fallback, expects_text });
         }
     }
