@@ -18,7 +18,6 @@ use crate::event::{
     AttachmentKind, BlockId, BlockKind, Body, Completion, Event, ItemId, Json, Notice, NoticeCode, Scope,
     Sink, Span,
 };
-use crate::json::each_member;
 use crate::message::{
     Attachment, Block, Choice, Content, Finish, Foreign, Message, OutputItem, ToolCall, ToolResult, Usage,
 };
@@ -37,11 +36,13 @@ pub struct Accumulator {
 #[derive(Clone, Debug, Default)]
 struct Answer {
     message: Message,
-    /// Where each block stands: its choice and its position there.
+    /// Where each block stands, its choice and its position there, if that is not its number in the first choice.
     blocks: Table<BlockId, (usize, usize)>,
+    /// The same of items.
     items: Table<ItemId, (usize, usize)>,
     /// The block of the last event: most events continue what the one before began.
     latest: Option<(BlockId, usize, usize)>,
+    /// Where each choice stands, if that is not its number.
     choices: Table<u32, usize>,
 }
 
@@ -67,13 +68,13 @@ impl Accumulator {
     /// The message; the accumulator is ready for the next turn. Of several answers in one input it is the
     /// first, with a notice that there are more: [`Accumulator::take_all`] has them.
     pub fn take(&mut self) -> Message {
-        let mut messages = self.take_all().into_iter();
-        let mut first = messages.next().unwrap_or_default();
-        if messages.len() > 0 {
-            let detail = format!("more answers follow in the same input: {}", messages.len());
-            first.notices.push(Notice::new(NoticeCode::Other, 0, detail));
+        if self.earlier.is_empty() {
+            return std::mem::take(self).answer.message;
         }
-        first
+        let mut messages = self.take_all();
+        let detail = format!("more answers follow in the same input: {}", messages.len() - 1);
+        messages[0].notices.push(Notice::new(NoticeCode::Other, 0, detail));
+        messages.swap_remove(0)
     }
 
     /// The messages of all answers; the accumulator is ready for the next turn.
@@ -90,7 +91,7 @@ impl Accumulator {
 
     /// A block of the growing message.
     pub(crate) fn block(&self, block: BlockId) -> Option<&Block> {
-        let &(choice, at) = self.answer.blocks.get(&block)?;
+        let (choice, at) = self.answer.place(block)?;
         self.answer.message.choices.get(choice)?.blocks.get(at)
     }
 
@@ -132,14 +133,22 @@ impl Accumulator {
 impl Answer {
     fn choice_at(&mut self, number: u32) -> usize {
         let choices = &mut self.message.choices;
-        *self.choices.get_or_insert_with(number, || {
-            // Most answers have one, and many are read at the same time.
-            if choices.is_empty() {
-                choices.reserve_exact(1);
-            }
-            choices.push(Choice { number, ..Choice::default() });
-            choices.len() - 1
-        })
+        if choices.get(number as usize).is_some_and(|choice| choice.number == number) {
+            return number as usize;
+        }
+        if let Some(&at) = self.choices.get(&number) {
+            return at;
+        }
+        // Most answers have one, and many are read at the same time.
+        if choices.is_empty() {
+            choices.reserve_exact(1);
+        }
+        let at = choices.len();
+        choices.push(Choice { number, ..Choice::default() });
+        if at != number as usize {
+            self.choices.append(number, at);
+        }
+        at
     }
 
     fn choice(&mut self, number: u32) -> &mut Choice {
@@ -152,7 +161,7 @@ impl Answer {
         let (choice, at) = match self.latest {
             Some((latest, choice, at)) if latest == block => (choice, at),
             _ => {
-                let &(choice, at) = self.blocks.get(&block)?;
+                let (choice, at) = self.place(block)?;
                 self.latest = Some((block, choice, at));
                 (choice, at)
             }
@@ -160,9 +169,17 @@ impl Answer {
         self.message.choices.get_mut(choice)?.blocks.get_mut(at)
     }
 
+    /// The choice of a block, and where in it the block stands.
+    fn place(&self, block: BlockId) -> Option<(usize, usize)> {
+        let (choice, at) = self.blocks.get(&block).copied().unwrap_or((0, block.0 as usize));
+        let own = self.message.choices.get(choice)?.blocks.get(at)?;
+        (own.id == block).then_some((choice, at))
+    }
+
     fn item(&mut self, item: ItemId) -> Option<&mut OutputItem> {
-        let &(choice, at) = self.items.get(&item)?;
-        self.message.choices.get_mut(choice)?.items.get_mut(at)
+        let (choice, at) = self.items.get(&item).copied().unwrap_or((0, item.0 as usize));
+        let own = self.message.choices.get_mut(choice)?.items.get_mut(at)?;
+        (own.number == item).then_some(own)
     }
 
     fn belongings(&mut self, choice: u32, scope: Scope) -> Option<Belongings<'_>> {
@@ -216,13 +233,6 @@ fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, v
     }
 }
 
-/// The members of a start, by path.
-fn foreign(members: Option<&Json<'_>>) -> Foreign {
-    let mut foreign = Foreign::default();
-    each_member(members, |path, value| foreign.set(path, Json::trusted(value.to_owned())));
-    foreign
-}
-
 impl Block {
     /// The block that an event starts.
     pub(crate) fn started_by(event: &Event<'_>) -> Option<Self> {
@@ -236,7 +246,7 @@ impl Block {
             is_ended: false,
             source: event.source,
             attachments: Vec::new(),
-            foreign: foreign(members.as_ref()),
+            foreign: Foreign::of(members.clone()),
         })
     }
 
@@ -309,7 +319,7 @@ impl Answer {
                 message.id = id.map(Into::into);
                 message.model = model.map(Into::into);
                 message.word = word.into_owned();
-                message.foreign = foreign(members.as_ref());
+                message.foreign = Foreign::of(members);
             }
             Body::ChoiceStart => {
                 self.choice_at(number);
@@ -317,19 +327,23 @@ impl Answer {
             Body::ItemStart { item, id, word, members } => {
                 let at = self.choice_at(number);
                 let items = &mut self.message.choices[at].items;
-                self.items.insert(item, (at, items.len()));
+                if (at, items.len()) != (0, item.0 as usize) {
+                    self.items.insert(item, (at, items.len()));
+                }
                 items.push(OutputItem {
                     number: item,
                     id: id.map(Into::into),
                     word: word.into_owned(),
                     attachments: Vec::new(),
-                    foreign: foreign(members.as_ref()),
+                    foreign: Foreign::of(members),
                 });
             }
             Body::BlockStart { block, .. } => {
                 let at = self.choice_at(number);
                 let blocks = &mut self.message.choices[at].blocks;
-                self.blocks.insert(block, (at, blocks.len()));
+                if (at, blocks.len()) != (0, block.0 as usize) {
+                    self.blocks.insert(block, (at, blocks.len()));
+                }
                 if blocks.is_empty() {
                     blocks.reserve_exact(1);
                 }
@@ -369,6 +383,48 @@ impl Answer {
                 }
             }
             Body::End | Body::ItemEnd { .. } | Body::Progress { .. } | Body::Markup { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::DeltaKind;
+
+    /// Numbers of choices, blocks and items mostly are their positions, but need not be.
+    #[test]
+    fn whatever_the_numbers_everything_finds_its_place() {
+        for numbers in [[0, 1, 2], [2, 0, 1], [1, 2, 0], [7, 3, 1], [5, 0, 900]] {
+            for choices in [[0, 0, 0], [0, 1, 0], [1, 0, 1], [3, 2, 0]] {
+                let mut accumulator = Accumulator::new();
+                for (number, choice) in numbers.into_iter().zip(choices) {
+                    let (block, item) = (BlockId(number), ItemId(number));
+                    let (id, word, members) = (None, "".into(), None);
+                    accumulator.put(Event::new(choice, Body::ItemStart { item, id, word, members }));
+                    accumulator.put(Event::new(choice, Body::block_start(block, BlockKind::Text)));
+                }
+                for (number, choice) in numbers.into_iter().zip(choices) {
+                    let (block, kind, text) = (BlockId(number), DeltaKind::Text, number.to_string().into());
+                    accumulator.put(Event::new(choice, Body::Delta { block, kind, text }));
+                    let (scope, id) = (Scope::Item(ItemId(number)), Some(number.to_string().into()));
+                    accumulator.put(Event::new(choice, Body::Identity { scope, id, model: None }));
+                    let unknown = BlockId(number + 1_000);
+                    accumulator
+                        .put(Event::new(choice, Body::Correction { block: unknown, text: "x".into() }));
+                }
+                let message = accumulator.take();
+                let told: usize = message.choices.iter().map(|choice| choice.blocks.len()).sum();
+                assert_eq!(told, numbers.len());
+                for choice in &message.choices {
+                    for (block, item) in choice.blocks.iter().zip(&choice.items) {
+                        assert_eq!(block.content, Content::Text(block.id.0.to_string()));
+                        assert_eq!(item.id, Some(item.number.0.to_string()));
+                        let at = numbers.iter().position(|number| *number == block.id.0).expect("told");
+                        assert_eq!(choice.number, choices[at]);
+                    }
+                }
+            }
         }
     }
 }

@@ -525,6 +525,21 @@ impl<'a> Json<'a> {
         other.as_str().clone_into(self.0.to_mut());
     }
 
+    /// Puts a member behind those of an object that has some; false if it is none such.
+    pub(crate) fn append_member(&mut self, key: &str, value: &Json<'_>) -> bool {
+        let is_such = self.0.starts_with("{\"") && self.0.ends_with('}');
+        if is_such {
+            let text = self.0.to_mut();
+            text.pop();
+            text.push_str(",\"");
+            escape_into(key, text);
+            text.push_str("\":");
+            text.push_str(value.as_str());
+            text.push('}');
+        }
+        is_such
+    }
+
     /// The JSON text.
     pub fn as_str(&self) -> &str {
         &self.0

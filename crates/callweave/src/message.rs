@@ -9,6 +9,7 @@ mod flat;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::event::{
     AttachmentKind, BlockId, CallKind, Completion, Counters, FinishReason, ItemId, Json, Notice, NoticeCode,
     ReasoningForm, Span,
 };
-use crate::json::Object;
+use crate::json::{Object, each_member};
 use crate::table::Table;
 use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
@@ -208,33 +209,83 @@ pub struct Usage {
 
 /// Values that only the protocol knows: by path, in the order in which they were first told, the newest value of
 /// each.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Foreign(Table<String, Json<'static>>);
+#[derive(Clone, Default)]
+pub struct Foreign {
+    /// The members of a start, in one object, and what was told later; of several of one path the last counts.
+    members: Option<Json<'static>>,
+    /// All values, once somebody has asked for one: mostly nobody does.
+    values: OnceLock<Table<String, Json<'static>>>,
+}
+
+/// More than this is not kept unread: what is told again and again would pile up.
+const LONGEST_UNREAD: usize = 1024;
 
 impl Foreign {
+    /// The members of a start, which stand by path in one object.
+    pub(crate) fn of(members: Option<Json<'_>>) -> Self {
+        Self { members: members.map(Json::into_owned), values: OnceLock::new() }
+    }
+
+    /// Puts a value behind the members, if nobody has read them and there is room.
+    fn append(&mut self, path: &str, value: &Json<'_>) -> bool {
+        let Some(members) = self.members.as_mut().filter(|_| self.values.get().is_none()) else {
+            return false;
+        };
+        members.as_str().len() + path.len() + value.as_str().len() < LONGEST_UNREAD
+            && members.append_member(path, value)
+    }
+
+    fn values(&self) -> &Table<String, Json<'static>> {
+        self.values.get_or_init(|| {
+            let mut values = Table::default();
+            each_member(self.members.as_ref(), |path, value| {
+                values.insert(path.to_owned(), Json::trusted(value.to_owned()));
+            });
+            values
+        })
+    }
+
     /// The value at that path.
     pub fn get(&self, path: &str) -> Option<&Json<'static>> {
-        self.0.get(path)
+        self.values().get(path)
     }
 
     /// Sets the value at that path.
     pub fn set(&mut self, path: impl Into<String>, value: Json<'static>) {
-        self.0.insert(path.into(), value);
+        let path = path.into();
+        if self.append(&path, &value) {
+            return;
+        }
+        self.values();
+        self.members = None;
+        self.values.get_mut().expect("they were just read").insert(path, value);
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Json<'static>)> {
-        self.0.all().iter().map(|(path, value)| (path.as_str(), value))
+        self.values().all().iter().map(|(path, value)| (path.as_str(), value))
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.all().len()
+        self.values().len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.all().is_empty()
+        self.values().is_empty()
+    }
+}
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.values().fmt(f)
+    }
+}
+
+impl PartialEq for Foreign {
+    fn eq(&self, other: &Self) -> bool {
+        self.values() == other.values()
     }
 }
 
@@ -522,6 +573,32 @@ mod tests {
 
     fn answer(body: &str) -> Message {
         decode(body.as_bytes()).expect("it is an answer")
+    }
+
+    #[test]
+    fn foreign_values_are_the_same_read_early_or_late() {
+        let json = |text: &str| Json::trusted(text.to_owned());
+        let members = || Some(json(r#"{"a":1,"b\\.c":[2]}"#));
+        let news = [("a", "3"), ("d\"e", "\"x\""), ("a", "4")];
+        for (members, first) in [(None, None), (members(), Some("a")), (Some(json("{}")), None)] {
+            let (mut unread, mut read) = (Foreign::of(members.clone()), Foreign::of(members));
+            assert_eq!(read.iter().next().map(|(path, _)| path), first);
+            for (path, value) in news {
+                unread.set(path, json(value));
+                read.set(path, json(value));
+            }
+            assert_eq!(unread, read);
+            assert_eq!(unread.get("a").map(Json::as_str), Some("4"));
+            assert_eq!(unread.get("d\"e").map(Json::as_str), Some("\"x\""));
+            assert_eq!((unread.len(), unread.is_empty()), (if first.is_some() { 3 } else { 2 }, false));
+        }
+        // What is told again and again does not pile up.
+        let mut foreign = Foreign::of(members());
+        for number in 0..10_000 {
+            foreign.set("a", json(&number.to_string()));
+        }
+        assert!(foreign.members.is_none_or(|members| members.as_str().len() <= LONGEST_UNREAD));
+        assert_eq!(foreign.values.get().map(Table::len), Some(2));
     }
 
     #[test]
