@@ -15,6 +15,8 @@
 mod encode;
 mod request;
 
+use std::borrow::Cow;
+
 use super::error::write_typed;
 use super::{
     ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign, is_usual,
@@ -346,10 +348,10 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let event = read_event(body);
     let place = event.item_place;
     let subject = name.strip_prefix("response.").unwrap_or(name);
-    // Verbs are short.
-    let (subject, verb) = match subject.bytes().rposition(|byte| byte == b'.') {
-        Some(dot) => (&subject[..dot], &subject[dot + 1..]),
-        None => ("", subject),
+    // Nearly all are deltas.
+    let (subject, verb) = match subject.strip_suffix(".delta") {
+        Some(subject) => (subject, "delta"),
+        None => subject.rsplit_once('.').unwrap_or(("", subject)),
     };
     let telling = if verb == "added" { Telling::Begin } else { Telling::End };
     if let Some(growing) = growing(subject, &event)
@@ -415,18 +417,22 @@ impl Event<'_> {
 }
 
 /// The event without what an encoder makes anew.
-fn without_volatile(body: Value<'_>) -> String {
-    let mut text = String::from("{");
+fn without_volatile(body: Value<'_>) -> Cow<'static, str> {
+    let mut text = String::new();
     for (key, value) in body.members() {
         if key != "type" && !VOLATILE.contains(&key) {
-            text.push_str(if text.len() == 1 { "\"" } else { ",\"" });
+            text.push_str(if text.is_empty() { "{\"" } else { ",\"" });
             text.push_str(key);
             text.push_str("\":");
             text.push_str(value.raw());
         }
     }
+    // Most say nothing else.
+    if text.is_empty() {
+        return Cow::Borrowed("{}");
+    }
     text.push('}');
-    text
+    Cow::Owned(text)
 }
 
 /// Something that hangs on the block at the place.
