@@ -100,15 +100,32 @@ pub(crate) fn keyed_digest(text: &str) -> u64 {
     digest(*KEY, text.as_bytes())
 }
 
-/// All bytes in one word, under that key. Two words at a time, since it need not go on where it was cut.
+/// All bytes in one word, under that key. Two words at a time, since it need not go on where it was cut; the last ones
+/// may overlap with those before.
 #[inline]
 fn digest(key: u64, bytes: &[u8]) -> u64 {
-    let folded = |hash: u64, pair: &[u8]| {
-        multiplied(hash ^ word_at(pair, 0), key.rotate_left(32) ^ word_at(pair, WORD))
+    let folded = |hash: u64, low: u64, high: u64| multiplied(hash ^ low, key.rotate_left(32) ^ high);
+    let words = |pair: &[u8; 2 * WORD]| (word_at(pair, 0), word_at(pair, WORD));
+    let (hash, (low, high)) = match (bytes.first_chunk(), bytes.last_chunk()) {
+        _ if bytes.len() < WORD => (key, (few(bytes), 0)),
+        (Some(first), Some(last)) if bytes.len() < 2 * WORD => {
+            (key, (u64::from_le_bytes(*first), u64::from_le_bytes(*last)))
+        }
+        _ => {
+            let pairs = bytes.as_chunks().0.iter().map(words);
+            (
+                pairs.fold(key, |hash, (low, high)| folded(hash, low, high)),
+                bytes.last_chunk().map_or((0, 0), words),
+            )
+        }
     };
-    let (pairs, rest) = bytes.as_chunks::<{ 2 * WORD }>();
-    let hash = pairs.iter().fold(key, |hash, pair| folded(hash, pair));
-    mixed(folded(hash, rest), bytes.len() as u64)
+    mixed(folded(hash, low, high), bytes.len() as u64)
+}
+
+/// Several words in one, under the key.
+#[inline]
+pub(crate) fn keyed_mix<const COUNT: usize>(words: [u64; COUNT]) -> u64 {
+    mixed(words.into_iter().fold(*KEY, mixed), COUNT as u64)
 }
 
 /// A hash under a key that nobody knows who makes inputs.

@@ -304,7 +304,7 @@ pub enum Part<'a> {
     Progress {
         /// What the wire calls this step.
         word: &'a str,
-        /// What it says; JSON.
+        /// What it says; JSON. What members of the [next](Level::Next) fragment came before it is said instead.
         value: Option<&'a str>,
     },
     /// Token counts of one step of the answer, to be added to those of the steps before.

@@ -362,6 +362,30 @@ fn told_twice() -> String {
         .collect()
 }
 
+/// Steps of tools that nobody knows, and texts, of several items in turns; now and then an item has another name, or none,
+/// and a step says more, the same twice, or nothing.
+fn of_items() -> String {
+    let frame = |number: usize| {
+        let (item, text) = (number / 5 % 3, "x".repeat(1 + number % 4));
+        let id = match number % 11 {
+            9 => String::new(),
+            10 => format!("\"item_id\":\"other {number}\","),
+            _ => format!("\"item_id\":\"i{item}\","),
+        };
+        let (name, rest) = match number % 17 {
+            15 => ("shell_call_command.delta", "\"command_index\":0,\"note\":null,\"a.b\":1,"),
+            16 => ("shell_call_command.delta", "\"command_index\":0,\"command_index\":1,"),
+            _ if item == 1 => ("output_text.delta", "\"content_index\":0,"),
+            _ => ("shell_call_command.delta", "\"command_index\":0,"),
+        };
+        format!(
+            "{{\"type\":\"response.{name}\",{id}{rest}\"delta\":\"t{number}\",\"obfuscation\":\"{text}\",\
+             \"output_index\":{item},\"sequence_number\":{number}}}\n"
+        )
+    };
+    (0..120).map(frame).collect()
+}
+
 #[test]
 fn what_stands_around_a_known_frame_counts() {
     let [gemini, chat] = tokens();
@@ -372,6 +396,7 @@ fn what_stands_around_a_known_frame_counts() {
         ("counted", counted()),
         ("late", late()),
         ("told twice", told_twice()),
+        ("of items", of_items()),
         ("tokens of Gemini", gemini),
         ("tokens of chat", chat),
     ] {

@@ -16,7 +16,8 @@ impl Lane {
     /// The bytes from `at` on, if there are as many.
     #[inline(always)]
     pub(crate) fn at(bytes: &[u8], at: usize) -> Option<Self> {
-        Self::split_first(bytes.get(at..)?).map(|(lane, _)| lane)
+        let lane = bytes.get(at..at + WIDTH).and_then(<[u8]>::first_chunk)?;
+        Some(Self(u8x16::new(*lane)))
     }
 
     /// The first bytes, and what follows them, if there are as many.

@@ -15,11 +15,10 @@
 mod encode;
 mod request;
 
-use std::borrow::Cow;
-
 use super::error::write_typed;
 use super::{
     ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign, is_usual,
+    put_foreign,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
@@ -285,9 +284,9 @@ fn read_event(body: Value<'_>) -> Event<'_> {
         match key {
             "output_index" => {
                 is_numbered = true;
-                event.item_place = Place::at(value.index().unwrap_or(0));
+                event.item_place = Place::at(value.pass_index().unwrap_or(0));
             }
-            "item_id" => item_id = value.filled(),
+            "item_id" => item_id = Some(value),
             "content_index" => event.content = number(value),
             "summary_index" => event.summary = number(value),
             "delta" | "text" | "refusal" | "arguments" | "input" | "code" => event.payload = Some(value),
@@ -301,7 +300,8 @@ fn read_event(body: Value<'_>) -> Event<'_> {
     event.is_numbered = is_numbered;
     if !is_numbered {
         let own_id = || event.subject.and_then(|subject| subject.get("id")).and_then(Value::filled);
-        event.item_place = item_id.or_else(own_id).map_or(anonymous(), |id| Place::named(id.written()));
+        let id = item_id.and_then(Value::filled).or_else(own_id);
+        event.item_place = id.map_or(anonymous(), |id| Place::named(id.written()));
     }
     event
 }
@@ -395,9 +395,12 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         // How a hosted tool comes along, previews of its output and of what the item will say, and
         // whatever else there will be.
         _ => {
-            let value = without_volatile(body);
-            let part = Part::Progress { word: name, value: Some(&value) };
-            sink.put(Fragment::new(part).at(place));
+            for (key, value) in body.members() {
+                if key != "type" && !VOLATILE.contains(&key) {
+                    put_foreign(Subject::next(0), "", key, value.pass_raw(), sink);
+                }
+            }
+            sink.put(Fragment::new(Part::Progress { word: name, value: Some("{}") }).at(place));
         }
     }
 }
@@ -414,25 +417,6 @@ impl Event<'_> {
             }
         }
     }
-}
-
-/// The event without what an encoder makes anew.
-fn without_volatile(body: Value<'_>) -> Cow<'static, str> {
-    let mut text = String::new();
-    for (key, value) in body.members() {
-        if key != "type" && !VOLATILE.contains(&key) {
-            text.push_str(if text.is_empty() { "{\"" } else { ",\"" });
-            text.push_str(key);
-            text.push_str("\":");
-            text.push_str(value.raw());
-        }
-    }
-    // Most say nothing else.
-    if text.is_empty() {
-        return Cow::Borrowed("{}");
-    }
-    text.push('}');
-    Cow::Owned(text)
 }
 
 /// Something that hangs on the block at the place.

@@ -117,6 +117,9 @@ impl From<Scope> for About {
     }
 }
 
+/// A longer text is decoded in memory of its own: once told again, it would be held as long as the stream is.
+const LONGEST_SCRATCH: usize = 1 << 14;
+
 impl Context {
     #[inline(always)]
     fn emit(&self, body: Body<'_>, sink: &mut EventSink<'_>) {
@@ -211,7 +214,7 @@ impl Context {
 
     fn return_scratch(&mut self, mut scratch: String) {
         scratch.clear();
-        if scratch.capacity() > self.scratch.capacity() {
+        if scratch.capacity() > self.scratch.capacity() && scratch.capacity() <= LONGEST_SCRATCH {
             self.scratch = scratch;
         }
     }
@@ -506,9 +509,18 @@ impl Weave {
             Part::ToolResult { call, word, value } => choice.result(place, call, word, value, context, sink),
             Part::Opaque { word, value } => choice.opaque(place, word, value, context, sink),
             Part::Progress { word, value } => {
-                let scope = choice.item_scope(place);
+                let (scope, mut scratch) = (choice.item_scope(place), context.take_scratch());
+                let value = match context.next.is_empty() {
+                    true => value,
+                    false => {
+                        context.next.write_object(&mut scratch);
+                        context.next.clear();
+                        Some(&*scratch)
+                    }
+                };
                 let value = value.map(Json::trusted);
                 context.emit(Body::Progress { scope, word: Cow::Borrowed(word), value }, sink);
+                context.return_scratch(scratch);
             }
             Part::Finish { reason, raw } => {
                 // An empty word says nothing where another one was said.

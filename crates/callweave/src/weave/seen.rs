@@ -2,7 +2,7 @@
 //! when they change.
 
 use crate::event::Scope;
-use crate::fingerprint::{keyed_digest, keyed_hash};
+use crate::fingerprint::{keyed_digest, keyed_mix};
 use crate::table::Table;
 
 /// Where a told value stood.
@@ -55,12 +55,7 @@ impl Spot<'_> {
             Scope::Block(block) => (3, block.0),
         };
         let path = if self.path.is_empty() { 0 } else { keyed_digest(self.path) };
-        keyed_hash(&[
-            keyed_digest(self.key),
-            path,
-            self.of,
-            u64::from(self.choice) << 32 | u64::from(number),
-            sort,
-        ])
+        let thing = u64::from(self.choice) << 32 | u64::from(number);
+        keyed_mix([keyed_digest(self.key), thing, sort, self.of, path])
     }
 }
