@@ -466,9 +466,12 @@ impl<'t> Node<'t> {
     /// Whether it is an object that has a member of one of these names.
     #[inline]
     pub(crate) fn has_any<const COUNT: usize>(self, keys: [&str; COUNT]) -> bool {
+        // Most keys are of another length than any of them.
+        let lengths = keys.iter().fold(0_u64, |lengths, key| lengths | 1 << (key.len() + 2));
         let mut members = self.members();
         while let Some((name, ..)) = members.next_notes() {
-            if keys.iter().any(|key| name.is_called(key, self.text)) {
+            let is_apt = lengths.checked_shr(name.end - name.start).is_some_and(|rest| rest & 1 == 1);
+            if is_apt && keys.iter().any(|key| name.is_called(key, self.text)) {
                 return true;
             }
         }
