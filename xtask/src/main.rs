@@ -5,6 +5,8 @@ mod bench;
 mod bench_gateway;
 mod check;
 mod clients;
+#[path = "../../crates/callweave/tests/support/cores.rs"]
+mod cores;
 mod coverage;
 mod dist;
 mod fuzz;

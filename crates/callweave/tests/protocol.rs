@@ -1,5 +1,7 @@
 //! Protocols: our own cases and, where it is at hand, recorded traffic, under all laws.
 
+#[path = "support/cores.rs"]
+mod cores;
 mod laws;
 #[path = "support/shared.rs"]
 mod shared;
@@ -11,6 +13,7 @@ use callweave::event::AttachmentKind;
 use callweave::message::Content;
 use callweave::protocol::{Protocol, TABLE, read_error};
 use callweave::upstream::ErrorClass;
+use cores::each;
 use laws::{check_laws, comparable, data, expect, folders, name};
 
 /// The one file of a case that is called `input`, whatever its ending.
@@ -33,29 +36,27 @@ fn every_protocol_has_a_folder_and_every_folder_a_protocol() {
 
 #[test]
 fn own_cases_hold_all_laws() {
-    let mut count = 0;
-    for folder in folders(&data("protocol")) {
-        let protocol = Protocol::named(&name(&folder)).expect("a protocol of that name");
-        for case in folders(&folder) {
-            let title = format!("{}/{}", protocol.name, name(&case));
-            let bytes = input(&case);
-            let named = check_laws(&title, Some(protocol), &bytes, 150);
-            let events: String = named
-                .events
-                .iter()
-                .map(|event| serde_json::to_string(event).expect("events serialise") + "\n")
-                .chain(named.error.iter().map(|error| format!("# {error}\n")))
-                .collect();
-            expect(&case.join("expected.events.jsonl"), &events);
-            let pretty = |message| serde_json::to_string_pretty(message).expect("messages serialise") + "\n";
-            let messages: String = named.messages.iter().map(pretty).collect();
-            expect(&case.join("expected.message.json"), &messages);
-            let found = laws::decode_cut(None, &bytes, &[]);
-            assert_eq!(found.events, named.events, "{title}: found to be {:?}", found.protocol);
-            count += 1;
-        }
-    }
-    assert!(count > 0, "no cases");
+    let cases: Vec<_> = folders(&data("protocol")).iter().flat_map(|folder| folders(folder)).collect();
+    assert!(!cases.is_empty(), "no cases");
+    each(&cases, |case| {
+        let folder = case.parent().expect("a case is in the folder of its protocol");
+        let protocol = Protocol::named(&name(folder)).expect("a protocol of that name");
+        let title = format!("{}/{}", protocol.name, name(case));
+        let bytes = input(case);
+        let named = check_laws(&title, Some(protocol), &bytes, 150);
+        let events: String = named
+            .events
+            .iter()
+            .map(|event| serde_json::to_string(event).expect("events serialise") + "\n")
+            .chain(named.error.iter().map(|error| format!("# {error}\n")))
+            .collect();
+        expect(&case.join("expected.events.jsonl"), &events);
+        let pretty = |message| serde_json::to_string_pretty(message).expect("messages serialise") + "\n";
+        let messages: String = named.messages.iter().map(pretty).collect();
+        expect(&case.join("expected.message.json"), &messages);
+        let found = laws::decode_cut(None, &bytes, &[]);
+        assert_eq!(found.events, named.events, "{title}: found to be {:?}", found.protocol);
+    });
 }
 
 /// `stream-x` and `whole-x` are the same answer, streamed and whole.

@@ -3,6 +3,8 @@
 //! Every own case and, where it is at hand, every recording is written twice in each protocol and mode: as it is, and with
 //! an event after every delta that no wire has a word for, so that the next one is written in full.
 
+#[path = "support/cores.rs"]
+mod cores;
 mod laws;
 #[path = "support/samples.rs"]
 mod samples;
@@ -13,6 +15,7 @@ use callweave::encode::EncodeOptions;
 use callweave::event::{Body, Counters, Event, Json};
 use callweave::framing::Framing;
 use callweave::protocol::{Protocol, TABLE};
+use cores::each;
 use laws::decode_cut;
 use samples::samples;
 
@@ -69,7 +72,7 @@ fn write(
 #[test]
 fn a_delta_is_told_as_if_it_were_written_in_full() {
     let modes = [EncodeOptions::faithful(), EncodeOptions::mended()];
-    for sample in samples() {
+    each(&samples(), |sample| {
         let mut events = decode_cut(Some(sample.protocol), &sample.bytes, &[]).events;
         events.truncate(MOST);
         let [plain, counted] = [false, true].map(|has_counts| in_pieces(&events, has_counts));
@@ -93,5 +96,5 @@ fn a_delta_is_told_as_if_it_were_written_in_full() {
                 }
             }
         }
-    }
+    });
 }

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::cores::each;
 use probe::{Effect, Probe};
 use reasons::Reason;
 use recorded::Recordings;
@@ -90,11 +91,9 @@ impl Report {
         let recordings = Recordings::open(&shared.join("corpus"))?;
         let mut rows = text.lines().skip(1).map(Row::read).collect::<Result<Vec<_>, _>>()?;
         rows.extend(recordings.unlisted_rows(&rows));
-        let judged = rows.into_iter().map(|row| {
-            let (verdict, probe) = Verdict::of(&row, &recordings);
-            (row, verdict, probe)
-        });
-        Ok(Self { rows: judged.collect() })
+        let judged = each(&rows, |row| Verdict::of(row, &recordings));
+        let rows = rows.into_iter().zip(judged).map(|(row, (verdict, probe))| (row, verdict, probe));
+        Ok(Self { rows: rows.collect() })
     }
 
     /// Nothing is dropped without a reason, and no reason is left over.
