@@ -170,10 +170,8 @@ impl Reader {
             _ => command.replace("FILE", "\"$RECORDING\"").replace("PROVIDER", "openai"),
         };
         let line = run_example(&line).map_err(|why| format!("{place}: `{command}` {why}"))?;
+        let line = unoptimised(&line);
         let is_ours = command.contains("cargo ");
-        // That it builds and runs is asked, not how fast: in a folder of its own, and without optimising.
-        let is_release = line.contains("--release") || line.contains("cargo install");
-        let built = if is_release { target().join("documents") } else { target() };
         let programs = self.home.join("installed/bin");
         let path = std::env::var("PATH").unwrap_or_default();
         let output = Command::new("bash")
@@ -182,8 +180,7 @@ impl Reader {
             .env("PATH", format!("{}:{path}", programs.display()))
             .env("RECORDING", root().join(FILES[0].1))
             .env("CARGO_INSTALL_ROOT", self.home.join("installed"))
-            .env("CARGO_TARGET_DIR", built)
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+            .env("CARGO_TARGET_DIR", target())
             .env("BROWSER", self.home.join("browser"))
             .stdin(Stdio::null())
             .output()
@@ -241,8 +238,6 @@ impl Reader {
         let output = Command::new(cargo())
             .args(["run", "--quiet", "--offline", "--target-dir"])
             .arg(target())
-            // As in the workspace, so that what is built there is used.
-            .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
             .current_dir(&crate_folder)
             .output()
             .map_err(|error| format!("cargo: {error}"))?;
@@ -267,10 +262,9 @@ impl Background {
         let said = fs::File::create(log).map_err(told(log))?;
         let complained = said.try_clone().map_err(told(log))?;
         let child = Command::new("bash")
-            .args(["-c", &format!("exec {command} --listen {address}")])
+            .args(["-c", &format!("exec {} --listen {address}", unoptimised(command))])
             .current_dir(root())
-            .env("CARGO_TARGET_DIR", target().join("documents"))
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+            .env("CARGO_TARGET_DIR", target())
             .stdin(Stdio::null())
             .stdout(said)
             .stderr(complained)
@@ -297,6 +291,12 @@ impl Drop for Background {
         let _ = Command::new("kill").args(["--", &group]).status();
         let _ = self.child.wait();
     }
+}
+
+/// A command in which cargo makes a debug build: that it builds and runs is asked, not how fast, and most of that is built
+/// already.
+fn unoptimised(line: &str) -> String {
+    line.replace("cargo run --release ", "cargo run ").replace("cargo install ", "cargo install --debug ")
 }
 
 /// A command in which cargo runs an example of ours, with the example that was built before in its place. Cargo would
@@ -368,7 +368,14 @@ fn is_command(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::run_example;
+    use super::{run_example, unoptimised};
+
+    #[test]
+    fn documents_are_followed_without_optimising() {
+        assert_eq!(unoptimised("cargo run --release -- demo"), "cargo run -- demo");
+        assert_eq!(unoptimised("cargo install --path x"), "cargo install --debug --path x");
+        assert_eq!(unoptimised("callweave demo"), "callweave demo");
+    }
 
     #[test]
     fn an_example_is_run_with_the_features_that_it_needs() {
