@@ -20,7 +20,7 @@ use memchr::{memchr, memchr2};
 use super::nesting::Nesting;
 use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode};
 use crate::Result;
-use crate::json::{first_mark, quotes, word_at};
+use crate::json::lane::{Lane, WIDTH, first};
 
 /// Length of the longest field name that means something.
 const LONGEST_NAME: usize = "event".len();
@@ -471,13 +471,15 @@ pub(super) fn undoubled(value: &[u8]) -> &[u8] {
 /// searched.
 fn name_length(bytes: &[u8]) -> usize {
     let mut at = 0;
-    loop {
-        let found = quotes(word_at(bytes, at));
+    while let Some(lane) = Lane::at(bytes, at) {
+        let found = lane.quotes();
         if found != 0 {
-            return at + first_mark(found);
+            return at + first(found);
         }
-        at += 8;
+        at += WIDTH;
     }
+    // So near the end there is no whole event.
+    bytes.len()
 }
 
 /// Length of the first line, if it ends. Every event has a blank line, so that is looked at first.

@@ -29,5 +29,5 @@ pub use tape::{Elements, Kind, Members, Node, Tape};
 pub(crate) use tape::{Leaf, Seen, number_end, string_end, with_spare_tape};
 pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};
-pub(crate) use word::{ascii_end, digits_alone_end, first as first_mark, quotes, word as word_at};
+pub(crate) use word::{ascii_end, digits_alone_end, word as word_at};
 pub(crate) use write::{Paths, Writer, each_member, write_members};

@@ -259,13 +259,6 @@ pub(super) fn bits(marks: u64) -> u32 {
     (marks.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
 }
 
-/// Marks quotes and control characters.
-#[inline]
-pub(crate) fn quotes(word: u64) -> u64 {
-    // As in `specials`.
-    (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21) & !word & HIGHS
-}
-
 /// Marks what [`odd_end`] looks for.
 #[inline]
 fn odd(word: u64, quote: u8) -> u64 {
@@ -283,7 +276,7 @@ fn below(marks: u64) -> u64 {
 
 /// Which byte of a word is the first that is marked.
 #[inline]
-pub(crate) fn first(marks: u64) -> usize {
+fn first(marks: u64) -> usize {
     (marks.trailing_zeros() / 8) as usize
 }
 

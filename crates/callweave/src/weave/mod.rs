@@ -586,9 +586,6 @@ impl Weave {
 
     /// Tells the answer's names when they are first known, and when they change.
     fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, word: &str, sink: &mut EventSink<'_>) {
-        let is_other = |known: &SmolStr, given: Str<'_>| !given.is_empty() && !given.is(known);
-        let has_other = self.answer.id.as_ref().zip(id).is_some_and(|(known, given)| is_other(known, given));
-        self.answer.has_changing_id |= has_other;
         let news = |known: &mut Option<SmolStr>, given: Option<Str<'_>>| {
             let given = given.filter(|given| !given.is_empty());
             let is_news = given.is_some_and(|given| known.as_deref().is_none_or(|known| !given.is(known)));
@@ -597,8 +594,10 @@ impl Weave {
             }
             is_news
         };
-        let Answer { id: own_id, model: own_model, has_begun, .. } = &mut self.answer;
+        let Answer { id: own_id, model: own_model, has_begun, has_changing_id, .. } = &mut self.answer;
+        let had_id = own_id.is_some();
         let (has_id, has_model) = (news(own_id, id), news(own_model, model));
+        *has_changing_id |= had_id && has_id;
         if !*has_begun {
             if self.answer.word.is_empty() {
                 self.answer.word = word.into();
