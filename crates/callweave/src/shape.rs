@@ -31,7 +31,7 @@ use crate::event::EventSink;
 use crate::fragment::FragmentSink;
 use crate::json::{Kind, Leaf, Node, Seen, Str};
 use crate::protocol::Input;
-use crate::weave::{Running, Weave};
+use crate::weave::{Run, Running, Weave};
 
 /// So many shapes are kept: of text, of thoughts, of arguments, of what begins and ends them, and one to spare.
 const MOST_SHAPES: usize = 6;
@@ -76,6 +76,8 @@ pub(crate) struct Shapes {
 struct Stride {
     shape: usize,
     block: Running,
+    /// Where in the shape's text its only hole begins and ends, if it has but one and that is a text.
+    alone: Option<(usize, usize)>,
 }
 
 /// What a frame may be compared with.
@@ -225,6 +227,31 @@ impl Shape {
         }
     }
 
+    /// Takes all frames of this shape that these bytes begin with: see [`Shapes::run`]. Apart, for those with several holes,
+    /// so that the others have the registers.
+    #[inline(never)]
+    fn run(
+        &self,
+        bytes: &[u8],
+        offset: u64,
+        most: usize,
+        mut run: Run<'_>,
+        sink: &mut EventSink<'_>,
+    ) -> (u64, usize) {
+        let (mut frames, mut at) = (0, 0);
+        let Some(growth) = &self.growth else { return (frames, at) };
+        let mut pieces = Pieces::default();
+        while at < bytes.len()
+            && let Some(length) =
+                self.fit(&bytes[at..], growth.ties, &mut pieces).filter(|length| *length <= most)
+        {
+            let text = self.grown(growth, &bytes[at..], &pieces);
+            run.push(offset + at as u64 + self.before, text, sink);
+            (frames, at) = (frames + 1, at + length);
+        }
+        (frames, at)
+    }
+
     /// Takes over what the framing writes around the data of such frames.
     fn place(&mut self, lead: &[u8], trail: &[u8], before: u64) {
         let is_same = self.is_placed
@@ -344,26 +371,13 @@ impl Shapes {
         if self.stride.is_none() {
             self.stride = self.stride_out(weave);
         }
-        let Some(Stride { shape, block }) = self.stride else { return (frames, at) };
+        let Some(Stride { shape, block, alone }) = self.stride else { return (frames, at) };
         let Some(shape) = self.known.get(shape) else { return (frames, at) };
-        let Some(growth) = &shape.growth else { return (frames, at) };
-        let mut run = weave.run(block);
-        if growth.is_alone
-            && let Some(hole) = growth.hole.and_then(|hole| shape.holes.get(usize::from(hole)))
-            && let Some(around) = Around::of(&shape.text, shape.data.start, hole)
-        {
-            while let Some((text, length)) = around.fit(&bytes[at..]).filter(|(_, length)| *length <= most) {
-                run.push(offset + at as u64 + shape.before, text, sink);
-                (frames, at) = (frames + 1, at + length);
-            }
-            return (frames, at);
-        }
-        let mut pieces = Pieces::default();
-        while at < bytes.len()
-            && let Some(length) =
-                shape.fit(&bytes[at..], growth.ties, &mut pieces).filter(|length| *length <= most)
-        {
-            let text = shape.grown(growth, &bytes[at..], &pieces);
+        let run = weave.run(block);
+        let around = alone.and_then(|(start, end)| Around::of(&shape.text, start, end));
+        let Some(around) = around else { return shape.run(bytes, offset, most, run, sink) };
+        let mut run = run;
+        while let Some((text, length)) = around.fit(&bytes[at..]).filter(|(_, length)| *length <= most) {
             run.push(offset + at as u64 + shape.before, text, sink);
             (frames, at) = (frames + 1, at + length);
         }
@@ -376,7 +390,9 @@ impl Shapes {
         let number = self.latest.filter(|_| self.is_tied)?;
         let shape = self.known.get(number).filter(|shape| shape.is_placed)?;
         let growth = shape.growth.as_ref().filter(|growth| self.is_again || !growth.has_members)?;
-        Some(Stride { shape: number, block: weave.running(growth.choice, growth.at)? })
+        let hole = growth.hole.filter(|_| growth.is_alone).map(|hole| shape.holes[usize::from(hole)]);
+        let alone = hole.map(|hole| (shape.data.start + hole.start, shape.data.start + hole.end));
+        Some(Stride { shape: number, block: weave.running(growth.choice, growth.at)?, alone })
     }
 
     /// The frame whose data these bytes are, if it is known, or known but for the number of its place.

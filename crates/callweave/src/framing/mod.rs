@@ -219,6 +219,7 @@ impl Framer {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
+        self.catch_up();
         let allowed = &bytes[..bytes.len().min(self.left())];
         let failure = match self.split(allowed, sink) {
             Ok(taken) => {
@@ -267,8 +268,14 @@ impl Framer {
     /// caller has read itself.
     pub(crate) fn skip(&mut self, length: usize) {
         self.read += length as u64;
-        if let Stage::Split(splitter) = &mut self.stage {
-            splitter.skip(length);
+    }
+
+    /// Tells the splitter what was skipped: not each time, since runs of frames are skipped read by read.
+    fn catch_up(&mut self) {
+        if self.is_between_frames
+            && let Stage::Split(splitter) = &mut self.stage
+        {
+            splitter.move_to(self.read);
         }
     }
 
@@ -277,6 +284,7 @@ impl Framer {
         if self.failure.is_some() {
             return Ok(());
         }
+        self.catch_up();
         let result = self.close(sink);
         result.inspect_err(|error| self.failure = Some(error.clone()))
     }
@@ -367,7 +375,7 @@ impl Splitter {
         Ok(bytes.len())
     }
 
-    /// Whether the next byte begins a frame that can be [skipped](Splitter::skip).
+    /// Whether the next byte begins a frame that can be [skipped](Splitter::move_to).
     fn is_between_frames(&self) -> bool {
         match self {
             Self::Sse(sse) => sse.is_between_frames,
@@ -376,11 +384,11 @@ impl Splitter {
         }
     }
 
-    /// Steps over frames of so many bytes.
-    fn skip(&mut self, length: usize) {
+    /// Steps over frames, between two, to where the next byte stands.
+    fn move_to(&mut self, offset: u64) {
         match self {
-            Self::Sse(sse) => sse.offset += length as u64,
-            Self::JsonLines(lines) => lines.offset += length as u64,
+            Self::Sse(sse) => sse.offset = offset,
+            Self::JsonLines(lines) => lines.offset = offset,
             Self::JsonValues(_) | Self::AwsEventStream(_) => {}
         }
     }

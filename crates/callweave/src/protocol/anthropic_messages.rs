@@ -222,13 +222,7 @@ impl<'a> Event<'a> {
         let mut tell = |(key, value)| match key {
             "type" | "index" | "usage" | "error" => {}
             "message" => message(value, sink),
-            // Its content will follow.
-            "content_block"
-                if kind(value) == COMPACTION && value.get("content").is_none_or(Value::is_null) => {}
-            "content_block" => {
-                end_other(place, value, sink);
-                block(place, value, Extent::Beginning, sink);
-            }
+            "content_block" => block(place, value, Extent::Beginning, sink),
             "delta" if word == "message_delta" => message(value, sink),
             "delta" => delta(place, value, sink),
             _ => foreign(Subject::ANSWER, "", key, value, sink),
@@ -282,7 +276,6 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     for (index, content) in given.iter().flat_map(|given| given.elements()).enumerate() {
         let place = i64::try_from(index).ok().map(Place::at);
-        end_other(place, content, sink);
         block(place, content, Extent::Whole, sink);
         put(place, Part::End, sink);
     }
@@ -297,19 +290,18 @@ fn message(message: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 const REDACTED: Channel = Channel::Reasoning(ReasoningForm::Redacted);
 
-fn kind(block: Value<'_>) -> &str {
-    block.get("type").and_then(Value::str).map_or("", Str::written)
-}
-
-/// Ends what stood where a block begins. A call is known by its id: the same one announced again goes on.
-fn end_other(place: Option<Place>, block: Value<'_>, sink: &mut FragmentSink<'_>) {
-    if !kind(block).ends_with("tool_use") {
+/// A block, and the end of what stood where it begins.
+fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
+    let word = block.get("type").and_then(Value::str).map_or("", Str::written);
+    let is_announced = word == COMPACTION && extent == Extent::Beginning;
+    if is_announced && block.get("content").is_none_or(Value::is_null) {
+        // Its content will follow.
+        return;
+    }
+    // A call is known by its id: the same one announced again goes on.
+    if !word.ends_with("tool_use") {
         put(place, Part::End, sink);
     }
-}
-
-fn block(place: Option<Place>, block: Value<'_>, extent: Extent, sink: &mut FragmentSink<'_>) {
-    let word = kind(block);
     match word {
         TEXT => text_block(place, Channel::Text, word, block, sink),
         THINKING => text_block(place, Channel::REASONING, word, block, sink),

@@ -101,11 +101,10 @@ pub(super) struct Around<'s> {
 }
 
 impl<'s> Around<'s> {
-    /// Of a shape whose hole is counted from `from` on.
+    /// Of a shape whose hole begins and ends there.
     #[inline(always)]
-    pub(super) fn of(text: &'s [u8], from: usize, hole: &Hole) -> Option<Self> {
-        let (lead, rest) = text.split_at_checked(from + hole.start)?;
-        Some(Self { lead, trail: rest.get(hole.end - hole.start..)? })
+    pub(super) fn of(text: &'s [u8], start: usize, end: usize) -> Option<Self> {
+        Some(Self { lead: text.get(..start)?, trail: text.get(end..)? })
     }
 
     /// The text in the frame that these bytes begin with, and the length of the frame, if it has the shape.
