@@ -157,6 +157,8 @@ impl Limits {
 pub struct Framer {
     stage: Stage,
     limits: Limits,
+    /// How many bytes a frame may have that is one line.
+    most: usize,
     read: u64,
     /// Whether the next byte begins a frame that can be skipped, known beforehand because it is asked for each frame
     /// more than once.
@@ -191,7 +193,8 @@ impl Framer {
     }
 
     fn at(stage: Stage, limits: Limits) -> Self {
-        Self { stage, limits, read: 0, is_between_frames: false, failure: None }
+        let most = limits.line.min(limits.frame);
+        Self { stage, limits, most, read: 0, is_between_frames: false, failure: None }
     }
 
     /// The framing, once it is known.
@@ -261,7 +264,7 @@ impl Framer {
 
     /// How many bytes a frame may have, and how many all that follow.
     pub(crate) fn room(&self) -> (usize, usize) {
-        (self.limits.line.min(self.limits.frame), self.left())
+        (self.most, self.left())
     }
 
     /// Steps over frames of so many bytes, for which there was [room](Framer::room) between frames and which the
