@@ -31,6 +31,7 @@ const DELTA: &str = "word";
 /// What a piece may cost is recorded for these: what is done, of what, and with how many pieces it is counted.
 const ROWS: &[(&str, &[&str], usize)] = &[
     ("decode", &PROTOCOLS, 2_000),
+    ("calls", &["whole chat body", "anthropic"], 50),
     ("translate", &TRANSLATIONS, 2_000),
     ("extract", &DIALECTS, 2_560),
     ("extract", &PLAIN, 2_560),
@@ -54,6 +55,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             let pieces = pieces.parse().map_err(|_| USAGE.to_owned())?;
             match *what {
                 "decode" => decode(name, pieces),
+                "calls" => calls(name, pieces),
                 "translate" => translate(name, pieces),
                 "extract" => extract(name, pieces),
                 "request" => request::translate(name, pieces),
@@ -289,6 +291,41 @@ fn decode(protocol: &str, chunks: usize) -> Result<(), String> {
     } else {
         Err(format!("{length} bytes of text came"))
     }
+}
+
+/// Reads as many calls: each in a body of its own, or ten in a stream, where they begin, grow once and end.
+fn calls(name: &str, count: usize) -> Result<(), String> {
+    const ARGUMENTS: &str = r#"{\"city\":\"Oslo\",\"days\":3}"#;
+    let (protocol, each, text) = match name {
+        "anthropic" => {
+            let [head, _, tail] = stream("anthropic")?;
+            let block = |number: usize| {
+                [
+                    format!(r#"{{"type":"content_block_start","index":{number},"content_block":{{"type":"tool_use","id":"toolu_01A09q90qw90lq91{number:06}","name":"get_weather","input":{{}}}}}}"#),
+                    format!(r#"{{"type":"content_block_delta","index":{number},"delta":{{"type":"input_json_delta","partial_json":"{ARGUMENTS}"}}}}"#),
+                    format!(r#"{{"type":"content_block_stop","index":{number}}}"#),
+                ]
+                .map(|frame| format!("data: {frame}\n\n"))
+                .concat()
+            };
+            ("anthropic-messages", 10, head + &(1..=10).map(block).collect::<String>() + &tail)
+        }
+        _ => {
+            let body = format!(
+                r#"{{"id":"chatcmpl-1","object":"chat.completion","created":1730000000,"model":"gpt-4.1","choices":[{{"index":0,"message":{{"role":"assistant","content":"Let me\nsee.","tool_calls":[{{"id":"call_1","type":"function","function":{{"name":"get_weather","arguments":"{ARGUMENTS}"}}}}],"refusal":null}},"logprobs":null,"finish_reason":"tool_calls"}}],"usage":{{"prompt_tokens":20,"completion_tokens":9,"total_tokens":29}},"system_fingerprint":"fp_1"}}"#
+            );
+            ("openai-chat", 1, body)
+        }
+    };
+    let protocol = Protocol::named(protocol).ok_or(USAGE)?;
+    for _ in 0..count / each {
+        let message = callweave::pipeline::decode_as(protocol, text.as_bytes());
+        let told = message.map_err(|error| error.to_string())?.tool_calls().count();
+        if told != each {
+            return Err(format!("{told} calls came"));
+        }
+    }
+    Ok(())
 }
 
 /// Writes each chunk in the other protocol, as a gateway would.
