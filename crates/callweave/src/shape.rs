@@ -373,10 +373,9 @@ impl Shapes {
         }
         let Some(Stride { shape, block, alone }) = self.stride else { return (frames, at) };
         let Some(shape) = self.known.get(shape) else { return (frames, at) };
-        let run = weave.run(block);
+        let mut run = weave.run(block);
         let around = alone.and_then(|(start, end)| Around::of(&shape.text, start, end));
         let Some(around) = around else { return shape.run(bytes, offset, most, run, sink) };
-        let mut run = run;
         while let Some((text, length)) = around.fit(&bytes[at..]).filter(|(_, length)| *length <= most) {
             run.push(offset + at as u64 + shape.before, text, sink);
             (frames, at) = (frames + 1, at + length);

@@ -140,7 +140,7 @@ impl Nesting {
                 let Some((lane, after)) = Lane::split_first(rest) else { break 'step Step::Few(rest) };
                 let mut found = lane.brackets(OPEN);
                 while found != 0 {
-                    // Where a mark is wrong, the byte tells.
+                    // Control characters are marked, too.
                     let at = first(found);
                     let byte = rest[at];
                     if byte == b'"' {

@@ -240,7 +240,7 @@ fn short_word(bytes: &[u8], at: usize) -> u64 {
 
 /// Marks quotes, backslashes and control characters.
 #[inline]
-pub(super) fn specials(word: u64) -> u64 {
+fn specials(word: u64) -> u64 {
     // With its second bit flipped, the quote stands right after the control characters.
     let quotes_and_controls = (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
     let backslashes = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
@@ -249,13 +249,13 @@ pub(super) fn specials(word: u64) -> u64 {
 
 /// Marks what is not ASCII.
 #[inline]
-pub(super) fn wide(word: u64) -> u64 {
+fn wide(word: u64) -> u64 {
     word & HIGHS
 }
 
 /// The marked bytes of a word, a bit each.
 #[inline]
-pub(super) fn bits(marks: u64) -> u32 {
+fn bits(marks: u64) -> u32 {
     (marks.wrapping_mul(0x0002_0408_1020_4081) >> 56) as u32
 }
 

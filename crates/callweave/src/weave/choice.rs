@@ -826,10 +826,10 @@ impl Choice {
         }
         // A repeated whole name is not doubled, a growing one replaces, a further piece is joined.
         let is_first = call.name.is_empty();
-        call.name = match piece.starts_with(call.name.as_str()) {
-            true => SmolStr::new(piece),
-            false => [&*call.name, piece].concat().into(),
-        };
+        if piece.starts_with(call.name.as_str()) {
+            call.name.clear();
+        }
+        call.name.push_str(piece);
         call.named_in = context.frame;
         if is_first {
             self.named.push(at);

@@ -54,7 +54,7 @@ pub(super) enum Content {
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) id: Option<SmolStr>,
-    pub(super) name: SmolStr,
+    pub(super) name: String,
     /// The wire's own number.
     pub(super) index: Option<i64>,
     pub(super) kind: CallKind,
@@ -103,7 +103,7 @@ impl Slot {
     ) -> Self {
         let call = Call {
             id: None,
-            name: SmolStr::default(),
+            name: String::new(),
             index: place.and_then(Place::number),
             kind,
             named_in: frame,
