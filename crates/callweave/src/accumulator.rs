@@ -327,7 +327,7 @@ impl Answer {
             Body::ItemStart { item, id, word, members } => {
                 let at = self.choice_at(number);
                 let items = &mut self.message.choices[at].items;
-                if (at, items.len()) != (0, item.0 as usize) {
+                if (at, items.len()) != (0, item.0 as usize) || self.items.contains(&item) {
                     self.items.insert(item, (at, items.len()));
                 }
                 items.push(OutputItem {
@@ -341,7 +341,7 @@ impl Answer {
             Body::BlockStart { block, .. } => {
                 let at = self.choice_at(number);
                 let blocks = &mut self.message.choices[at].blocks;
-                if (at, blocks.len()) != (0, block.0 as usize) {
+                if (at, blocks.len()) != (0, block.0 as usize) || self.blocks.contains(&block) {
                     self.blocks.insert(block, (at, blocks.len()));
                 }
                 if blocks.is_empty() {
@@ -426,5 +426,16 @@ mod tests {
                 }
             }
         }
+    }
+    #[test]
+    fn of_two_blocks_of_one_number_the_later_one_grows() {
+        let mut accumulator = Accumulator::new();
+        for _ in 0..2 {
+            accumulator.put(Event::new(0, Body::block_start(BlockId(1), BlockKind::Text)));
+        }
+        let (block, kind) = (BlockId(1), DeltaKind::Text);
+        accumulator.put(Event::new(0, Body::Delta { block, kind, text: "Yes".into() }));
+        let texts = accumulator.message().choices[0].blocks.iter().map(|block| block.content.clone());
+        assert_eq!(texts.collect::<Vec<_>>(), ["", "Yes"].map(|text| Content::Text(text.into())));
     }
 }

@@ -24,7 +24,7 @@ pub struct Close {
 #[derive(Clone, Debug, Default)]
 struct Tally {
     calls: usize,
-    /// The calls that wait for the client, and where those of an id stand among them.
+    /// The calls that wait for the client.
     waiting: Table<BlockId, Waiting>,
     /// The last that was given an id, if nobody has answered it.
     by_id: Table<u64, Option<usize>>,

@@ -304,8 +304,15 @@ pub enum Part<'a> {
     Progress {
         /// What the wire calls this step.
         word: &'a str,
-        /// What it says; JSON. What members of the [next](Level::Next) fragment came before it is said instead.
+        /// What it says; JSON. If there were [details](Part::Detail), they are said instead.
         value: Option<&'a str>,
+    },
+    /// A member of what the [step](Part::Progress) says that this frame tells next.
+    Detail {
+        /// The member's name.
+        key: &'a str,
+        /// What stood there; JSON.
+        value: &'a str,
     },
     /// Token counts of one step of the answer, to be added to those of the steps before.
     Step {

@@ -279,7 +279,7 @@ impl Foreign {
 
 impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.values().fmt(f)
+        f.debug_tuple("Foreign").field(self.values()).finish()
     }
 }
 

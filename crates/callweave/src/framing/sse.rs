@@ -478,7 +478,7 @@ fn name_length(bytes: &[u8]) -> usize {
         }
         at += WIDTH;
     }
-    // So near the end there is no whole event.
+    // Such a short event is read line by line.
     bytes.len()
 }
 

@@ -18,7 +18,6 @@ mod request;
 use super::error::write_typed;
 use super::{
     ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign, is_usual,
-    put_foreign,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
@@ -397,7 +396,7 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         _ => {
             for (key, value) in body.members() {
                 if key != "type" && !VOLATILE.contains(&key) {
-                    put_foreign(Subject::next(0), "", key, value.pass_raw(), sink);
+                    sink.put(Fragment::new(Part::Detail { key, value: value.pass_raw() }));
                 }
             }
             sink.put(Fragment::new(Part::Progress { word: name, value: Some("{}") }).at(place));

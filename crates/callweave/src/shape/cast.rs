@@ -45,6 +45,7 @@ enum CastPart {
     Finish { reason: FinishReason, raw: Option<Slice> },
     End,
     Progress { word: Slice, value: Option<Slice> },
+    Detail { key: Slice, value: Slice },
     Foreign { level: Level, path: &'static str, key: Slice, value: Slice },
 }
 
@@ -63,7 +64,9 @@ impl CastPart {
             Self::Usage { word, raw, .. } => [Some(word), Some(raw), None, None],
             Self::Finish { raw, .. } => [raw.as_mut(), None, None, None],
             Self::Progress { word, value } => [Some(word), value.as_mut(), None, None],
-            Self::Foreign { key, value, .. } => [Some(key), Some(value), None, None],
+            Self::Detail { key, value } | Self::Foreign { key, value, .. } => {
+                [Some(key), Some(value), None, None]
+            }
         }
     }
 }
@@ -326,6 +329,7 @@ impl Cast {
             CastPart::Progress { word, value } => {
                 Part::Progress { word: text(word), value: value.as_ref().map(text) }
             }
+            CastPart::Detail { key, value } => Part::Detail { key: text(key), value: text(value) },
             CastPart::Foreign { level, path, key, value } => {
                 Part::Foreign { level: *level, path, key: text(key), value: text(value) }
             }
@@ -483,6 +487,9 @@ impl<'d> Recorder<'d> {
             Part::End => CastPart::End,
             Part::Progress { word, value } => {
                 CastPart::Progress { word: self.text(word)?, value: self.may_be(value.map(Str::Plain))? }
+            }
+            Part::Detail { key, value } => {
+                CastPart::Detail { key: self.text(key)?, value: self.text(value)? }
             }
             Part::Foreign { level, path, key, value } => {
                 CastPart::Foreign { level, path, key: self.text(key)?, value: self.text(value)? }

@@ -357,30 +357,17 @@ impl Choice {
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
-        let mut scratch = context.take_scratch();
-        let text = text.decode(&mut scratch);
-        match place.filter(|place| !place.runs) {
-            Some(place) => self.restate_at(place, (channel, word), text, is_recap, context, sink),
-            None => self.restate_all(place, channel, word, text, context, sink),
-        }
-        context.return_scratch(scratch);
-    }
-
-    fn restate_at(
-        &mut self,
-        place: Place,
-        (channel, word): (Channel, &str),
-        text: &str,
-        is_recap: bool,
-        context: &mut Context,
-        sink: &mut EventSink<'_>,
-    ) {
+        // In memory of its own: what is told again is long, and seldom.
+        let text = text.to_cow();
+        let Some(place) = place.filter(|place| !place.runs) else {
+            return self.restate_all(place, channel, word, &text, context, sink);
+        };
         // An empty text says nothing about what was streamed before.
         if text.is_empty() {
             return;
         }
         self.count_restated(place, context.frame);
-        let at = match self.restated(place, channel, text, is_recap, context.frame) {
+        let at = match self.restated(place, channel, &text, is_recap, context.frame) {
             Some(at) => {
                 self.set_place(place, at);
                 at
@@ -389,7 +376,7 @@ impl Choice {
         };
         self.claim(at, context, sink);
         self.slots[at].restated_in = Some(context.frame);
-        self.slots[at].restate(Str::Plain(text), context, sink);
+        self.slots[at].restate(Str::Plain(&text), context, sink);
     }
 
     /// Steps over the slots that this frame has restated.

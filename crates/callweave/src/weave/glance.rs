@@ -45,6 +45,7 @@ impl<'f> Sink<Fragment<'f>> for Glance {
             | Part::Cut
             | Part::Attach { .. }
             | Part::Progress { .. }
+            | Part::Detail { .. }
             | Part::Answers { .. }
             | Part::Done
             | Part::HalfDone

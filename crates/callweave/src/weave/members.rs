@@ -26,12 +26,9 @@ struct Entry {
     value: Range<usize>,
 }
 
-/// So much memory is kept for members to come.
-const LONGEST_KEPT: usize = 1024;
-
 impl Members {
     pub(super) fn set(&mut self, (path, key, value): Member<'_>) {
-        let is_there = |entry: &Entry| entry.path == path && self.text[entry.key.clone()] == *key;
+        let is_there = |entry: &Entry| self.text[entry.key.clone()] == *key && entry.path == path;
         match self.entries.iter().position(is_there) {
             None => {
                 let (key, value) = (self.keep(key), self.keep(value));
@@ -76,8 +73,6 @@ impl Members {
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.text.clear();
-        // What is used again is not what was long once.
-        self.text.shrink_to(LONGEST_KEPT);
         self.wasted = 0;
     }
 
@@ -94,25 +89,14 @@ impl Members {
         // For each member quotes, a colon and a comma.
         let length: usize = self.entries.iter().map(|entry| entry.path.len() + 4).sum();
         let mut text = String::with_capacity(self.text.len() + length + 1);
-        self.write(&mut text, |path, key, text| escape_into(&path_of(path, key), text));
-        Some(Json::trusted(text))
-    }
-
-    /// Writes one object of all of them, by key.
-    pub(super) fn write_object(&self, text: &mut String) {
-        self.write(text, |_, key, text| text.push_str(key));
-    }
-
-    fn write(&self, text: &mut String, name: impl Fn(&'static str, &str, &mut String)) {
-        let mut before = "{\"";
         for (path, key, value) in self.iter() {
-            text.push_str(before);
-            name(path, key, text);
+            text.push_str(if text.is_empty() { "{\"" } else { ",\"" });
+            escape_into(&path_of(path, key), &mut text);
             text.push_str("\":");
             text.push_str(value);
-            before = ",\"";
         }
         text.push('}');
+        Some(Json::trusted(text))
     }
 }
 

@@ -99,6 +99,8 @@ struct Context {
     seen: Seen,
     /// What the next fragment's item or block takes with it.
     next: Members,
+    /// What the next step says: an object that is not closed yet.
+    details: String,
     /// What hangs on the block that the next fragment tells whole.
     hanging: Vec<(AttachmentKind, String, String)>,
 }
@@ -117,8 +119,11 @@ impl From<Scope> for About {
     }
 }
 
-/// A longer text is decoded in memory of its own: once told again, it would be held as long as the stream is.
+/// A longer delta is decoded in memory of its own, which else would be held as long as the stream is.
 const LONGEST_SCRATCH: usize = 1 << 14;
+
+/// So much memory is kept for the details of steps to come.
+const LONGEST_DETAILS: usize = 512;
 
 impl Context {
     #[inline(always)]
@@ -128,6 +133,32 @@ impl Context {
 
     fn notice(&self, code: NoticeCode, detail: impl Into<Cow<'static, str>>, sink: &mut EventSink<'_>) {
         self.emit(Body::Notice(Notice::new(code, self.offset, detail)), sink);
+    }
+
+    /// Takes a member of what the next step says.
+    fn detail(&mut self, key: &str, value: &str) {
+        self.details.push_str(if self.details.is_empty() { "{\"" } else { ",\"" });
+        self.details.push_str(key);
+        self.details.push_str("\":");
+        self.details.push_str(value);
+    }
+
+    /// Tells a step, with its details if there are some.
+    fn progress(&mut self, scope: Scope, word: &str, value: Option<&str>, sink: &mut EventSink<'_>) {
+        let mut details = std::mem::take(&mut self.details);
+        let value = match details.is_empty() {
+            true => value,
+            false => {
+                details.push('}');
+                Some(&*details)
+            }
+        };
+        let (word, value) = (Cow::Borrowed(word), value.map(Json::trusted));
+        self.emit(Body::Progress { scope, word, value }, sink);
+        details.clear();
+        // Previews of images are long.
+        details.shrink_to(LONGEST_DETAILS);
+        self.details = details;
     }
 
     fn next_block(&mut self) -> BlockId {
@@ -231,6 +262,7 @@ impl Weave {
     pub fn push(&mut self, offset: u64, frame: impl FnOnce(&mut FragmentSink<'_>), sink: &mut EventSink<'_>) {
         self.context.frame += 1;
         self.context.offset = offset;
+        self.context.details.clear();
         frame(&mut Feed { weave: self, sink });
         if self.answer.is_named() {
             self.begin(sink);
@@ -425,10 +457,10 @@ impl Weave {
                     return;
                 }
                 self.begin(sink);
-                let value = value.map(Json::trusted);
-                let progress = Body::Progress { scope: Scope::Answer, word: Cow::Borrowed(word), value };
-                return sink.put(Event::new(0, progress));
+                self.context.choice = 0;
+                return self.context.progress(Scope::Answer, word, value, sink);
             }
+            Part::Detail { key, value } => return self.context.detail(key, value),
             Part::Usage { word, counters, raw, .. } => {
                 self.begin(sink);
                 if self.context.is_news(Scope::Answer, ("usage ", word, raw)) {
@@ -509,18 +541,7 @@ impl Weave {
             Part::ToolResult { call, word, value } => choice.result(place, call, word, value, context, sink),
             Part::Opaque { word, value } => choice.opaque(place, word, value, context, sink),
             Part::Progress { word, value } => {
-                let (scope, mut scratch) = (choice.item_scope(place), context.take_scratch());
-                let value = match context.next.is_empty() {
-                    true => value,
-                    false => {
-                        context.next.write_object(&mut scratch);
-                        context.next.clear();
-                        Some(&*scratch)
-                    }
-                };
-                let value = value.map(Json::trusted);
-                context.emit(Body::Progress { scope, word: Cow::Borrowed(word), value }, sink);
-                context.return_scratch(scratch);
+                context.progress(choice.item_scope(place), word, value, sink);
             }
             Part::Finish { reason, raw } => {
                 // An empty word says nothing where another one was said.
@@ -544,6 +565,7 @@ impl Weave {
             | Part::Rerouted { .. }
             | Part::Step { .. }
             | Part::Usage { .. }
+            | Part::Detail { .. }
             | Part::Done
             | Part::HalfDone
             | Part::Error(_)
@@ -575,6 +597,7 @@ impl Weave {
                 | Part::Finish { .. }
                 | Part::Restate { .. }
                 | Part::Progress { .. }
+                | Part::Detail { .. }
                 | Part::Foreign { .. }
         );
         if !is_silent && self.answer.late != self.context.frame {

@@ -101,7 +101,7 @@ impl Answer {
         entry.output_index = self.next_index;
         // Blocks without an item are told by their own events only.
         entry.is_told = entry.item.is_some();
-        self.next_index += 1;
+        self.next_index = self.next_index.saturating_add(1);
     }
 
     fn block(&self, spot: Spot) -> Option<&Block> {
