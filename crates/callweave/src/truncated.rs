@@ -145,7 +145,7 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
         let frame = self.frame;
         let part = match part {
             // Nobody knows whether that step was taken, or what the item would have been called.
-            Part::Done | Part::HalfDone | Part::Progress { .. } | Part::Detail { .. } => return,
+            Part::Done | Part::HalfDone | Part::Progress { .. } => return,
             Part::Item { word, .. } if frame.range(word).is_none() => return,
             Part::Item { word, .. } | Part::Opaque { word, .. } if !frame.has(Str::Plain(word)) => return,
             Part::End | Part::ItemEnd if self.ends_cut_call(choice, place) => return,

@@ -80,7 +80,7 @@ const FLOORS: &str = "
   which is nine tenths results of searches, copying what is kept costs one instruction per byte as valgrind counts it,
   finding the ends of strings, checking UTF-8 and noting the values two, knowing it again half of one: two thirds of all that the
   peer does. The rest are its 121 frames that begin and end blocks, 8,000 instructions each. A call that begins and ends without
-  any text costs 14,500: 2,200 for six pieces of memory (23,000 and twelve pieces until lately), 3,000 for the two tapes, the
+  any text costs 15,000: 2,500 for seven pieces of memory (19,000 and twelve pieces until lately), 3,000 for the two tapes, the
   rest in steps of which none is a tenth.
 - **Short recordings beside every frame in full.** Learning a shape costs two to three frames read in full, and pays with the
   third that has it. A stream that ends right after the shape was learned has paid for nothing; whether it ends there

@@ -262,6 +262,7 @@ impl Weave {
     pub fn push(&mut self, offset: u64, frame: impl FnOnce(&mut FragmentSink<'_>), sink: &mut EventSink<'_>) {
         self.context.frame += 1;
         self.context.offset = offset;
+        // Of a step that was cut, only details may have come.
         self.context.details.clear();
         frame(&mut Feed { weave: self, sink });
         if self.answer.is_named() {
