@@ -558,7 +558,7 @@ impl Shapes {
             growth,
             number,
         };
-        self.brought = Some(match at {
+        let number = match at {
             Some(at) => {
                 self.known[at] = shape;
                 at
@@ -573,7 +573,11 @@ impl Shapes {
                 self.before = None;
                 self.known.len() - 1
             }
-        });
+        };
+        self.brought = Some(number);
+        // The frame was told in full: one that follows it goes on with it.
+        self.latest = Some(number);
+        (self.is_again, self.is_tied) = (false, false);
         true
     }
 }
