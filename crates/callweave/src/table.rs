@@ -128,7 +128,12 @@ impl<K: Eq + Hash, V> Table<K, V> {
 
     /// Takes memory for a few entries at once, where one is seldom all.
     pub(crate) fn reserve_few(&mut self) {
-        self.all.reserve(4);
+        self.reserve(4);
+    }
+
+    /// Takes memory for so many more entries at once.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        self.all.reserve(count);
     }
 
     /// Puts a value: in the place of the one that has the key, which is given back, or else last.

@@ -222,6 +222,7 @@ impl Choice {
         }
         let slot = &mut self.slots[at];
         match slot.block {
+            None if slot.members.is_empty() => std::mem::swap(&mut slot.members, &mut context.next),
             None => {
                 context.next.iter().for_each(|member| slot.members.set(member));
                 context.next.clear();

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use memchr::memchr2;
+
 use crate::event::Json;
+use crate::fingerprint::keyed_digest;
 use crate::json::{Str, escape_into};
 
 /// A member: the path to its object, its key and its value, as they were written.
@@ -13,7 +16,7 @@ pub(super) type Member<'a> = (&'static str, &'a str, &'a str);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     entries: Vec<Entry>,
-    /// The keys and values of all of them, in one piece of memory that is used again.
+    /// An object of all of them by path, which is not closed yet: mostly that is how they are told.
     text: String,
     /// How many bytes of it were replaced.
     wasted: usize,
@@ -22,48 +25,69 @@ pub(super) struct Members {
 #[derive(Clone, Debug)]
 struct Entry {
     path: &'static str,
-    key: Range<usize>,
+    key: Key,
+    /// What the key was.
+    digest: u64,
     value: Range<usize>,
 }
 
+/// A key as it was written.
+#[derive(Clone, Debug)]
+enum Key {
+    /// It stands so in the text.
+    Plain(Range<usize>),
+    /// There it is escaped.
+    Odd(Box<str>),
+}
+
 impl Members {
-    pub(super) fn set(&mut self, (path, key, value): Member<'_>) {
-        let is_there = |entry: &Entry| self.text[entry.key.clone()] == *key && entry.path == path;
-        match self.entries.iter().position(is_there) {
-            None => {
-                let (key, value) = (self.keep(key), self.keep(value));
-                self.entries.push(Entry { path, key, value });
-            }
-            Some(at) if self.text[self.entries[at].value.clone()] == *value => {}
-            Some(at) => {
-                let value = self.keep(value);
-                self.wasted += std::mem::replace(&mut self.entries[at].value, value).len();
-                if self.wasted > self.text.len() / 2 {
-                    self.compact();
-                }
-            }
+    pub(super) fn set(&mut self, member: Member<'_>) {
+        let (path, key, value) = member;
+        let digest = keyed_digest(key);
+        let known = self.entries.iter().position(|entry| entry.digest == digest && entry.path == path);
+        let Some(at) = known else {
+            let entry = self.append(member, digest);
+            return self.entries.push(entry);
+        };
+        if self.text[self.entries[at].value.clone()] == *value {
+            return;
+        }
+        let entry = self.append(member, digest);
+        self.wasted += std::mem::replace(&mut self.entries[at], entry).value.len() + key.len() + 1;
+        if self.wasted > self.text.len() / 2 {
+            self.compact();
         }
     }
 
-    fn keep(&mut self, piece: &str) -> Range<usize> {
-        // Enough for a few of them at once.
-        if self.text.capacity() == 0 {
-            self.text.reserve(64);
+    fn append(&mut self, (path, key, value): Member<'_>, digest: u64) -> Entry {
+        // Quotes, a colon and a comma; and enough for a few of them at once.
+        let length = path.len() + key.len() + value.len() + 4;
+        if self.text.capacity() - self.text.len() < length {
+            self.text.reserve(length.max(64).max(2 * self.text.len()));
         }
+        self.text.push_str(if self.text.is_empty() { "{\"" } else { ",\"" });
+        let key = if is_plain(key) {
+            self.text.push_str(path);
+            let start = self.text.len();
+            self.text.push_str(key);
+            Key::Plain(start..self.text.len())
+        } else {
+            escape_into(&path_of(path, key), &mut self.text);
+            Key::Odd(key.into())
+        };
+        self.text.push_str("\":");
         let start = self.text.len();
-        self.text.push_str(piece);
-        start..self.text.len()
+        self.text.push_str(value);
+        Entry { path, key, digest, value: start..self.text.len() }
     }
 
     /// Lets go what was replaced, so that what waits for long takes no more memory than it has.
     fn compact(&mut self) {
-        let text = std::mem::take(&mut self.text);
-        for mut entry in std::mem::take(&mut self.entries) {
-            entry.key = self.keep(&text[entry.key]);
-            entry.value = self.keep(&text[entry.value]);
+        let old = std::mem::take(self);
+        for member in old.iter() {
+            let entry = self.append(member, keyed_digest(member.1));
             self.entries.push(entry);
         }
-        self.wasted = 0;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -77,33 +101,43 @@ impl Members {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Member<'_>> {
-        let text = |range: &Range<usize>| &self.text[range.clone()];
-        self.entries.iter().map(move |Entry { path, key, value }| (*path, text(key), text(value)))
+        self.entries.iter().map(|Entry { path, key, value, .. }| {
+            let key = match key {
+                Key::Plain(range) => &self.text[range.clone()],
+                Key::Odd(key) => key,
+            };
+            (*path, key, &self.text[value.clone()])
+        })
     }
 
-    /// One object of all of them, by path; none if there are none.
-    pub(super) fn to_json(&self) -> Option<Json<'static>> {
+    /// The path of each, what its key was, and its value.
+    pub(super) fn digests(&self) -> impl ExactSizeIterator<Item = (&'static str, u64, &str)> {
+        self.entries.iter().map(|entry| (entry.path, entry.digest, &self.text[entry.value.clone()]))
+    }
+
+    /// One object of all of them, by path, and none is left; none if there are none.
+    pub(super) fn take(&mut self) -> Option<Json<'static>> {
         if self.is_empty() {
             return None;
         }
-        // For each member quotes, a colon and a comma.
-        let length: usize = self.entries.iter().map(|entry| entry.path.len() + 4).sum();
-        let mut text = String::with_capacity(self.text.len() + length + 1);
-        for (path, key, value) in self.iter() {
-            text.push_str(if text.is_empty() { "{\"" } else { ",\"" });
-            escape_into(&path_of(path, key), &mut text);
-            text.push_str("\":");
-            text.push_str(value);
+        if self.wasted > 0 {
+            self.compact();
         }
-        text.push('}');
-        Some(Json::trusted(text))
+        self.entries.clear();
+        self.text.push('}');
+        self.text.shrink_to_fit();
+        Some(Json::trusted(std::mem::take(&mut self.text)))
     }
+}
+
+/// Whether a key stands in a path as it was written.
+fn is_plain(key: &str) -> bool {
+    memchr2(b'.', b'\\', key.as_bytes()).is_none()
 }
 
 /// The path of a member: keys joined by dots, dots and backslashes inside a key escaped.
 pub(super) fn path_of<'a>(path: &'static str, key: &'a str) -> Cow<'a, str> {
-    let is_plain = !key.contains(['.', '\\']);
-    match (path, is_plain) {
+    match (path, is_plain(key)) {
         ("", true) => Cow::Borrowed(key),
         (_, true) => Cow::Owned(format!("{path}{key}")),
         (_, false) => {
@@ -123,15 +157,21 @@ mod tests {
         members.set(("", "a", "1"));
         members.set(("b.", "a.c", "2"));
         members.set(("", "a", "[3]"));
-        assert_eq!(members.to_json().expect("two members").as_str(), r#"{"a":[3],"b.a\\.c":2}"#);
-        members.clear();
-        assert!(members.is_empty() && members.to_json().is_none());
+        members.set(("", "q\\\"", "{}"));
+        let all = [("", "a", "[3]"), ("b.", "a.c", "2"), ("", "q\\\"", "{}")];
+        assert_eq!(members.iter().collect::<Vec<_>>(), all);
+        assert_eq!(members.take().expect("members").as_str(), r#"{"a":[3],"b.a\\.c":2,"q\"":{}}"#);
+        assert!(members.is_empty() && members.take().is_none());
         members.set(("", "d", "4"));
         assert_eq!(members.iter().collect::<Vec<_>>(), [("", "d", "4")]);
         for number in 0..1_000 {
             members.set(("", "e", &number.to_string()));
         }
         assert_eq!(members.iter().collect::<Vec<_>>(), [("", "d", "4"), ("", "e", "999")]);
-        assert!(members.text.capacity() < 100);
+        assert!(members.text.capacity() < 200, "{}", members.text.capacity());
+        assert_eq!(members.take().expect("members").as_str(), r#"{"d":4,"e":999}"#);
+        members.set(("", "f", "5"));
+        members.clear();
+        assert!(members.is_empty() && members.take().is_none());
     }
 }

@@ -180,9 +180,15 @@ impl Context {
 
     /// Whether the value is news of something there that has that hash.
     fn is_news_of(&mut self, scope: Scope, of: u64, (path, key, value): Member<'_>) -> bool {
+        let spot = Spot { of, ..self.spot(scope, path, keyed_digest(key)) };
+        self.seen.is_news(spot, value)
+    }
+
+    /// Where a member stands whose key was that.
+    fn spot(&self, scope: Scope, path: &'static str, key: u64) -> Spot {
         // What concerns the answer concerns it from every choice.
         let choice = if scope == Scope::Answer { 0 } else { self.choice };
-        self.seen.is_news(Spot { choice, scope, of, path, key }, value)
+        Spot { choice, scope, of: 0, path, key }
     }
 
     /// Tells what only the protocol knows, if it is news.
@@ -214,11 +220,12 @@ impl Context {
     }
 
     /// Remembers members that are told with a start, and makes one object of them.
-    fn members(&mut self, scope: Scope, members: &Members) -> Option<Json<'static>> {
-        for member in members.iter() {
-            self.is_news(scope, member);
+    fn members(&mut self, scope: Scope, members: &mut Members) -> Option<Json<'static>> {
+        self.seen.reserve(members.digests().len());
+        for (path, key, value) in members.digests() {
+            self.seen.is_news(self.spot(scope, path, key), value);
         }
-        members.to_json()
+        members.take()
     }
 
     /// The members that wait for what is starting now.
@@ -226,9 +233,9 @@ impl Context {
         if self.next.is_empty() {
             return None;
         }
-        let next = std::mem::take(&mut self.next);
-        let json = self.members(scope, &next);
-        self.return_next(next);
+        let mut next = std::mem::take(&mut self.next);
+        let json = self.members(scope, &mut next);
+        self.next = next;
         json
     }
 
@@ -381,8 +388,7 @@ impl Weave {
             return;
         }
         self.answer.has_begun = true;
-        let members = std::mem::take(&mut self.answer.members);
-        let members = self.context.members(Scope::Answer, &members);
+        let members = self.context.members(Scope::Answer, &mut std::mem::take(&mut self.answer.members));
         let Answer { id, model, word, .. } = &self.answer;
         let [id, model] = [id, model].map(|name| name.as_deref().map(Cow::Borrowed));
         sink.put(Event::new(0, Body::Start { id, model, word: Cow::Borrowed(word), members }));

@@ -7,13 +7,14 @@ use crate::table::Table;
 
 /// Where a told value stood.
 #[derive(Clone, Copy)]
-pub(super) struct Spot<'a> {
+pub(super) struct Spot {
     pub(super) choice: u32,
     pub(super) scope: Scope,
     /// What else it is of, as a hash.
     pub(super) of: u64,
     pub(super) path: &'static str,
-    pub(super) key: &'a str,
+    /// What its key was.
+    pub(super) key: u64,
 }
 
 /// The values that were told last, by where they stood. Of both only a word, enough to know it again: who listens has
@@ -26,8 +27,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Makes room for so many more values at once.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.told.reserve(count);
+    }
+
     /// Whether `value` is news at that spot; it is remembered.
-    pub(super) fn is_news(&mut self, spot: Spot<'_>, value: &str) -> bool {
+    pub(super) fn is_news(&mut self, spot: Spot, value: &str) -> bool {
         let (spot, value) = (spot.digest(), keyed_digest(value));
         let at = match self.told.all().get(self.cursor) {
             Some((known, _)) if *known == spot => Some(self.cursor),
@@ -46,7 +52,7 @@ impl Seen {
     }
 }
 
-impl Spot<'_> {
+impl Spot {
     fn digest(self) -> u64 {
         let (sort, number) = match self.scope {
             Scope::Answer => (0, 0),
@@ -56,6 +62,6 @@ impl Spot<'_> {
         };
         let path = if self.path.is_empty() { 0 } else { keyed_digest(self.path) };
         let thing = u64::from(self.choice) << 32 | u64::from(number);
-        keyed_mix([keyed_digest(self.key), thing, sort, self.of, path])
+        keyed_mix([self.key, thing, sort, self.of, path])
     }
 }

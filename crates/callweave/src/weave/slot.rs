@@ -235,11 +235,10 @@ impl Slot {
             },
             Content::Fixed => return,
         };
-        let members = context.members(Scope::Block(block), &self.members);
+        let members = context.members(Scope::Block(block), &mut std::mem::take(&mut self.members));
         let index = self.place.and_then(Place::number);
         let word = Cow::Borrowed(self.word.as_str());
         context.emit(Body::BlockStart { block, item: self.item, kind, word, index, members }, sink);
-        self.members = Members::default();
         if let Content::Call(call) = &mut self.content
             && !call.held.is_empty()
         {
