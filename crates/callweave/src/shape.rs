@@ -511,15 +511,23 @@ impl Shapes {
         }
         let mut room = [Hole { start: 0, end: 0, kind: HoleKind::Blank }; MOST_LEAVES];
         let Some(all) = possible_holes(input.value, data, &mut room) else { return false };
-        let with_shape = |differs_in_place: bool| {
-            known().find_map(|(at, shape)| {
-                let news = shape.news(all, data, differs_in_place)?;
-                Some((Some(at), news))
-            })
-        };
+        // What differs in its place, too, is compared with the frame before first.
+        let (mut found, mut elsewhere) = (None, None);
+        for (at, shape) in known() {
+            let Some(news) = News::of(all, data, &shape.text[shape.data.clone()], Some(shape)) else {
+                continue;
+            };
+            if news.is_elsewhere() {
+                elsewhere = elsewhere.or(Some((Some(at), news)));
+            } else if news.has_more {
+                found = Some((Some(at), news));
+                break;
+            }
+        }
         let with_before = || Some((None, News::of(all, data, before?.text.as_bytes(), None)?));
-        let found = with_shape(false).or_else(with_before).or_else(|| with_shape(true));
-        let Some((at, News { holes, number, .. })) = found else { return false };
+        let Some((at, News { holes, number, .. })) = found.or_else(with_before).or(elsewhere) else {
+            return false;
+        };
         self.keep(input, data, recorder, at, holes, number)
     }
 
@@ -529,21 +537,20 @@ impl Shapes {
         input: &Input<'_>,
         data: &str,
         recorder: &mut Recorder<'_>,
-        at: Option<usize>,
+        mut at: Option<usize>,
         holes: Vec<Hole>,
         number: Option<(Hole, [i64; 2])>,
     ) -> bool {
         let Some(mut casts) = recorder.finish(&holes) else { return false };
-        let number = match (at, number) {
-            (Some(at), Some((number, [own, other]))) => {
-                let is_same = casts.learn_place(own, &self.known[at].casts, other);
-                if !is_same && own != other {
-                    return false;
-                }
-                is_same.then_some(number)
+        let mut place = None;
+        if let (Some(known), Some((number, [own, other]))) = (at, number) {
+            let is_same = casts.learn_place(own, &self.known[known].casts, other);
+            place = is_same.then_some(number);
+            // Of what cannot be told to follow the number, each place has a shape of its own.
+            if !is_same && own != other {
+                at = None;
             }
-            _ => None,
-        };
+        }
         let event = input.event.map(Into::into);
         let growth = Growth::of(&casts, &holes);
         let shape = Shape {
@@ -556,7 +563,7 @@ impl Shapes {
             holes,
             casts,
             growth,
-            number,
+            number: place,
         };
         let number = match at {
             Some(at) => {
@@ -674,16 +681,12 @@ struct News {
     has_more: bool,
 }
 
-impl Shape {
-    /// In what a frame differs that is not quite of this shape, be it only the number of a place.
-    fn news(&self, all: &[Hole], data: &str, differs_in_place: bool) -> Option<News> {
-        let news = News::of(all, data, &self.text[self.data.clone()], Some(self))?;
-        let has_other = news.number.as_ref().is_some_and(|(_, [own, other])| own != other);
-        (has_other == differs_in_place && (has_other || news.has_more)).then_some(news)
-    }
-}
-
 impl News {
+    /// Whether the two speak of different places.
+    fn is_elsewhere(&self) -> bool {
+        self.number.as_ref().is_some_and(|(_, [own, other])| own != other)
+    }
+
     /// Those of `all` holes of a frame in which another frame differs, or which that one's shape has already. None if the
     /// other differs elsewhere or in too much.
     fn of(all: &[Hole], data: &str, other: &[u8], shape: Option<&Shape>) -> Option<Self> {
