@@ -32,6 +32,12 @@ impl Lane {
         (self.quoting() | self.equal(b'\\')).to_bitmask()
     }
 
+    /// Marks backslashes.
+    #[inline(always)]
+    pub(crate) fn backslashes(self) -> u32 {
+        self.equal(b'\\').to_bitmask()
+    }
+
     /// Marks quotes and control characters.
     #[inline(always)]
     pub(crate) fn quotes(self) -> u32 {
@@ -81,8 +87,9 @@ mod tests {
     #[test]
     fn marks_are_those_of_each_byte() {
         type Asked = (fn(Lane) -> u32, fn(u8) -> bool);
-        let asked: [Asked; 5] = [
+        let asked: [Asked; 6] = [
             (Lane::specials, |byte| matches!(byte, b'"' | b'\\' | 0..b' ')),
+            (Lane::backslashes, |byte| byte == b'\\'),
             (Lane::quotes, |byte| matches!(byte, b'"' | 0..b' ')),
             (|lane| lane.brackets(b'{'), |byte| matches!(byte, b'"' | b'{' | b'}' | 0..b' ')),
             (|lane| lane.brackets(b'['), |byte| matches!(byte, b'"' | b'[' | b']' | 0..b' ')),

@@ -106,20 +106,24 @@ impl<'a> Str<'a> {
     }
 }
 
-fn unescape(mut text: &str, out: &mut String, surrogate: &mut Surrogate) {
+fn unescape(text: &str, out: &mut String, surrogate: &mut Surrogate) {
+    let bytes = text.as_bytes();
     // Decoded, no text is longer.
     out.reserve(text.len());
+    // What is not copied yet begins at `from`, and has no backslash that counts before `at`.
+    let (mut from, mut at) = (0, 0);
     loop {
-        let at = backslash_end(text.as_bytes(), 0);
-        if at == text.len() {
-            break;
-        }
-        if at > 0 {
+        at = backslash_end(bytes, at);
+        if at > from {
             surrogate.flush_into(out);
-            out.push_str(&text[..at]);
+            out.push_str(&text[from..at]);
         }
-        let escape = text.as_bytes().get(at + 1).copied();
-        let plain = match escape {
+        let plain = match bytes.get(at + 1) {
+            // What stands for itself is copied with what follows it.
+            Some(b'"' | b'\\' | b'/') => {
+                (from, at) = (at + 1, at + 2);
+                continue;
+            }
             Some(b'n') => '\n',
             Some(b't') => '\t',
             Some(b'r') => '\r',
@@ -127,32 +131,35 @@ fn unescape(mut text: &str, out: &mut String, surrogate: &mut Surrogate) {
             Some(b'f') => '\u{c}',
             Some(b'u') => {
                 let unit = text.get(at + 2..at + 6).and_then(|hex| u16::from_str_radix(hex, 16).ok());
-                let Some(unit) = unit else {
+                match unit {
+                    Some(unit) => {
+                        push_unit(unit, out, surrogate);
+                        at += 6;
+                    }
                     // Not an escape after all: keep it as it was written.
-                    surrogate.flush_into(out);
-                    out.push_str("\\u");
-                    text = &text[at + 2..];
-                    continue;
-                };
-                push_unit(unit, out, surrogate);
-                text = &text[at + 6..];
+                    None => {
+                        surrogate.flush_into(out);
+                        out.push_str("\\u");
+                        at += 2;
+                    }
+                }
+                from = at;
                 continue;
             }
-            Some(byte) if byte.is_ascii() => byte as char,
+            Some(byte) if byte.is_ascii() => *byte as char,
+            None if at == bytes.len() => return,
             _ => {
                 surrogate.flush_into(out);
                 out.push('\\');
-                text = &text[at + 1..];
+                at += 1;
+                from = at;
                 continue;
             }
         };
         surrogate.flush_into(out);
         out.push(plain);
-        text = &text[at + 2..];
-    }
-    if !text.is_empty() {
-        surrogate.flush_into(out);
-        out.push_str(text);
+        at += 2;
+        from = at;
     }
 }
 

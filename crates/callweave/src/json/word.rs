@@ -77,6 +77,13 @@ fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
 /// The first backslash from `from` on, or the end.
 #[inline]
 pub(super) fn backslash_end(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(lane) = Lane::at(bytes, at) {
+        let found = lane.backslashes();
+        if found != 0 {
+            return at + lane::first(found);
+        }
+        at += WIDTH;
+    }
     while at < bytes.len() {
         let word = word(bytes, at);
         let found = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES) & !word & HIGHS;
