@@ -20,13 +20,15 @@
 
 use std::ops::Range;
 
+use memchr::memchr;
+
 use crate::accumulator::Accumulator;
 use crate::close::Close;
 use crate::dialect::{self, Stage, Tools};
 use crate::event::{Body, Event, EventSink, Notice, NoticeCode, Sink};
 use crate::fragment::{Fragment, FragmentSink, Level, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
-use crate::json::{self, AsValue, Kind, Node as Value, Str, Tape, repair};
+use crate::json::{self, AsValue, Checked, Kind, Node as Value, Str, Tape, repair};
 use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
@@ -156,7 +158,7 @@ impl Builder {
             Some(framing) => Framer::new(framing, self.limits),
             None => Framer::detect(self.limits),
         };
-        Decoder { framer, frames: self.build_for_frames() }
+        Decoder { framer, frames: self.build_for_frames(), whole: None }
     }
 
     /// A decoder of frames, for callers that have those (or decoded JSON) instead of bytes.
@@ -181,6 +183,8 @@ impl Builder {
 pub struct Decoder {
     framer: Framer,
     frames: FrameDecoder,
+    /// All that has come, if it is one JSON object in one line: whether the line has ended is not known yet.
+    whole: Option<Box<Checked>>,
 }
 
 impl Decoder {
@@ -238,7 +242,42 @@ impl Decoder {
     /// Takes bytes that do not go on with a run of frames: see [`FrameDecoder::run_on`].
     #[inline(never)]
     fn push_rest(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
-        let Self { framer, frames } = self;
+        if let Some(whole) = self.whole.take_if(|_| !bytes.is_empty()) {
+            self.push_frames(whole.text().as_bytes(), sink)?;
+        } else if self.push_whole(bytes, sink) {
+            return Ok(());
+        }
+        self.push_frames(bytes, sink)
+    }
+
+    /// Takes the first bytes of a stream if they are one JSON object: the same pass finds that out and reads it, so
+    /// that the framing need not look for its end.
+    fn push_whole(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> bool {
+        let object = bytes.trim_ascii_end();
+        if !matches!(object, [b'{', .., b'}']) || !self.framer.is_unread(bytes) {
+            return false;
+        }
+        let line_end = memchr(b'\n', bytes).unwrap_or(bytes.len());
+        // What ends a line may be the first of several.
+        if (object.len()..bytes.len()).contains(&line_end) {
+            return false;
+        }
+        let Some(whole) = simdutf8::basic::from_utf8(bytes).ok().and_then(Checked::of) else { return false };
+        match line_end < object.len() {
+            true => self.take_whole(whole, sink),
+            false => self.whole = Some(Box::new(whole)),
+        }
+        true
+    }
+
+    fn take_whole(&mut self, whole: Checked, sink: &mut EventSink<'_>) {
+        self.framer.skip_object(whole.text().len());
+        self.frames.push_whole(whole, sink);
+    }
+
+    /// Takes the next bytes as the framing cuts them.
+    fn push_frames(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
+        let Self { framer, frames, .. } = self;
         let mut rest = &bytes[frames.push_known(bytes, framer, sink)..];
         while !rest.is_empty() {
             // The framing may stop inside a frame.
@@ -262,7 +301,10 @@ impl Decoder {
 
     /// Says that no bytes will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
-        let Self { framer, frames } = self;
+        if let Some(whole) = self.whole.take() {
+            self.take_whole(*whole, sink);
+        }
+        let Self { framer, frames, .. } = self;
         frames.reader.shapes.pause();
         let framed = framer.finish(&mut |frame: Frame<'_>| frames.push(&frame, sink));
         let decoded = frames.finish(sink);
@@ -377,6 +419,12 @@ impl FrameDecoder {
     pub fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages } = self;
         reader.push(frame, &mut |event: Event<'_>| stages.push(event, sink));
+    }
+
+    /// Takes the first frame, a text that was checked.
+    fn push_whole(&mut self, whole: Checked, sink: &mut EventSink<'_>) {
+        let Self { reader, stages } = self;
+        reader.push_whole(whole, &mut |event: Event<'_>| stages.push(event, sink));
     }
 
     /// Takes the next frame as decoded JSON.
@@ -540,6 +588,16 @@ impl Reader {
         if !self.push_json(frame, data, sink) {
             self.push_text(frame, data, sink);
         }
+    }
+
+    /// Takes the first frame, a text that was checked.
+    fn push_whole(&mut self, whole: Checked, sink: &mut EventSink<'_>) {
+        self.frames += 1;
+        whole.read(|value| {
+            let (data, kind) = (value.raw(), FrameKind::Data);
+            let frame = Frame { event: None, data, id: None, offset: 0, kind, is_lossy: false };
+            self.push_value_of(&frame, data, value, sink);
+        });
     }
 
     /// Whether a frame of a known shape is just that: nothing is held, and the answer goes on.
@@ -959,4 +1017,85 @@ fn pass_on(value: Value<'_>, fragments: &mut FragmentSink<'_>) {
 fn damage(text: &str) -> Fragment<'_> {
     let detail = "a frame is not JSON";
     Fragment::new(Part::Notice { code: NoticeCode::MalformedFrame, detail, text: Some(text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &str = r#"{"object":"chat.completion","choices":[{"index":0,"finish_reason":"stop","message":
+        {"content":"\u0048i \"}{\" é \n"}}]}"#;
+
+    type Told = (Vec<Event<'static>>, Result<()>, Option<Framing>);
+
+    /// What each push tells, and the end: read by a decoder, or frame by frame.
+    fn told(pieces: &[&[u8]], limits: Limits) -> [Vec<Told>; 2] {
+        let mut decoder = Decoder::builder().limits(limits).build();
+        let (mut framer, mut frames) = (Framer::detect(limits), FrameDecoder::detect());
+        let [mut whole, mut framed] = [Vec::new(), Vec::new()];
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            let mut events = Vec::new();
+            let result = decoder.push(piece, &mut events);
+            whole.push((events, result, decoder.framing()));
+            let mut events = Vec::new();
+            let result = framer.push(piece, &mut |frame: Frame<'_>| frames.push(&frame, &mut events));
+            framed.push((events, result, framer.framing()));
+        }
+        let mut events = Vec::new();
+        let result = decoder.finish(&mut events);
+        whole.push((events, result, decoder.framing()));
+        let mut events = Vec::new();
+        let result = framer.finish(&mut |frame: Frame<'_>| frames.push(&frame, &mut events));
+        let result = result.and(frames.finish(&mut events));
+        framed.push((events, result, framer.framing()));
+        [whole, framed]
+    }
+
+    /// An object that is all of the first push is not framed; nobody can tell.
+    #[test]
+    fn what_comes_whole_is_told_when_and_as_its_frame_would_be() {
+        let line = BODY.replace('\n', " ");
+        let deep = format!("{}{}{}", "{\"a\":".repeat(300), line, "}".repeat(300));
+        let broken = line.replace(",\"choices\"", ",,\"choices\"");
+        let mut count = 0;
+        for body in [BODY, &line, &deep, &broken, "{}", "{", "{]}", "{\"a\":\"\u{1}\"}"] {
+            for tail in ["", " ", "\n", " \r\n", "\u{c}", "{}", "}", "x", "\nx", "\n{\"a\":1}", " {}", "\n\n"]
+            {
+                for next in ["", " ", "\n", "{\"b\":2}\n{}", "\n{\"b\":2}", "x", &line] {
+                    let first = format!("{body}{tail}");
+                    let all = first.len() + next.len();
+                    let limits = |line, frame, total| Limits { line, frame, total: total as u64 };
+                    for limits in [
+                        Limits::default(),
+                        limits(1 << 20, first.len(), 1 << 20),
+                        limits(1 << 20, body.len(), 1 << 20),
+                        limits(body.len() - 1, 1 << 20, 1 << 20),
+                        limits(1 << 20, 1 << 20, first.len()),
+                        limits(1 << 20, 1 << 20, first.len() - 1),
+                        limits(1 << 20, 1 << 20, all),
+                    ] {
+                        let [whole, framed] = told(&[first.as_bytes(), next.as_bytes()], limits);
+                        assert_eq!(whole, framed, "{first:?} {next:?} {limits:?}");
+                        count += 1;
+                    }
+                }
+            }
+        }
+        assert!(count > 4000);
+        let lossy = [BODY.as_bytes(), b"\xFF}"].concat();
+        let [whole, framed] = told(&[&lossy], Limits::default());
+        assert_eq!(whole, framed);
+    }
+
+    /// Nothing of such an object is told before it is known that no line of its own ends it.
+    #[test]
+    fn a_line_that_may_go_on_is_held() {
+        let mut decoder = Decoder::detect();
+        let mut events: Vec<Event<'static>> = Vec::new();
+        decoder.push(BODY.replace('\n', " ").as_bytes(), &mut events).expect("within limits");
+        assert!(events.is_empty() && decoder.whole.is_some());
+        decoder.push(b"\n", &mut events).expect("within limits");
+        assert!(!events.is_empty() && decoder.whole.is_none());
+        assert_eq!(decoder.framing(), Some(Framing::JsonLines));
+    }
 }

@@ -98,6 +98,11 @@ impl JsonValues {
         Self { limits, offset, held: Vec::new(), state, is_in_array: false, is_begun: false, line, strict }
     }
 
+    /// A splitter behind the first object of a stream.
+    pub(super) fn after_object(offset: u64, limits: Limits) -> Self {
+        Self { state: State::Between, is_begun: true, ..Self::at(offset, limits) }
+    }
+
     /// Takes the next bytes of the stream, in any cut.
     pub fn push(&mut self, bytes: &[u8], sink: &mut FrameSink<'_>) -> Result<()> {
         let mut at = self.skip_mark(bytes);

@@ -282,6 +282,20 @@ impl Framer {
         }
     }
 
+    /// Whether nothing has come of a stream whose framing is to be found, and these bytes may come.
+    pub(crate) fn is_unread(&self, bytes: &[u8]) -> bool {
+        let is_within = bytes.len() < self.limits.frame && bytes.len() <= self.left();
+        self.read == 0 && is_within && self.failure.is_none() && matches!(self.stage, Stage::Detect(_))
+    }
+
+    /// Steps over the first bytes of an [unread](Framer::is_unread) stream, which are one object and which the caller
+    /// has read itself; what follows it is another value.
+    pub(crate) fn skip_object(&mut self, length: usize) {
+        self.read = length as u64;
+        let values = JsonValues::after_object(self.read, self.limits);
+        self.stage = Stage::Split(Box::new(Splitter::JsonValues(values)));
+    }
+
     /// Says that the stream has ended: emits what is still held.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         if self.failure.is_some() {

@@ -24,9 +24,9 @@ pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
 pub(crate) use str::escape_bytes;
 pub use str::{Str, Surrogate, escape_into};
 // The spine: frames are read from it.
+pub(crate) use tape::{Checked, Leaf, Seen, number_end, string_end, with_spare_tape};
 #[doc(hidden)]
 pub use tape::{Elements, Kind, Members, Node, Tape};
-pub(crate) use tape::{Leaf, Seen, number_end, string_end, with_spare_tape};
 pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};
 pub(crate) use word::{ascii_end, digits_alone_end, word as word_at};

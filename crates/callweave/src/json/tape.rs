@@ -25,6 +25,7 @@ pub use node::{Elements, Members, Node};
 pub(crate) use node::{Leaf, Seen};
 
 use super::escape_into;
+use super::lane::{self, Lane, WIDTH};
 use super::value::{Step, Value, Walk};
 use super::word::{digits_alone_end, digits_end, plain_end, run_end};
 use crate::error::{Error, ErrorKind, Result};
@@ -49,17 +50,61 @@ const LONGEST_SPARE: usize = 1 << 14;
 /// Has `read` use a tape that this thread keeps, or a new one while those are in use.
 #[inline]
 pub(crate) fn with_spare_tape<T>(read: impl FnOnce(&mut Tape) -> T) -> T {
+    let mut tape = take_spare();
+    let result = read(&mut tape);
+    keep_spare(tape);
+    result
+}
+
+#[inline]
+fn take_spare() -> Box<Tape> {
     // A thread that ends has none.
     let spare = SPARE.try_with(|[one, other]| one.take().or_else(|| other.take()));
-    let mut tape = spare.ok().flatten().unwrap_or_default();
-    let result = read(&mut tape);
+    spare.ok().flatten().unwrap_or_default()
+}
+
+#[inline]
+fn keep_spare(tape: Box<Tape>) {
     if tape.notes.len() <= LONGEST_SPARE && tape.text.capacity() <= LONGEST_SPARE {
         let _ = SPARE.try_with(|[one, other]| match one.replace(Some(tape)) {
             None => {}
             earlier => other.set(earlier),
         });
     }
-    result
+}
+
+/// A text that was checked some time before it is read.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    text: String,
+    tape: Box<Tape>,
+    count: usize,
+}
+
+impl Checked {
+    /// The text, if it is one JSON value with nothing but white space around it.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        let mut tape = take_spare();
+        match tape.note(text) {
+            Ok(count) => Some(Self { text: text.to_owned(), tape, count }),
+            Err(_) => {
+                keep_spare(tape);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Has the value read.
+    pub(crate) fn read<T>(self, read: impl FnOnce(Node<'_>) -> T) -> T {
+        let Self { text, tape, count } = self;
+        let result = read(Node::root(&text, &tape.notes[..count]));
+        keep_spare(tape);
+        result
+    }
 }
 
 /// What kind of value it is.
@@ -142,6 +187,12 @@ impl Tape {
 
     /// Checks `text`, which must be one JSON value with nothing but white space around it.
     pub fn parse<'t>(&'t mut self, text: &'t str) -> Result<Node<'t>> {
+        let count = self.note(text)?;
+        Ok(Node::root(text, &self.notes[..count]))
+    }
+
+    /// Writes the notes about `text`; tells how many they are.
+    fn note(&mut self, text: &str) -> Result<usize> {
         if u32::try_from(text.len()).is_err() {
             return Err(Error::new(ErrorKind::Limit, TOO_LONG));
         }
@@ -153,9 +204,8 @@ impl Tape {
                 Err((at, what)) => return Err(Error::new(ErrorKind::Json, what).at(at.into())),
             }
         }
-        let notes = &mut self.notes[..walker.count];
-        notes[0].has_escapes |= walker.has_odd_keys;
-        Ok(Node::root(text, notes))
+        self.notes[0].has_escapes |= walker.has_odd_keys;
+        Ok(walker.count)
     }
 
     /// Lays out a value that is in memory: its text is written once and noted on the way, so that nobody has
@@ -518,21 +568,43 @@ fn odd_end(bytes: &[u8], at: u32) -> Walked<(u32, bool)> {
 #[inline]
 fn contents(bytes: &[u8], mut at: usize) -> std::result::Result<(usize, bool), (usize, &'static str)> {
     let mut has_escapes = false;
+    // Lane by lane, and in each from mark to mark: where there is one escape there are more.
+    while let Some(lane) = Lane::at(bytes, at) {
+        let (mut found, mut width) = (lane.specials(), WIDTH);
+        while found != 0 {
+            let place = lane::first(found);
+            if bytes[at + place] == b'"' {
+                return Ok((at + place, has_escapes));
+            }
+            let length = escape(bytes, at + place)?;
+            has_escapes = true;
+            // What is escaped is no mark; it may stand in the next lane.
+            width = width.max(place + length);
+            found &= u32::MAX << (place + length);
+        }
+        at += width;
+    }
     loop {
         at = plain_end(bytes, at);
-        match bytes.get(at) {
-            Some(b'"') => return Ok((at, has_escapes)),
-            Some(b'\\') => {
-                has_escapes = true;
-                at += match bytes.get(at + 1) {
-                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-                    Some(b'u') if is_hex(bytes.get(at + 2..at + 6)) => 6,
-                    _ => return Err((at, "a JSON string has a bad escape")),
-                };
-            }
-            Some(_) => return Err((at, "a JSON string has a raw control character")),
-            None => return Err((at, "the JSON text ends inside a string")),
+        if bytes.get(at) == Some(&b'"') {
+            return Ok((at, has_escapes));
         }
+        at += escape(bytes, at)?;
+        has_escapes = true;
+    }
+}
+
+/// The length of the escape at `at`, if it is one.
+#[inline(always)]
+fn escape(bytes: &[u8], at: usize) -> std::result::Result<usize, (usize, &'static str)> {
+    match bytes.get(at) {
+        Some(b'\\') => match bytes.get(at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(2),
+            Some(b'u') if is_hex(bytes.get(at + 2..at + 6)) => Ok(6),
+            _ => Err((at, "a JSON string has a bad escape")),
+        },
+        Some(_) => Err((at, "a JSON string has a raw control character")),
+        None => Err((at, "the JSON text ends inside a string")),
     }
 }
 
@@ -588,6 +660,26 @@ fn number(bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Wherever in a lane a second escape stands, and whatever follows it.
+    #[test]
+    fn escapes_are_checked_at_every_place() {
+        let mut tape = Tape::new();
+        for escape in
+            ["\\n", "\\\"", "\\\\", "\\u00e9", "\\ud83d\\ude00", "\\x", "\\u12g4", "\\", "\u{1}", "\"", "é"]
+        {
+            for before in 0..36 {
+                for after in [0, 1, 2, 3, 7, 14, 15, 16, 17, 40] {
+                    let text = format!("[\"\\t{}{escape}{}\"]", "a".repeat(before), "b".repeat(after));
+                    let expected = serde_json::from_str::<Vec<String>>(&text).ok();
+                    let parsed = tape.parse(&text).ok();
+                    let read = parsed.and_then(|list| list.elements().next()?.str());
+                    let read = read.map(|text| vec![text.to_cow().into_owned()]);
+                    assert_eq!(read, expected, "{text}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn accepts_exactly_what_serde_json_accepts() {
