@@ -102,7 +102,7 @@ impl Accumulator {
 }
 
 impl<'e> Sink<Event<'e>> for Accumulator {
-    fn put(&mut self, event: Event<'e>) {
+    fn put(&mut self, mut event: Event<'e>) {
         // Most events are such.
         if !self.is_ended
             && let Body::Delta { block, text, .. } = event.body
@@ -112,14 +112,14 @@ impl<'e> Sink<Event<'e>> for Accumulator {
             }
             return;
         }
-        self.put_other(event);
+        self.put_other(&mut event);
     }
 }
 
 impl Accumulator {
     /// Takes an event that is no delta of the answer at hand. Apart, so that it costs a delta nothing.
     #[inline(never)]
-    fn put_other(&mut self, event: Event<'_>) {
+    fn put_other(&mut self, event: &mut Event<'_>) {
         // What is noticed after the end is noticed of the answer before it.
         if self.is_ended && !matches!(event.body, Body::Notice(_) | Body::End) {
             self.is_ended = false;
@@ -301,25 +301,26 @@ impl Block {
 }
 
 impl Answer {
-    fn put(&mut self, event: Event<'_>) {
+    /// Takes an event; what it owns is taken out of it.
+    fn put(&mut self, event: &mut Event<'_>) {
         let number = event.choice;
-        match event.body {
+        match &mut event.body {
             Body::Delta { block, .. }
             | Body::Correction { block, .. }
             | Body::BlockEnd { block, .. }
             | Body::Identity { scope: Scope::Block(block), .. }
             | Body::Attachment { scope: Scope::Block(block), .. }
             | Body::Foreign { scope: Scope::Block(block), .. } => {
-                if let Some(block) = self.block(block) {
-                    block.take(&event);
+                if let Some(block) = self.block(*block) {
+                    block.take(event);
                 }
             }
             Body::Start { id, model, word, members } => {
                 let message = &mut self.message;
-                message.id = id.map(Into::into);
-                message.model = model.map(Into::into);
-                message.word = word.into_owned();
-                message.foreign = Foreign::of(members);
+                message.id = id.take().map(Into::into);
+                message.model = model.take().map(Into::into);
+                message.word = std::mem::take(word).into_owned();
+                message.foreign = Foreign::of(members.take());
             }
             Body::ChoiceStart => {
                 self.choice_at(number);
@@ -327,59 +328,65 @@ impl Answer {
             Body::ItemStart { item, id, word, members } => {
                 let at = self.choice_at(number);
                 let items = &mut self.message.choices[at].items;
-                if (at, items.len()) != (0, item.0 as usize) || self.items.contains(&item) {
-                    self.items.insert(item, (at, items.len()));
+                if (at, items.len()) != (0, item.0 as usize) || self.items.contains(item) {
+                    self.items.insert(*item, (at, items.len()));
                 }
                 items.push(OutputItem {
-                    number: item,
-                    id: id.map(Into::into),
-                    word: word.into_owned(),
+                    number: *item,
+                    id: id.take().map(Into::into),
+                    word: std::mem::take(word).into_owned(),
                     attachments: Vec::new(),
-                    foreign: Foreign::of(members),
+                    foreign: Foreign::of(members.take()),
                 });
             }
             Body::BlockStart { block, .. } => {
                 let at = self.choice_at(number);
                 let blocks = &mut self.message.choices[at].blocks;
-                if (at, blocks.len()) != (0, block.0 as usize) || self.blocks.contains(&block) {
-                    self.blocks.insert(block, (at, blocks.len()));
+                if (at, blocks.len()) != (0, block.0 as usize) || self.blocks.contains(block) {
+                    self.blocks.insert(*block, (at, blocks.len()));
                 }
                 if blocks.is_empty() {
                     blocks.reserve_exact(1);
                 }
-                blocks.extend(Block::started_by(&event));
+                blocks.extend(Block::started_by(event));
             }
             Body::Identity { scope, id, model } => match scope {
                 // The first names count; some servers give every chunk new ones.
                 Scope::Answer => {
                     let message = &mut self.message;
-                    message.id = message.id.take().or_else(|| id.map(Into::into));
-                    message.model = message.model.take().or_else(|| model.map(Into::into));
+                    message.id = message.id.take().or_else(|| id.take().map(Into::into));
+                    message.model = message.model.take().or_else(|| model.take().map(Into::into));
                 }
                 Scope::Choice | Scope::Block(_) => {}
                 Scope::Item(item) => {
-                    if let (Some(item), Some(id)) = (self.item(item), id) {
+                    if let (Some(item), Some(id)) = (self.item(*item), id.take()) {
                         item.id = Some(id.into_owned());
                     }
                 }
             },
             Body::Attachment { scope, kind, word, value } => {
-                if let Some((attachments, _)) = self.belongings(number, scope) {
-                    attach(attachments, kind, &word, &value);
+                if let Some((attachments, _)) = self.belongings(number, *scope) {
+                    attach(attachments, *kind, word, value);
                 }
             }
             Body::Usage { counters, raw, .. } => match &mut self.message.usage {
-                Some(usage) => usage.merge(&counters, &raw),
-                None => self.message.usage = Some(Usage { counters, raw: raw.into_owned() }),
+                Some(usage) => usage.merge(counters, raw),
+                None => {
+                    self.message.usage = Some(Usage { counters: *counters, raw: raw.clone().into_owned() });
+                }
             },
             Body::Finish { reason, raw } => {
-                self.choice(number).finish = Some(Finish { reason, raw: raw.map(Into::into) });
+                self.choice(number).finish =
+                    Some(Finish { reason: *reason, raw: raw.take().map(Into::into) });
             }
-            Body::Notice(notice) => self.message.notices.push(notice.into_owned()),
-            Body::Error(error) => self.message.errors.push(error.into_owned()),
+            Body::Notice(_) | Body::Error(_) => match std::mem::replace(&mut event.body, Body::End) {
+                Body::Notice(notice) => self.message.notices.push(notice.into_owned()),
+                Body::Error(error) => self.message.errors.push(error.into_owned()),
+                _ => {}
+            },
             Body::Foreign { scope, path, value } => {
-                if let Some((_, foreign)) = self.belongings(number, scope) {
-                    foreign.set(path, value.into_owned());
+                if let Some((_, foreign)) = self.belongings(number, *scope) {
+                    foreign.set(std::mem::take(path), value.clone().into_owned());
                 }
             }
             Body::End | Body::ItemEnd { .. } | Body::Progress { .. } | Body::Markup { .. } => {}

@@ -26,36 +26,64 @@ struct Tally {
     calls: usize,
     /// The calls that wait for the client.
     waiting: Table<BlockId, Waiting>,
-    /// The last that was given an id, if nobody has answered it.
-    by_id: Table<u64, Option<usize>>,
-    /// Those that were given ids: where they stand, and who had the same id before.
-    named: Vec<(usize, Option<usize>)>,
+    /// Whom results answer: known only where one came, or an id came late, which is seldom.
+    answers: Option<Box<Answers>>,
 }
 
 #[derive(Clone, Debug)]
 struct Waiting {
     is_answered: bool,
     completion: Completion,
+    /// What its first id was.
+    id: u64,
+}
+
+/// The calls that wait, by their ids.
+#[derive(Clone, Debug, Default)]
+struct Answers {
+    /// How many of them are known here by their first ids.
+    known: usize,
+    /// The last that was given an id, if nobody has answered it.
+    by_id: Table<u64, Option<usize>>,
+    /// Those that were given ids: where they stand, and who had the same id before.
+    named: Vec<(usize, Option<usize>)>,
+}
+
+impl Answers {
+    fn name(&mut self, id: u64, at: usize) {
+        let last = self.by_id.get_or_insert_with(id, || None);
+        let earlier = last.replace(self.named.len());
+        self.named.push((at, earlier));
+    }
 }
 
 impl Tally {
     fn wait(&mut self, block: BlockId, id: &str) {
-        self.waiting.insert(block, Waiting { is_answered: false, completion: Completion::Cut });
-        self.name(block, id);
+        let (completion, id) = (Completion::Cut, keyed_digest(id));
+        self.waiting.insert(block, Waiting { is_answered: false, completion, id });
     }
 
-    /// Takes an id of a call, if that waits.
+    /// All that wait, by their ids.
+    fn answers(&mut self) -> &mut Answers {
+        let answers = self.answers.get_or_insert_default();
+        for (at, (_, call)) in self.waiting.all().iter().enumerate().skip(answers.known) {
+            answers.name(call.id, at);
+        }
+        answers.known = self.waiting.len();
+        answers
+    }
+
+    /// Takes a late id of a call, if that waits.
     fn name(&mut self, block: BlockId, id: &str) {
-        let Some(at) = self.waiting.position(&block) else { return };
-        let last = self.by_id.get_or_insert_with(keyed_digest(id), || None);
-        let earlier = last.replace(self.named.len());
-        self.named.push((at, earlier));
+        if let Some(at) = self.waiting.position(&block) {
+            self.answers().name(keyed_digest(id), at);
+        }
     }
 
     /// Nobody waits any more for the calls of that id.
     fn answer(&mut self, id: &str) {
-        let mut next = self.by_id.get_mut(&keyed_digest(id)).and_then(Option::take);
-        while let Some((at, earlier)) = next.map(|next| self.named[next]) {
+        let mut next = self.answers().by_id.get_mut(&keyed_digest(id)).and_then(Option::take);
+        while let Some((at, earlier)) = next.map(|next| self.answers().named[next]) {
             self.waiting.at_mut(at).is_answered = true;
             next = earlier;
         }
@@ -79,6 +107,20 @@ impl Close {
 
     /// Takes the next event.
     pub fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
+        self.look_at(&mut event);
+        sink.put(event);
+    }
+
+    /// Completes an event.
+    #[inline]
+    pub(crate) fn look_at(&mut self, event: &mut Event<'_>) {
+        // Most are such, and say nothing here.
+        if !matches!(event.body, Body::Delta { .. }) {
+            self.look_at_other(event);
+        }
+    }
+
+    fn look_at_other(&mut self, event: &mut Event<'_>) {
         match &mut event.body {
             Body::BlockStart { block, kind: BlockKind::ToolCall { id, is_made, call, .. }, .. } => {
                 *is_made = id.is_none();
@@ -117,7 +159,6 @@ impl Close {
             }
             _ => {}
         }
-        sink.put(event);
     }
 
     fn tally(&mut self, number: u32) -> &mut Tally {

@@ -418,26 +418,26 @@ impl FrameDecoder {
     /// Takes the next frame.
     pub fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages } = self;
-        reader.push(frame, &mut |event: Event<'_>| stages.push(event, sink));
+        reader.push(frame, &mut Staged { stages, sink });
     }
 
     /// Takes the first frame, a text that was checked.
     fn push_whole(&mut self, whole: Checked, sink: &mut EventSink<'_>) {
         let Self { reader, stages } = self;
-        reader.push_whole(whole, &mut |event: Event<'_>| stages.push(event, sink));
+        reader.push_whole(whole, &mut Staged { stages, sink });
     }
 
     /// Takes the next frame as decoded JSON.
     pub fn push_value(&mut self, value: &impl AsValue, sink: &mut EventSink<'_>) {
         let Self { reader, stages } = self;
-        reader.push_value(&value.as_value(), &mut |event: Event<'_>| stages.push(event, sink));
+        reader.push_value(&value.as_value(), &mut Staged { stages, sink });
     }
 
     /// Says that no frame will come any more. The error says that the protocol could not be told, or that the
     /// input is not of the one that was named.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
         let Self { reader, stages } = self;
-        let read = reader.finish(&mut |event: Event<'_>| stages.push(event, sink));
+        let read = reader.finish(&mut Staged { stages, sink });
         stages.finish(sink);
         read
     }
@@ -457,10 +457,7 @@ impl Stages {
         self.extract.is_none() && self.mend.is_none()
     }
 
-    fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
-        if self.are_idle() {
-            return self.close.push(event, sink);
-        }
+    fn push_through(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
         let Self { extract, mend, close } = self;
         let mut close = |event: Event<'_>| close.push(event, sink);
         let mut mend = |event: Event<'_>| match mend {
@@ -485,6 +482,22 @@ impl Stages {
         if let Some(mend) = mend {
             mend.finish(&mut close);
         }
+    }
+}
+
+/// What goes through the stages on its way. No closure, because those copy what they are called with.
+struct Staged<'p, 's> {
+    stages: &'p mut Stages,
+    sink: &'p mut EventSink<'s>,
+}
+
+impl<'e> Sink<Event<'e>> for Staged<'_, '_> {
+    fn put(&mut self, mut event: Event<'e>) {
+        if !self.stages.are_idle() {
+            return self.stages.push_through(event, self.sink);
+        }
+        self.stages.close.look_at(&mut event);
+        self.sink.put(event);
     }
 }
 
@@ -621,7 +634,7 @@ impl Reader {
             // What only grows a block concerns no stage but those that read or mend it.
             let taken = match stages.are_idle() {
                 true => self.run(rest, offset, most, sink),
-                false => self.run(rest, offset, most, &mut |event: Event<'_>| stages.push(event, sink)),
+                false => self.run(rest, offset, most, &mut Staged { stages, sink }),
             };
             (offset, rest) = (offset + taken as u64, &rest[taken..]);
             if rest.is_empty() {
@@ -633,7 +646,7 @@ impl Reader {
                 break;
             };
             let (number, length) = (known.number, known.length());
-            let mut sink = |event: Event<'_>| stages.push(event, sink);
+            let mut sink = Staged { stages, sink };
             known.push_to(&mut self.weave, known.offset(offset), &mut sink);
             self.shapes.follow(number, &rest[..length], &pieces);
             self.frames += 1;
