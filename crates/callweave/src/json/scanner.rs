@@ -20,7 +20,7 @@
 
 use std::convert::Infallible;
 
-use super::word::{digits_end, next_byte, plain_end};
+use super::word::{digits_end, next_byte, plain_end, text_end};
 
 /// How far the value has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -438,7 +438,7 @@ impl Scanner {
         let mut from = from;
         let mut at = from;
         loop {
-            at = plain_end(bytes, at);
+            at = text_end(bytes, at);
             match bytes.get(at) {
                 Some(b'"') => {
                     tell_text(text, from, at, visit);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::lane::{self, Lane, WIDTH};
 use super::word::{backslash_end, plain_end};
 
 /// The contents of a JSON string, without its quotes.
@@ -91,6 +92,22 @@ impl<'a> Str<'a> {
         }
     }
 
+    /// Has `read` read the text, which is decoded in `scratch` if it has to be; a lone surrogate becomes U+FFFD.
+    pub(crate) fn read<T>(self, scratch: &mut String, read: impl FnOnce(&str) -> T) -> T {
+        let Self::Escaped(written) = self else { return read(self.written()) };
+        // As bytes, which are written a lane at a time and then checked, because escapes are many and stand close.
+        let mut bytes = std::mem::take(scratch).into_bytes();
+        let length = unescape_lanes(written.as_bytes(), &mut bytes);
+        let text = length.and_then(|length| simdutf8::basic::from_utf8(bytes.get(..length)?).ok());
+        let result = match text {
+            Some(text) => read(text),
+            None => read(&self.to_cow()),
+        };
+        bytes.clear();
+        *scratch = String::from_utf8(bytes).unwrap_or_default();
+        result
+    }
+
     /// Appends the text to `out`. A first surrogate half at the very end is held in `surrogate`,
     /// and one held from before is joined with a second half at the very start.
     pub fn decode_into(self, out: &mut String, surrogate: &mut Surrogate) {
@@ -161,6 +178,76 @@ fn unescape(text: &str, out: &mut String, surrogate: &mut Surrogate) {
         at += 2;
         from = at;
     }
+}
+
+/// What the letter of a short escape stands for; zero for all others.
+const SHORT: [u8; 256] = {
+    let mut table = [0; 256];
+    let escapes = *b"\"\"\\\\//b\x08f\x0Cn\nr\rt\t";
+    let mut at = 0;
+    while at < escapes.len() {
+        table[escapes[at] as usize] = escapes[at + 1];
+        at += 2;
+    }
+    table
+};
+
+/// Writes the text over `out`, from its beginning, and tells how long it is; none if some escape is none.
+fn unescape_lanes(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    // Decoded, no text is longer; but whole lanes are written.
+    out.clear();
+    out.resize(text.len() + WIDTH, 0);
+    let (mut at, mut to) = (0, 0);
+    loop {
+        let place = match text.get(at..at + WIDTH) {
+            Some(lane) => {
+                out[to..to + WIDTH].copy_from_slice(lane);
+                let found = Lane::at(lane, 0)?.backslashes();
+                if found == 0 {
+                    (at, to) = (at + WIDTH, to + WIDTH);
+                    continue;
+                }
+                lane::first(found)
+            }
+            None => {
+                let rest = text.get(at..)?;
+                let place = rest.iter().position(|byte| *byte == b'\\');
+                let plain = &rest[..place.unwrap_or(rest.len())];
+                out[to..to + plain.len()].copy_from_slice(plain);
+                match place {
+                    Some(place) => place,
+                    None => return Some(to + plain.len()),
+                }
+            }
+        };
+        (at, to) = (at + place, to + place);
+        match SHORT[usize::from(*text.get(at + 1)?)] {
+            0 => {
+                let (character, length) = unicode(text.get(at..)?)?;
+                to += character.encode_utf8(&mut out[to..]).len();
+                at += length;
+            }
+            plain => {
+                out[to] = plain;
+                (at, to) = (at + 2, to + 1);
+            }
+        }
+    }
+}
+
+/// The character of the escape that the text begins with, and how much of the text that is.
+#[cold]
+fn unicode(text: &[u8]) -> Option<(char, usize)> {
+    let unit = |text: &[u8]| {
+        let digits = text.strip_prefix(b"\\u")?.first_chunk::<4>()?;
+        let digit = |value: u32, byte: &u8| Some(value << 4 | char::from(*byte).to_digit(16)?);
+        digits.iter().try_fold(0, digit)
+    };
+    let first = unit(text)?;
+    if let (0xD800..=0xDBFF, Some(second @ 0xDC00..=0xDFFF)) = (first, text.get(6..).and_then(unit)) {
+        return char::from_u32(0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)).map(|pair| (pair, 12));
+    }
+    Some((char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6))
 }
 
 /// Appends what a UTF-16 unit stands for; a first half waits in `surrogate` for its second.
@@ -256,6 +343,47 @@ mod tests {
     fn lone_halves_become_replacement_characters() {
         assert_eq!(Str::Escaped("\\ud83dx\\ude00").to_cow(), "\u{fffd}x\u{fffd}");
         assert_eq!(Str::Escaped("\\ud83d\\ud83d\\ude00").to_cow(), "\u{fffd}😀");
+    }
+
+    /// Decoded a lane at a time, a text is what it is decoded escape by escape, wherever its escapes stand.
+    #[test]
+    fn lanes_are_decoded_as_escapes_are() {
+        let mut scratch = String::from("left of another");
+        let escapes = [
+            "\\n",
+            "\\\"",
+            "\\\\",
+            "\\/",
+            "\\b\\f\\r\\t",
+            "\\u00e9",
+            "\\u20AC",
+            "\\u0000",
+            "\\ud83d\\ude00",
+            "\\ud83d",
+            "\\ude00",
+            "\\ud83d\\ud83d\\ude00",
+            "\\ud83dx",
+            "\\ud83d\\n",
+            "\\x",
+            "\\u12",
+            "\\u12g4",
+            "\\",
+            "\\é",
+            "é",
+            "",
+        ];
+        for before in 0..35 {
+            for after in [0, 1, 5, 13, 14, 15, 16, 17, 33] {
+                for one in escapes {
+                    for other in escapes {
+                        let text = format!("{}{one}{}{other}", "é".repeat(before), "b".repeat(after));
+                        let expected = Str::Escaped(&text).to_cow();
+                        Str::Escaped(&text).read(&mut scratch, |read| assert_eq!(read, expected, "{text}"));
+                        assert_eq!(scratch, "");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

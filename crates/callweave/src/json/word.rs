@@ -31,6 +31,14 @@ pub(super) fn run_end(bytes: &[u8], from: usize) -> usize {
     if found != 0 { from + lane::first(found) } else { long_plain_end(bytes, from + WIDTH) }
 }
 
+/// The same where either may be.
+#[inline]
+pub(super) fn text_end(bytes: &[u8], from: usize) -> usize {
+    let Some(lane) = Lane::at(bytes, from) else { return plain_end(bytes, from) };
+    let found = lane.specials();
+    if found != 0 { from + lane::first(found) } else { long_plain_end(bytes, from + WIDTH) }
+}
+
 /// Where the string ends whose contents begin at `from`, and whether they have escapes; none if they are empty or have
 /// more than ASCII or other escapes than those of one letter in them.
 #[inline]
@@ -307,7 +315,9 @@ mod tests {
                     };
                     for from in [0, length / 3] {
                         let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
-                        assert_eq!(plain_end(&bytes, from), expected(is_special, from), "{bytes:?}");
+                        for end in [plain_end, run_end, text_end] {
+                            assert_eq!(end(&bytes, from), expected(is_special, from), "{bytes:?}");
+                        }
                         let is_odd = |byte: &u8| matches!(byte, b'"' | b'\'' | b'\\' | b'{' | b'[' | 0..b' ');
                         assert_eq!(odd_end(&bytes, from, b'\''), expected(is_odd, from), "{bytes:?}");
                         let end = expected(is_special, from);

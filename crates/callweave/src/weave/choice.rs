@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 
 use super::item::Items;
 use super::members::Members;
-use super::slot::{Call, Content, Cut, Slot};
+use super::slot::{Call, Content, Cut, Name, Slot};
 use super::{About, Context};
 use crate::event::{
     BlockKind, Body, CallKind, Completion, EventSink, FinishReason, Json, Notice, NoticeCode, Scope,
@@ -165,7 +165,7 @@ impl Choice {
     pub(super) fn waiting(&mut self, place: Place) -> Option<&mut Members> {
         let at = self.at_place(place)?;
         let slot = &mut self.slots[at];
-        (slot.block.is_none() && !slot.is_ended).then_some(&mut slot.members)
+        (slot.block.is_none() && !slot.is_ended).then(|| &mut **slot.members.get_or_insert_default())
     }
 
     /// What an attachment at the place hangs on; see [`Part::Attach`](crate::fragment::Part::Attach).
@@ -222,9 +222,12 @@ impl Choice {
         }
         let slot = &mut self.slots[at];
         match slot.block {
-            None if slot.members.is_empty() => std::mem::swap(&mut slot.members, &mut context.next),
+            None if slot.members.is_none() => {
+                slot.members = Some(Box::new(std::mem::take(&mut context.next)));
+            }
             None => {
-                context.next.iter().for_each(|member| slot.members.set(member));
+                let members = slot.members.get_or_insert_default();
+                context.next.iter().for_each(|member| members.set(member));
                 context.next.clear();
             }
             Some(_) => context.tell_next(slot.about(), sink),
@@ -613,11 +616,10 @@ impl Choice {
         });
     }
 
-    pub(super) fn call(&mut self, piece: Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
-        let piece = Piece { place: piece.place, ..piece };
+    pub(super) fn call(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
         let id = piece.id.map(Str::to_cow).filter(|id| !id.is_empty());
         let name = piece.name.map(Str::to_cow).filter(|name| !name.is_empty());
-        let found = self.locate(&piece, id.as_deref(), name.as_deref(), context.frame);
+        let found = self.locate(piece, id.as_deref(), name.as_deref(), context.frame);
         let at = match found {
             Some(at) => {
                 self.arrive(at, context, sink);
@@ -699,7 +701,8 @@ impl Choice {
             let is_elsewhere = by_place.is_none() && piece.place.is_some_and(|place| !self.is_at(at, place));
             // The same id and a name at a number of its own is a second call, unless its arguments can only
             // go on with what is there.
-            let is_renamed = || name.is_some_and(|name| slot.as_call().is_some_and(|call| call.name != name));
+            let is_renamed =
+                || name.is_some_and(|name| slot.as_call().is_some_and(|call| call.name.as_str() != name));
             let begins = match piece.arguments {
                 None => true,
                 Some(Arguments::Text(text)) => !slot.has_text() || text.written().starts_with('{'),
@@ -723,7 +726,7 @@ impl Choice {
         let last_open = self.last_call.filter(|&at| self.slots[at].is_open());
         match (piece.place, by_place) {
             (Some(_), Some(at)) if is_opening => {
-                self.slots[at].as_call().is_some_and(|call| call.name.is_empty()).then_some(at)
+                self.slots[at].as_call().is_some_and(|call| call.name.as_str().is_empty()).then_some(at)
             }
             (Some(_), Some(at)) => {
                 let slot = &self.slots[at];
@@ -738,7 +741,7 @@ impl Choice {
                         slot.is_complete_call()
                             && name.is_some_and(|name| {
                                 slot.frame == frame
-                                    || slot.as_call().is_some_and(|call| call.name != name)
+                                    || slot.as_call().is_some_and(|call| call.name.as_str() != name)
                                     || !Self::extends(slot, piece.arguments)
                             })
                     }
@@ -788,7 +791,7 @@ impl Choice {
         let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none()) else { return };
         match block {
             Some(_) if is_ended => {
-                let detail = format!("the call of {} got its id {id} after it had ended", call.name);
+                let detail = format!("the call of {} got its id {id} after it had ended", call.name.as_str());
                 let notice = Notice::new(NoticeCode::LateFragment, context.offset, detail);
                 context.emit(Body::Notice(notice), sink);
             }
@@ -806,18 +809,19 @@ impl Choice {
         let has_started = slot.block.is_some();
         let Some(call) = slot.as_call_mut() else { return };
         if has_started {
-            if call.name != piece {
-                let detail = format!("the call of {} was renamed to {piece} after it had begun", call.name);
+            if call.name.as_str() != piece {
+                let detail =
+                    format!("the call of {} was renamed to {piece} after it had begun", call.name.as_str());
                 context.emit(Body::Notice(Notice::new(NoticeCode::Other, context.offset, detail)), sink);
             }
             return;
         }
         // A repeated whole name is not doubled, a growing one replaces, a further piece is joined.
-        let is_first = call.name.is_empty();
-        if piece.starts_with(call.name.as_str()) {
-            call.name.clear();
+        let is_first = call.name.as_str().is_empty();
+        match piece.starts_with(call.name.as_str()) {
+            true => call.name = Name::Whole(piece.into()),
+            false => call.name.grow(piece),
         }
-        call.name.push_str(piece);
         call.named_in = context.frame;
         if is_first {
             self.named.push(at);
@@ -831,7 +835,7 @@ impl Choice {
         context: &mut Context,
         sink: &mut EventSink<'_>,
     ) {
-        let is_named = self.slots[at].as_call().is_some_and(|call| !call.name.is_empty());
+        let is_named = self.slots[at].as_call().is_some_and(|call| !call.name.as_str().is_empty());
         if is_named && self.slots[at].is_open() && self.slots[at].block.is_none() {
             // Calls begin in the order in which they were named.
             while let Some(&earlier) = self.named.get(self.begun).filter(|&&earlier| earlier < at) {
@@ -945,7 +949,7 @@ impl Choice {
         waiting
             .filter(|slot| slot.block.is_none() && slot.is_open() && !slot.is_doubted)
             .filter_map(Slot::as_call)
-            .filter(|call| !call.name.is_empty())
+            .filter(|call| !call.name.as_str().is_empty())
     }
 
     /// Whether something is to do at the end of the frame.
@@ -958,7 +962,8 @@ impl Choice {
         let slot = &self.slots[at];
         let Some(call) = slot.as_call() else { return false };
         let is_same = |other: &Slot| {
-            other.told() == slot.told() && other.as_call().is_some_and(|other| other.name == call.name)
+            other.told() == slot.told()
+                && other.as_call().is_some_and(|other| other.name.as_str() == call.name.as_str())
         };
         self.slots[..at].iter().rev().take(MANY).any(is_same)
     }
@@ -1054,7 +1059,7 @@ impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Running(channel) => channel.fmt(f),
-            Self::Call(call) => f.write_str(&call.name),
+            Self::Call(call) => f.write_str(call.name.as_str()),
             Self::Fixed => f.write_str("fixed"),
         }
     }

@@ -376,7 +376,7 @@ impl Weave {
             choice.pending().map(|call| PendingCall {
                 choice: *number,
                 id: call.id.as_deref(),
-                name: &call.name,
+                name: call.name.as_str(),
                 kind: call.kind,
             })
         })
@@ -527,7 +527,7 @@ impl Weave {
                 self.wake(at);
             }
             Part::Call { id, name, kind, word, arguments } => {
-                choice.call(Piece { place, id, name, kind, word, arguments }, context, sink);
+                choice.call(&Piece { place, id, name, kind, word, arguments }, context, sink);
                 self.wake(at);
             }
             Part::End => choice.end(place, Cut::No, context, sink),
@@ -563,7 +563,7 @@ impl Weave {
                     Level::Item => choice.item_scope(place).into(),
                     Level::Choice | Level::Answer | Level::Next => Scope::Choice.into(),
                 };
-                match place.and_then(|place| choice.waiting(place)).filter(|_| level == Level::Block) {
+                match place.filter(|_| level == Level::Block).and_then(|place| choice.waiting(place)) {
                     Some(members) => members.set((path, key, value)),
                     None => context.tell(about, (path, key, value), sink),
                 }

@@ -35,8 +35,8 @@ pub(super) struct Slot {
     pub(super) word: SmolStr,
     pub(super) place: Option<Place>,
     pub(super) item: Option<ItemId>,
-    /// What came with its start, until that is told.
-    pub(super) members: Members,
+    /// What came with its start, until that is told: mostly nothing.
+    pub(super) members: Option<Box<Members>>,
     /// What has been told of the text.
     told: Fingerprint,
     surrogate: Surrogate,
@@ -54,7 +54,7 @@ pub(super) enum Content {
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) id: Option<SmolStr>,
-    pub(super) name: String,
+    pub(super) name: Name,
     /// The wire's own number.
     pub(super) index: Option<i64>,
     pub(super) kind: CallKind,
@@ -65,10 +65,40 @@ pub(super) struct Call {
     scanner: Scanner,
     /// The provider resends the whole text each time.
     is_cumulative: bool,
-    leaves: Option<Leaves>,
+    /// Few wires tell leaves.
+    leaves: Option<Box<Leaves>>,
     /// How the call was announced, where the wire announces calls.
     pub(super) opening: Option<Opening>,
     pub(super) completion: Completion,
+}
+
+/// The name of a call. Most come whole and are short, and need no memory of their own; pieces join in some that grows.
+#[derive(Clone)]
+pub(super) enum Name {
+    Whole(SmolStr),
+    Grown(String),
+}
+
+impl Default for Name {
+    fn default() -> Self {
+        Self::Whole(SmolStr::default())
+    }
+}
+
+impl Name {
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Self::Whole(name) => name,
+            Self::Grown(name) => name,
+        }
+    }
+
+    pub(super) fn grow(&mut self, piece: &str) {
+        match self {
+            Self::Whole(name) => *self = Self::Grown([name, piece].concat()),
+            Self::Grown(name) => name.push_str(piece),
+        }
+    }
 }
 
 /// What the announcement of a call says of its arguments.
@@ -103,7 +133,7 @@ impl Slot {
     ) -> Self {
         let call = Call {
             id: None,
-            name: String::new(),
+            name: Name::default(),
             index: place.and_then(Place::number),
             kind,
             named_in: frame,
@@ -129,7 +159,7 @@ impl Slot {
             word: word.into(),
             place,
             item,
-            members: Members::default(),
+            members: None,
             told: Fingerprint::default(),
             surrogate: Surrogate::default(),
         }
@@ -230,12 +260,12 @@ impl Slot {
             Content::Call(call) => BlockKind::ToolCall {
                 id: call.id.as_deref().map(Cow::Borrowed),
                 is_made: false,
-                name: Cow::Borrowed(&call.name),
+                name: Cow::Borrowed(call.name.as_str()),
                 call: call.kind,
             },
             Content::Fixed => return,
         };
-        let members = context.members(Scope::Block(block), &mut std::mem::take(&mut self.members));
+        let members = self.members.take().and_then(|mut own| context.members(Scope::Block(block), &mut own));
         let index = self.place.and_then(Place::number);
         let word = Cow::Borrowed(self.word.as_str());
         context.emit(Body::BlockStart { block, item: self.item, kind, word, index, members }, sink);
@@ -329,8 +359,8 @@ impl Slot {
             let is_repeat = suffix.is_empty();
             call.is_cumulative = !is_repeat;
             let detail = match is_repeat {
-                true => format!("a fragment of the arguments of {} came twice", call.name),
-                false => format!("the arguments of {} are resent whole each time", call.name),
+                true => format!("a fragment of the arguments of {} came twice", call.name.as_str()),
+                false => format!("the arguments of {} are resent whole each time", call.name.as_str()),
             };
             let code = if is_repeat { NoticeCode::Repeated } else { NoticeCode::Cumulative };
             context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
@@ -361,17 +391,9 @@ impl Slot {
 
     /// Takes the whole text: tells only what is missing, or corrects what differs.
     pub(super) fn restate(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
-        match text {
-            Str::Plain(text) => self.restate_decoded(text, context, sink),
-            Str::Escaped(_) => {
-                let mut scratch = context.take_scratch();
-                let mut surrogate = Surrogate::default();
-                text.decode_into(&mut scratch, &mut surrogate);
-                surrogate.flush_into(&mut scratch);
-                self.restate_decoded(&scratch, context, sink);
-                context.return_scratch(scratch);
-            }
-        }
+        let mut scratch = context.take_scratch();
+        text.read(&mut scratch, |text| self.restate_decoded(text, context, sink));
+        context.return_scratch(scratch);
     }
 
     pub(super) fn restate_decoded(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
@@ -423,7 +445,7 @@ impl Slot {
     /// Whether an announcement only repeats the one that this call had, or is the first it gets.
     pub(super) fn is_announced_by(&self, name: Option<&str>, arguments: Option<Arguments<'_>>) -> bool {
         let Some(call) = self.as_call() else { return false };
-        if call.name.is_empty() {
+        if call.name.as_str().is_empty() {
             return true;
         }
         let (Some(own), Some(Arguments::Opening { fallback, .. })) = (&call.opening, arguments) else {
@@ -433,7 +455,7 @@ impl Slot {
             (Some(own), Some(given)) => given.is(own),
             (own, given) => own.is_none() && given.is_none(),
         };
-        is_same_text && name.is_none_or(|name| name == call.name)
+        is_same_text && name.is_none_or(|name| name == call.name.as_str())
     }
 
     /// Takes the announcement of the call.
@@ -481,7 +503,8 @@ impl Slot {
         let Content::Call(call) = &mut self.content else { return };
         let leaves = call.leaves.get_or_insert_default();
         if let Err(code) = leaves.put(&path.to_cow(), crate::json::Value::of_text(value), continues) {
-            let detail = format!("an argument of {} has an impossible path {}", call.name, path.to_cow());
+            let detail =
+                format!("an argument of {} has an impossible path {}", call.name.as_str(), path.to_cow());
             let notice =
                 Notice { text: Some(Cow::Borrowed(value)), ..Notice::new(code, context.offset, detail) };
             context.emit(Body::Notice(notice), sink);
@@ -493,7 +516,7 @@ impl Slot {
         if self.is_ended {
             return;
         }
-        if self.as_call().is_some_and(|call| call.name.is_empty()) {
+        if self.as_call().is_some_and(|call| call.name.as_str().is_empty()) {
             context.notice(NoticeCode::MissingName, "a tool call has no name", sink);
         }
         self.fall_back(context, sink);
@@ -528,7 +551,7 @@ impl Slot {
                 Completion::Whole => (NoticeCode::MalformedCall, "not JSON"),
             };
             if completion == Completion::Cut || is_broken {
-                let detail = format!("the arguments of {} are {what}", call.name);
+                let detail = format!("the arguments of {} are {what}", call.name.as_str());
                 context.emit(Body::Notice(Notice::new(code, context.offset, detail)), sink);
             }
         }
