@@ -233,6 +233,9 @@ fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, v
     }
 }
 
+/// A first text of this many bytes is mostly all of it: it takes no more memory than it has.
+const LONG: usize = 64;
+
 impl Block {
     /// The block that an event starts.
     pub(crate) fn started_by(event: &Event<'_>) -> Option<Self> {
@@ -255,7 +258,10 @@ impl Block {
     fn grow(&mut self, text: &str, source: Span) {
         self.source.end = self.source.end.max(source.end);
         if let Some(own) = self.text_mut() {
-            own.push_str(text);
+            match own.capacity() == 0 && text.len() >= LONG {
+                true => *own = text.to_owned(),
+                false => own.push_str(text),
+            }
         }
     }
 

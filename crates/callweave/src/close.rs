@@ -60,7 +60,12 @@ impl Answers {
 impl Tally {
     fn wait(&mut self, block: BlockId, id: &str) {
         let (completion, id) = (Completion::Cut, keyed_digest(id));
-        self.waiting.insert(block, Waiting { is_answered: false, completion, id });
+        let call = Waiting { is_answered: false, completion, id };
+        // Mostly they are numbered as they come.
+        match self.waiting.all().last().is_none_or(|(last, _)| *last < block) {
+            true => _ = self.waiting.append(block, call),
+            false => _ = self.waiting.insert(block, call),
+        }
     }
 
     /// All that wait, by their ids.

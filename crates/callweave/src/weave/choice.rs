@@ -571,10 +571,14 @@ impl Choice {
         at
     }
 
-    /// Adds a slot. Most answers have few, and many are read at the same time.
+    /// Adds a slot. Most answers have few, and many are read at the same time; but what brings several in one frame
+    /// mostly brings more, and is soon over.
     fn add(&mut self, slot: Slot) {
-        if self.slots.is_empty() {
-            self.slots.reserve_exact(1);
+        let (count, is_full) = (self.slots.len(), self.slots.len() == self.slots.capacity());
+        match self.slots.last() {
+            None => self.slots.reserve_exact(1),
+            Some(last) if is_full && last.frame == slot.frame => self.slots.reserve_exact(3 * count),
+            Some(_) => {}
         }
         self.slots.push(slot);
     }
@@ -619,7 +623,9 @@ impl Choice {
     pub(super) fn call(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
         let id = piece.id.map(Str::to_cow).filter(|id| !id.is_empty());
         let name = piece.name.map(Str::to_cow).filter(|name| !name.is_empty());
-        let found = self.locate(piece, id.as_deref(), name.as_deref(), context.frame);
+        let digest = id.as_deref().map(keyed_digest);
+        let by_id = digest.and_then(|id| self.by_id.get(&id).copied());
+        let found = self.locate(piece, by_id, id.as_deref(), name.as_deref(), context.frame);
         let at = match found {
             Some(at) => {
                 self.arrive(at, context, sink);
@@ -652,6 +658,9 @@ impl Choice {
             // Text that came before the announcement could not say who runs the call.
             call.kind = piece.kind;
         }
+        if let Some(digest) = digest.filter(|_| by_id.is_none()) {
+            self.by_id.append(digest, at);
+        }
         if let Some(id) = id {
             self.identify(at, id, context, sink);
         }
@@ -683,11 +692,17 @@ impl Choice {
         }
     }
 
-    /// The slot of the call that the fragment speaks of; none if it is a new one.
-    fn locate(&self, piece: &Piece<'_>, id: Option<&str>, name: Option<&str>, frame: u64) -> Option<usize> {
+    /// The slot of the call that the fragment speaks of; none if it is a new one. `by_id` is the one that has the id.
+    fn locate(
+        &self,
+        piece: &Piece<'_>,
+        by_id: Option<usize>,
+        id: Option<&str>,
+        name: Option<&str>,
+        frame: u64,
+    ) -> Option<usize> {
         let has_name = name.is_some();
         let is_opening = matches!(piece.arguments, Some(Arguments::Opening { .. }));
-        let by_id = id.and_then(|id| self.by_id.get(&keyed_digest(id)).copied());
         let by_place = piece
             .place
             .and_then(|place| self.at_place(place))
@@ -785,7 +800,6 @@ impl Choice {
     }
 
     fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
-        self.by_id.get_or_insert_with(keyed_digest(&id), || at);
         let slot = &mut self.slots[at];
         let (block, is_ended) = (slot.block, slot.is_ended);
         let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none()) else { return };
