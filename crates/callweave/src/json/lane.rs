@@ -38,6 +38,12 @@ impl Lane {
         self.equal(b'\\').to_bitmask()
     }
 
+    /// How many bytes stand before the first that [`Lane::specials`] marks; all of them, if there is none.
+    #[inline(always)]
+    pub(crate) fn plain(self) -> u32 {
+        (self.specials() | 1 << WIDTH).trailing_zeros()
+    }
+
     /// Marks quotes and control characters.
     #[inline(always)]
     pub(crate) fn quotes(self) -> u32 {
@@ -106,6 +112,9 @@ mod tests {
                             (0..WIDTH).fold(0, |all, at| all | u32::from(is_such(bytes[at])) << at);
                         assert_eq!(ask(lane), expected, "{bytes:?}");
                     }
+                    let plain =
+                        bytes[..WIDTH].iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..b' '));
+                    assert_eq!(lane.plain() as usize, plain.count(), "{bytes:?}");
                 }
             }
         }

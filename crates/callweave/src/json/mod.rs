@@ -24,7 +24,7 @@ pub use scanner::{Container, Literal, Scanner, Status, Token, Visit};
 pub(crate) use str::escape_bytes;
 pub use str::{Str, Surrogate, escape_into};
 // The spine: frames are read from it.
-pub(crate) use tape::{Checked, Leaf, Seen, number_end, string_end, with_spare_tape};
+pub(crate) use tape::{Checked, Leaf, Mark, Seen, number_end, string_end, with_spare_tape};
 #[doc(hidden)]
 pub use tape::{Elements, Kind, Members, Node, Tape};
 pub(crate) use value::bounded;

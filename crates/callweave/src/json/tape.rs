@@ -22,12 +22,12 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 pub use node::{Elements, Members, Node};
-pub(crate) use node::{Leaf, Seen};
+pub(crate) use node::{Leaf, Mark, Seen};
 
 use super::escape_into;
 use super::lane::{self, Lane, WIDTH};
 use super::value::{Step, Value, Walk};
-use super::word::{digits_alone_end, digits_end, plain_end, run_end};
+use super::word::{digits, digits_alone_end, digits_end, long_plain_end, plain_end, run_end};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reusable notes about one JSON text.
@@ -128,6 +128,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 struct Note {
     start: u32,
+    /// While a list or an object is open, what closes the one that it stands in.
     end: u32,
     /// The note after this value and all inside it; while a list or an object is open, the one that it stands in.
     next: u32,
@@ -174,8 +175,8 @@ impl Note {
 
     /// A value that has no others in it, and no escapes.
     #[inline]
-    fn leaf(kind: Kind, start: u32, end: u32, next: usize) -> Self {
-        Self::new(kind, false, start, end, next as u32)
+    fn leaf(kind: Kind, start: u32, end: u32, next: u32) -> Self {
+        Self::new(kind, false, start, end, next)
     }
 }
 
@@ -205,7 +206,7 @@ impl Tape {
             }
         }
         self.notes[0].has_escapes |= walker.has_odd_keys;
-        Ok(walker.count)
+        Ok(walker.count as usize)
     }
 
     /// Lays out a value that is in memory: its text is written once and noted on the way, so that nobody has
@@ -251,7 +252,7 @@ struct Walker {
     /// How far it got: to a value, or to the key of one.
     at: u32,
     /// How many notes are written.
-    count: usize,
+    count: u32,
     /// The innermost open container.
     open: u32,
     /// What closes it, or [`NO_CLOSER`].
@@ -280,44 +281,66 @@ impl Walker {
         let Self { mut at, mut count, mut open, mut closer, .. } = *self;
         'value: loop {
             // Asked for once for a key and its value.
-            let Some(room) = notes.get_mut(count..count + 2).and_then(<[Note]>::first_chunk_mut::<2>) else {
+            let room = notes.get_mut(count as usize..count as usize + 2);
+            let Some(room) = room.and_then(<[Note]>::first_chunk_mut::<2>) else {
                 (self.at, self.count, self.open, self.closer) = (at, count, open, closer);
                 return Ok(Stop::Full);
             };
             let [mut note, value_note] = room.each_mut();
+            let mut first;
             if closer == b'}' {
-                if byte(bytes, at) != b'"' {
-                    at = expect(bytes, at, b'"', "a JSON object misses a key")?;
-                }
-                let end = run_end(bytes, at as usize + 1) as u32;
                 count += 1;
-                if two(bytes, end) == *b"\":" {
-                    *note = Note::leaf(Kind::String, at, end + 1, count);
-                    at = end + 2;
-                    // Many write one here, and nowhere else.
-                    if byte(bytes, at) == b' ' {
-                        at += 1;
-                    }
+                let window = Window::at(bytes, at).filter(|window| window.byte(0) == b'"');
+                if let Some((window, end)) = window.map(Window::string_end)
+                    && window.two(end) == *b"\":"
+                {
+                    *note = Note::leaf(Kind::String, at, at + end + 1, count);
+                    at += end + 2;
+                    first = window.byte(end + 2);
                 } else {
-                    let (end, has_escapes) = odd_end(bytes, end)?;
-                    *note = Note { has_escapes, ..Note::leaf(Kind::String, at, end + 1, count) };
-                    self.has_odd_keys |= has_escapes;
-                    at = expect(bytes, end + 1, b':', "a JSON object misses a colon")? + 1;
+                    if byte(bytes, at) != b'"' {
+                        at = expect(bytes, at, b'"', "a JSON object misses a key")?;
+                    }
+                    let end = run_end(bytes, at as usize + 1) as u32;
+                    if two(bytes, end) == *b"\":" {
+                        *note = Note::leaf(Kind::String, at, end + 1, count);
+                        at = end + 2;
+                    } else {
+                        let (end, has_escapes) = odd_end(bytes, end)?;
+                        *note = Note { has_escapes, ..Note::leaf(Kind::String, at, end + 1, count) };
+                        self.has_odd_keys |= has_escapes;
+                        at = expect(bytes, end + 1, b':', "a JSON object misses a colon")? + 1;
+                    }
+                    first = byte(bytes, at);
+                }
+                // Many write one here, and nowhere else.
+                if first == b' ' {
+                    at += 1;
+                    first = byte(bytes, at);
                 }
                 note = value_note;
             } else if closer == NO_CLOSER && count > 0 {
                 return Err((at - 1, "the JSON text goes on after its value"));
+            } else {
+                first = byte(bytes, at);
             }
             count += 1;
+            // What stands behind the value.
+            let mut next;
             loop {
-                let first = byte(bytes, at);
                 if first == b'"' {
-                    let end = run_end(bytes, at as usize + 1) as u32;
-                    if two(bytes, end) == *b"\"," {
-                        *note = Note::leaf(Kind::String, at, end + 1, count);
-                        at = end + 2;
-                        continue 'value;
-                    }
+                    let window = Window::at(bytes, at).map(Window::string_end);
+                    let end = match window {
+                        Some((window, end)) if window.byte(end) == b'"' => {
+                            *note = Note::leaf(Kind::String, at, at + end + 1, count);
+                            at += end + 1;
+                            next = window.byte(end + 1);
+                            break;
+                        }
+                        Some((_, end)) if end as usize > WIDTH => long_plain_end(bytes, (at + end) as usize),
+                        Some((_, end)) => (at + end) as usize,
+                        None => run_end(bytes, at as usize + 1),
+                    } as u32;
                     if byte(bytes, end) == b'"' {
                         *note = Note::leaf(Kind::String, at, end + 1, count);
                         at = end + 1;
@@ -328,44 +351,55 @@ impl Walker {
                     }
                 } else if let b'{' | b'[' = first {
                     let (kind, end) = if first == b'{' { (Kind::Object, b'}') } else { (Kind::Array, b']') };
-                    *note = Note::new(kind, false, at, 0, open);
-                    (open, closer) = (count as u32 - 1, end);
+                    // While it is open, its end is what closes the one around it.
+                    *note = Note::new(kind, false, at, closer.into(), open);
+                    (open, closer) = (count - 1, end);
                     at += 1;
-                    if byte(bytes, at) <= b' ' {
+                    next = byte(bytes, at);
+                    if next <= b' ' {
                         at = skip(bytes, at);
+                        next = byte(bytes, at);
                     }
-                    if byte(bytes, at) != closer {
+                    if next != closer {
                         continue 'value;
                     }
+                    break;
+                } else if let Some((end, after)) = short_number(bytes, at, first) {
+                    *note = Note::leaf(Kind::Number, at, end, count);
+                    at = end;
+                    next = after;
+                    break;
                 } else if first <= b' '
                     && let Some(past) = past_space(bytes, at)
                 {
                     at = past;
+                    first = byte(bytes, at);
                     continue;
                 } else {
                     let (kind, end) = scalar(bytes, at, first)?;
                     *note = Note::leaf(kind, at, end, count);
                     at = end;
                 }
+                next = byte(bytes, at);
                 break;
             }
             // A value has ended; go on to where the next one begins.
             loop {
-                let byte = byte(bytes, at);
-                if byte == b',' {
+                if next == b',' {
                     at += 1;
                     continue 'value;
                 }
-                if byte == closer {
+                if next == closer {
                     at += 1;
                     (open, closer) = close(notes, open, at, count);
-                } else if byte <= b' '
+                } else if next <= b' '
                     && let Some(past) = past_space(bytes, at)
                 {
                     at = past;
                 } else {
                     break;
                 }
+                next = byte(bytes, at);
             }
             self.count = count;
             return end(bytes, at, open);
@@ -373,17 +407,59 @@ impl Walker {
     }
 }
 
+/// What is looked at at once: a quote, a lane behind it, and what may follow its end.
+#[derive(Clone, Copy)]
+struct Window<'t>(&'t [u8; WINDOW]);
+
+/// Twice a lane, since no place in one is known to be beyond that, and so none needs to be checked; and a few bytes.
+const WINDOW: usize = 2 * WIDTH + 4;
+
+impl<'t> Window<'t> {
+    /// The window there; none where the end of the text is near.
+    #[inline(always)]
+    fn at(bytes: &'t [u8], at: u32) -> Option<Self> {
+        let at = at as usize;
+        bytes.get(at..at + WINDOW)?.first_chunk().map(Self)
+    }
+
+    #[inline(always)]
+    fn byte(self, at: u32) -> u8 {
+        self.0.get(at as usize).copied().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn two(self, at: u32) -> [u8; 2] {
+        [self.byte(at), self.byte(at + 1)]
+    }
+
+    /// Where the first byte stands behind the quote that is not plain, or the one behind the lane.
+    #[inline(always)]
+    fn string_end(self) -> (Self, u32) {
+        (self, 1 + Lane::at(self.0, 1).map_or(0, Lane::plain))
+    }
+}
+
+/// Where the whole number of a few digits ends that begins with `first`, and what stands behind it; none if it may be
+/// something else.
+#[inline(always)]
+fn short_number(bytes: &[u8], at: u32, first: u8) -> Option<(u32, u8)> {
+    if !first.is_ascii_digit() {
+        return None;
+    }
+    let start = at as usize;
+    let sixteen: &[u8; 16] = bytes.get(start..start + 16)?.first_chunk()?;
+    let length = digits(sixteen);
+    let next = *sixteen.get(length)?;
+    let is_whole = matches!(next, b',' | b'}' | b']') && (first != b'0' || length == 1);
+    is_whole.then_some((at + length as u32, next))
+}
+
 /// Closes the innermost container at `end`, the byte after its closer: the one that it stands in, and what closes that.
 #[inline(always)]
-fn close(notes: &mut [Note], open: u32, end: u32, count: usize) -> (u32, u8) {
+fn close(notes: &mut [Note], open: u32, end: u32, count: u32) -> (u32, u8) {
     let Some(note) = notes.get_mut(open as usize) else { return (NONE, NO_CLOSER) };
-    note.end = end;
-    let open = std::mem::replace(&mut note.next, count as u32);
-    match notes.get(open as usize).map(|note| note.kind) {
-        Some(Kind::Object) => (open, b'}'),
-        Some(_) => (open, b']'),
-        None => (open, NO_CLOSER),
-    }
+    let closer = std::mem::replace(&mut note.end, end) as u8;
+    (std::mem::replace(&mut note.next, count), closer)
 }
 
 /// Writes the notes about a value that is laid out.
@@ -414,7 +490,7 @@ impl<'n> Noter<'n> {
     }
 
     fn leaf(&mut self, kind: Kind, has_escapes: bool, start: u32, end: u32) {
-        let next = self.notes.len() + 1;
+        let next = self.notes.len() as u32 + 1;
         self.notes.push(Note { has_escapes, ..Note::leaf(kind, start, end, next) });
     }
 
@@ -495,6 +571,7 @@ fn misplaced(bytes: &[u8], at: u32) -> (u32, &'static str) {
 
 /// Where `expected` stands that was missed at `at`, behind white space.
 #[cold]
+#[inline(never)]
 fn expect(bytes: &[u8], at: u32, expected: u8, what: &'static str) -> Walked<u32> {
     let at = skip(bytes, at);
     if byte(bytes, at) == expected { Ok(at) } else { Err((at, what)) }
@@ -515,6 +592,7 @@ fn two(bytes: &[u8], at: u32) -> [u8; 2] {
 
 /// Where the first byte from `at` on stands that is not white space.
 #[cold]
+#[inline(never)]
 fn skip(bytes: &[u8], mut at: u32) -> u32 {
     while let b' ' | b'\n' | b'\r' | b'\t' = byte(bytes, at) {
         at += 1;
@@ -524,6 +602,7 @@ fn skip(bytes: &[u8], mut at: u32) -> u32 {
 
 /// The same, if there is white space.
 #[cold]
+#[inline(never)]
 fn past_space(bytes: &[u8], at: u32) -> Option<u32> {
     Some(skip(bytes, at)).filter(|past| *past > at)
 }
@@ -711,6 +790,42 @@ mod tests {
         ] {
             let is_valid = serde_json::from_str::<serde_json::Value>(text).is_ok();
             assert_eq!(Tape::new().parse(text).is_ok(), is_valid, "{text}");
+        }
+    }
+
+    /// Keys, strings and numbers of every length around a lane, in the midst of a text and at its end.
+    fn texts_of_lengths() -> impl Iterator<Item = String> {
+        let more = format!(",\"more\":\"{}\"", "m".repeat(60));
+        (0..40).flat_map(move |length| {
+            let (word, digits) = ("k".repeat(length), "7".repeat(1 + length % 20));
+            [&more, ""].map(|more| {
+                format!("{{\"{word}\":\"{word}\",\"n\":{digits},\"l\":[{digits},\"{word}\",[]],\"z\":{{\"{word}x\":0}}{more}}}")
+            })
+        })
+    }
+
+    #[test]
+    fn whatever_the_lengths_all_is_noted() {
+        for text in texts_of_lengths() {
+            let (mut read, mut laid_out) = (Tape::new(), Tape::new());
+            read.parse(&text).expect("valid");
+            laid_out.lay_out(&text.parse().expect("valid")).expect("short");
+            let written = |tape: &Tape| format!("{:?}", &tape.notes[..tape.notes[0].next as usize]);
+            assert_eq!(written(&laid_out), written(&read), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_byte_amiss_is_found_wherever_it_stands() {
+        for text in texts_of_lengths().step_by(7) {
+            for at in 0..text.len() {
+                for amiss in ["", "\"", "\\", ",", ":", "]", "}", "{", "[", " ", "0", "-", ".", "\u{1}", "é"]
+                {
+                    let text = format!("{}{amiss}{}", &text[..at], &text[at + 1..]);
+                    let is_valid = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+                    assert_eq!(Tape::new().parse(&text).is_ok(), is_valid, "{text}");
+                }
+            }
         }
     }
 

@@ -117,6 +117,12 @@ pub(crate) fn digits_alone_end(bytes: &[u8], from: usize) -> Option<usize> {
     (is_alone && bytes.get(from) != Some(&b'0')).then_some(end)
 }
 
+/// How many digits stand at the start, as far as eight of them.
+#[inline]
+pub(super) fn digits(bytes: &[u8; 16]) -> usize {
+    first(no_digits(word(bytes, 0)))
+}
+
 /// Marks what is no digit.
 #[inline]
 fn no_digits(word: u64) -> u64 {
@@ -124,8 +130,9 @@ fn no_digits(word: u64) -> u64 {
     (digits.wrapping_add(ONES * 0x76) | digits) & HIGHS
 }
 
+/// The same where it is known to be some way off.
 #[inline(never)]
-fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn long_plain_end(bytes: &[u8], mut at: usize) -> usize {
     for _ in 0..FEW_LANES {
         let Some(lane) = Lane::at(bytes, at) else { return last_plain_end(bytes, at) };
         let found = lane.specials();

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};
-use crate::json::{Kind, Node as Value, Str};
+use crate::json::{Kind, Mark, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
 /// Anthropic Messages.
@@ -161,7 +161,7 @@ fn is_begun(body: Value<'_>) -> bool {
 fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     let body = input.value;
     let event = Event::read(body);
-    match event.kind.and_then(Value::filled).map(Str::written).or(input.event) {
+    match body.marked(event.kind).and_then(Value::filled).map(Str::written).or(input.event) {
         Some(word) if is_event(word) => event.decode(word, body, sink),
         _ if is_whole(body) => whole(body, sink),
         None if body.get("error").is_some() => event.decode("error", body, sink),
@@ -182,12 +182,12 @@ fn whole(body: Value<'_>, sink: &mut FragmentSink<'_>) {
 /// What stands in an event.
 #[derive(Default)]
 struct Event<'a> {
-    kind: Option<Value<'a>>,
-    index: Option<Value<'a>>,
-    usage: Option<Value<'a>>,
-    error: Option<Value<'a>>,
+    kind: Mark,
+    index: Mark,
+    usage: Mark,
+    error: Mark,
     /// The last of the other members, and whether there are more.
-    told: Option<(&'a str, Value<'a>)>,
+    told: (&'a str, Mark),
     has_more: bool,
 }
 
@@ -197,13 +197,13 @@ impl<'a> Event<'a> {
         let mut event = Self::default();
         for (key, value) in body.members() {
             match key {
-                "type" => event.kind = Some(value),
-                "index" => event.index = Some(value),
-                "usage" => event.usage = Some(value),
-                "error" => event.error = Some(value),
+                "type" => event.kind = value.mark(),
+                "index" => event.index = value.mark(),
+                "usage" => event.usage = value.mark(),
+                "error" => event.error = value.mark(),
                 _ => {
-                    event.has_more |= event.told.is_some();
-                    event.told = Some((key, value));
+                    event.has_more |= event.told.1.is_set();
+                    event.told = (key, value.mark());
                 }
             }
         }
@@ -211,12 +211,12 @@ impl<'a> Event<'a> {
     }
 
     fn decode(&self, word: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
-        if word == "error" && self.error.is_none() {
+        if word == "error" && !self.error.is_set() {
             error(body, ERRORS, sink);
             return;
         }
-        let place = self.index.and_then(Value::pass_index).map(Place::at);
-        if let Some(counts) = self.usage {
+        let place = body.marked(self.index).and_then(Value::pass_index).map(Place::at);
+        if let Some(counts) = body.marked(self.usage) {
             usage(counts, sink);
         }
         let mut tell = |(key, value)| match key {
@@ -230,9 +230,9 @@ impl<'a> Event<'a> {
         // Mostly there is only one.
         match self.has_more {
             true => body.members().for_each(&mut tell),
-            false => self.told.into_iter().for_each(&mut tell),
+            false => body.marked(self.told.1).into_iter().for_each(|value| tell((self.told.0, value))),
         }
-        if let Some(failure) = self.error {
+        if let Some(failure) = body.marked(self.error) {
             error(failure, ERRORS, sink);
         }
         match word {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place, ReadUsage};
-use crate::json::{Kind, Node as Value, Str};
+use crate::json::{Kind, Mark, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
 /// Gemini generateContent (Google AI, Vertex).
@@ -149,50 +149,58 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 /// A chunk, and what Code Assist wraps it in.
-fn decode_chunk(chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let mut inner = Some(chunk);
-    while let Some(chunk) = inner.take() {
-        let (mut candidates, mut usage, mut feedback, mut failure) = (None, None, None, None);
-        let (mut ids, mut models) = ([None; 2], [None; 2]);
-        for (key, value) in chunk.members() {
-            match key {
-                "responseId" => ids[0] = Some(value),
-                "response_id" => ids[1] = Some(value),
-                "modelVersion" => models[0] = Some(value),
-                "model_version" => models[1] = Some(value),
-                "candidates" => candidates = Some(value),
-                "usageMetadata" | "usage_metadata" => usage = Some(value),
-                "promptFeedback" | "prompt_feedback" => {
-                    feedback = Some(value);
-                    foreign(Subject::ANSWER, "", key, value, sink);
-                }
-                "error" => failure = Some(value),
-                "response" if value.kind() == Kind::Object => inner = Some(value),
-                _ => foreign(Subject::ANSWER, "", key, value, sink),
+fn decode_chunk(mut chunk: Value<'_>, sink: &mut FragmentSink<'_>) {
+    while let Some(inner) = decode_outermost(chunk, sink) {
+        chunk = inner;
+    }
+}
+
+/// A chunk; answers with what it wraps.
+fn decode_outermost<'a>(chunk: Value<'a>, sink: &mut FragmentSink<'_>) -> Option<Value<'a>> {
+    let [mut candidates, mut usage, mut feedback, mut failure, mut inner] = [Mark::default(); 5];
+    // As the wire spells them, or else as SDK dumps do.
+    let [[mut id, mut dumped_id], [mut model, mut dumped_model]] = [[Mark::default(); 2]; 2];
+    for (key, value) in chunk.members() {
+        match key {
+            "responseId" => id = value.mark(),
+            "response_id" => dumped_id = value.mark(),
+            "modelVersion" => model = value.mark(),
+            "model_version" => dumped_model = value.mark(),
+            "candidates" => candidates = value.mark(),
+            "usageMetadata" | "usage_metadata" => usage = value.mark(),
+            "promptFeedback" | "prompt_feedback" => {
+                feedback = value.mark();
+                foreign(Subject::ANSWER, "", key, value, sink);
             }
-        }
-        let [id, model] = [ids, models].map(|[own, dumped]| own.or(dumped).and_then(Value::filled));
-        let is_answer = candidates.is_some() || usage.is_some() || feedback.is_some();
-        if id.is_some() || model.is_some() || is_answer {
-            sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
-        }
-        if let Some(usage) = usage {
-            decode_usage(usage, sink);
-        }
-        // A blocked prompt has no candidate that could say why it finished.
-        if let Some(word) = feedback.and_then(|feedback| either(feedback, "blockReason", "block_reason"))
-            && let Some(raw) = word.filled()
-        {
-            sink.put(Fragment::new(Part::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
-        }
-        let candidates = candidates.iter().flat_map(|candidates| candidates.elements());
-        for (position, candidate) in candidates.enumerate() {
-            decode_candidate(candidate, position, sink);
-        }
-        if let Some(failure) = failure {
-            error(failure, ERRORS, sink);
+            "error" => failure = value.mark(),
+            "response" if value.kind() == Kind::Object => inner = value.mark(),
+            _ => foreign(Subject::ANSWER, "", key, value, sink),
         }
     }
+    let named = |mark| chunk.marked(mark).and_then(Value::filled);
+    let (id, model) = (named(id.or(dumped_id)), named(model.or(dumped_model)));
+    let is_answer = candidates.is_set() || usage.is_set() || feedback.is_set();
+    if id.is_some() || model.is_some() || is_answer {
+        sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
+    }
+    if let Some(usage) = chunk.marked(usage) {
+        decode_usage(usage, sink);
+    }
+    // A blocked prompt has no candidate that could say why it finished.
+    if let Some(feedback) = chunk.marked(feedback)
+        && let Some(raw) = either(feedback, "blockReason", "block_reason").and_then(Value::filled)
+    {
+        sink.put(Fragment::new(Part::Finish { reason: FinishReason::ContentFilter, raw: Some(raw) }));
+    }
+    if let Some(candidates) = chunk.marked(candidates) {
+        for (position, candidate) in candidates.elements().enumerate() {
+            decode_candidate(candidate, position, sink);
+        }
+    }
+    if let Some(failure) = chunk.marked(failure) {
+        error(failure, ERRORS, sink);
+    }
+    chunk.marked(inner)
 }
 
 /// The member of that name in either spelling.
@@ -201,18 +209,39 @@ fn either<'a>(object: Value<'a>, camel: &str, snake: &str) -> Option<Value<'a>> 
 }
 
 fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSink<'_>) {
-    let (mut index, mut content, mut finish, mut has_more) = (None, None, None, false);
+    let [mut index, mut content, mut finish] = [Mark::default(); 3];
+    let mut has_more = false;
     for (key, value) in candidate.members() {
         match key {
-            "index" => index = Some(value),
-            "content" => content = Some(value),
-            "finishReason" | "finish_reason" => finish = value.filled(),
+            "content" => content = value.mark(),
+            "index" => index = value.mark(),
+            "finishReason" | "finish_reason" => finish = value.mark(),
             _ => has_more = true,
         }
     }
-    let choice = choice_number(index, position);
+    let choice = choice_number(candidate.marked(index), position);
     sink.put(Fragment::new(Part::Choice).in_choice(choice));
-    for (key, value) in candidate.members().take_while(|_| has_more) {
+    if has_more {
+        decode_beside(choice, candidate, sink);
+    }
+    if let Some(content) = candidate.marked(content) {
+        for (key, value) in content.members() {
+            match key {
+                "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
+                "role" if is_usual(value, &["model"]) => {}
+                _ => foreign(Subject::choice(choice), "content.", key, value, sink),
+            }
+        }
+    }
+    if let Some(word) = candidate.marked(finish).and_then(Value::filled) {
+        let reason = finish_reason(word, FINISH);
+        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
+    }
+}
+
+/// What a candidate says beside its content.
+fn decode_beside(choice: u32, candidate: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in candidate.members() {
         match key {
             "index" | "content" | "finishReason" | "finish_reason" => {}
             // One annotation: its supports name its chunks by their position.
@@ -225,17 +254,6 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
             "logprobsResult" | "logprobs_result" => decode_logprobs(choice, value, sink),
             _ => foreign(Subject::choice(choice), "", key, value, sink),
         }
-    }
-    for (key, value) in content.iter().flat_map(|content| content.members()) {
-        match key {
-            "role" if is_usual(value, &["model"]) => {}
-            "parts" => value.elements().for_each(|part| decode_part(choice, part, sink)),
-            _ => foreign(Subject::choice(choice), "content.", key, value, sink),
-        }
-    }
-    if let Some(word) = finish {
-        let reason = finish_reason(word, FINISH);
-        sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
     }
 }
 
@@ -299,19 +317,22 @@ fn decode_logprobs(choice: u32, result: Value<'_>, sink: &mut FragmentSink<'_>) 
 ///
 /// A signature belongs to its own part, so a signed part is a block of its own, even without any text.
 fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (mut text, mut thought, mut signatures) = (None, None, [None; 2]);
+    let [mut text, mut thought, mut own, mut dumped] = [Mark::default(); 4];
     let (mut is_odd, mut has_content, mut has_rest) = (part.kind() != Kind::Object, false, false);
     for (key, value) in part.members() {
         match key {
             "text" => {
                 is_odd |= !is_kind(value, Kind::String);
-                text = Some(value);
+                text = value.mark();
             }
-            "thought" => thought = Some(value),
+            "thought" => thought = value.mark(),
             "thoughtSignature" | "thought_signature" => {
                 // One that is no string is passed on.
                 has_rest |= !is_kind(value, Kind::String);
-                signatures[usize::from(key == "thought_signature")] = Some(value);
+                match key {
+                    words::SIGNATURE => own = value.mark(),
+                    _ => dumped = value.mark(),
+                }
             }
             key if content_word(key).is_some() => {
                 is_odd |= !is_kind(value, Kind::Object);
@@ -324,10 +345,10 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     if is_odd {
         return put(Part::Opaque { word: words::PARTS, value: part.pass_raw() });
     }
-    let is_thought = thought.and_then(Value::bool) == Some(true);
+    let is_thought = part.marked(thought).and_then(Value::bool) == Some(true);
     let (channel, word) =
         if is_thought { (Channel::REASONING, words::THOUGHT) } else { (Channel::Text, words::TEXT) };
-    let text = text.and_then(Value::pass_filled);
+    let text = part.marked(text).and_then(Value::pass_filled);
     if has_content {
         if let Some(text) = text {
             put(Part::Text { channel, word, text });
@@ -339,8 +360,7 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
         }
         return;
     }
-    let [own, dumped] = signatures;
-    let signature = own.or(dumped).filter(|signature| signature.is_filled());
+    let signature = part.marked(own.or(dumped)).filter(|signature| signature.is_filled());
     if signature.is_some() {
         end_last(choice, sink);
     }
@@ -525,39 +545,40 @@ fn decode_usage(usage: Value<'_>, sink: &mut FragmentSink<'_>) {
     if usage.members().next().is_none() {
         return;
     }
-    let (read, raw) = (ReadUsage(read_usage), usage.pass_raw());
-    let part = Part::Usage { word: words::USAGE, counters: read.of(usage), raw, read: Some(read) };
+    // Nothing else is made of it, and nothing in it is looked at.
+    let (counters, raw) = (read_usage(usage), usage.pass_raw());
+    let part = Part::Usage { word: words::USAGE, counters, raw, read: Some(ReadUsage(read_usage)) };
     sink.put(Fragment::new(part));
 }
 
 fn read_usage(usage: Value<'_>) -> Counters {
-    // As the wire and as SDK dumps spell them.
-    let [mut prompt, mut tools, mut spoken, mut thoughts, mut total, mut cached] = [[None; 2]; 6];
+    // As the wire spells them, or else as SDK dumps do.
+    let [mut own, mut dumped] = [[Mark::default(); 6]; 2];
     for (key, value) in usage.members() {
         let count = match key {
-            "promptTokenCount" => &mut prompt[0],
-            "prompt_token_count" => &mut prompt[1],
-            "toolUsePromptTokenCount" => &mut tools[0],
-            "tool_use_prompt_token_count" => &mut tools[1],
-            "candidatesTokenCount" => &mut spoken[0],
-            "candidates_token_count" => &mut spoken[1],
-            "thoughtsTokenCount" => &mut thoughts[0],
-            "thoughts_token_count" => &mut thoughts[1],
-            "totalTokenCount" => &mut total[0],
-            "total_token_count" => &mut total[1],
-            "cachedContentTokenCount" => &mut cached[0],
-            "cached_content_token_count" => &mut cached[1],
+            "promptTokenCount" => &mut own[0],
+            "candidatesTokenCount" => &mut own[1],
+            "totalTokenCount" => &mut own[2],
+            "thoughtsTokenCount" => &mut own[3],
+            "cachedContentTokenCount" => &mut own[4],
+            "toolUsePromptTokenCount" => &mut own[5],
+            "prompt_token_count" => &mut dumped[0],
+            "candidates_token_count" => &mut dumped[1],
+            "total_token_count" => &mut dumped[2],
+            "thoughts_token_count" => &mut dumped[3],
+            "cached_content_token_count" => &mut dumped[4],
+            "tool_use_prompt_token_count" => &mut dumped[5],
             _ => continue,
         };
-        *count = Some(value.count());
+        *count = value.mark();
     }
-    let [prompt, tools, spoken, thoughts, total, cached] = [prompt, tools, spoken, thoughts, total, cached]
-        .map(|[own, dumped]: [Option<Option<u64>>; 2]| own.or(dumped).flatten());
+    let count = |at: usize| usage.marked(own[at].or(dumped[at])).and_then(Value::pass_count);
+    let thoughts = count(3);
     Counters {
-        input_tokens: sum(prompt, tools),
-        output_tokens: sum(spoken, thoughts),
-        total_tokens: total,
-        cached_tokens: cached,
+        input_tokens: sum(count(0), count(5)),
+        output_tokens: sum(count(1), thoughts),
+        total_tokens: count(2),
+        cached_tokens: count(4),
         cache_write_tokens: None,
         reasoning_tokens: thoughts,
     }

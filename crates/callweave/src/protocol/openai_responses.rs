@@ -21,7 +21,7 @@ use super::{
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
-use crate::json::{Kind, Node as Value, Str};
+use crate::json::{Kind, Mark, Node as Value, Str};
 use crate::upstream::ErrorClass;
 
 /// OpenAI Responses and compatible servers.
@@ -253,65 +253,66 @@ const READ: &[&str] = &[
 
 /// What the members of a stream event say, and about which place.
 struct Event<'a> {
+    body: Value<'a>,
     item_place: Place,
     is_numbered: bool,
     content: u64,
     summary: u64,
     /// The piece of a delta, or the whole that a `done` restates.
-    payload: Option<Value<'a>>,
+    payload: Mark,
     name: Option<Str<'a>>,
-    logprobs: Option<Value<'a>>,
+    logprobs: Mark,
     /// `item`, `part`, `annotation` or `response`.
-    subject: Option<Value<'a>>,
+    subject: Mark,
     has_more: bool,
 }
 
 fn read_event(body: Value<'_>) -> Event<'_> {
-    let (mut is_numbered, mut item_id) = (false, None);
-    let mut event = Event {
-        item_place: Place::at(0),
-        is_numbered: false,
-        content: 0,
-        summary: 0,
-        payload: None,
-        name: None,
-        logprobs: None,
-        subject: None,
-        has_more: false,
-    };
+    // All are marked first and read then: a value that is read at once would have to be laid down for every member.
+    let [mut output, mut item_id, mut content, mut summary, mut name] = [Mark::default(); 5];
+    let [mut payload, mut logprobs, mut subject] = [Mark::default(); 3];
+    let mut has_more = false;
     for (key, value) in body.members() {
         match key {
-            "output_index" => {
-                is_numbered = true;
-                event.item_place = Place::at(value.pass_index().unwrap_or(0));
-            }
-            "item_id" => item_id = Some(value),
-            "content_index" => event.content = number(value),
-            "summary_index" => event.summary = number(value),
-            "delta" | "text" | "refusal" | "arguments" | "input" | "code" => event.payload = Some(value),
-            "name" => event.name = value.filled(),
-            "logprobs" => event.logprobs = Some(value),
-            "item" | "part" | "annotation" | "response" => event.subject = Some(value),
             "type" | "sequence_number" | "obfuscation" => {}
-            key => event.has_more |= !VOLATILE.contains(&key),
+            "item_id" => item_id = value.mark(),
+            "output_index" => output = value.mark(),
+            "content_index" => content = value.mark(),
+            "summary_index" => summary = value.mark(),
+            "delta" | "text" | "refusal" | "arguments" | "input" | "code" => payload = value.mark(),
+            "name" => name = value.mark(),
+            "logprobs" => logprobs = value.mark(),
+            "item" | "part" | "annotation" | "response" => subject = value.mark(),
+            key => has_more |= !VOLATILE.contains(&key),
         }
     }
-    event.is_numbered = is_numbered;
-    if !is_numbered {
-        let own_id = || event.subject.and_then(|subject| subject.get("id")).and_then(Value::filled);
-        let id = item_id.and_then(Value::filled).or_else(own_id);
-        event.item_place = id.map_or(anonymous(), |id| Place::named(id.written()));
+    let item_place = match body.marked(output) {
+        Some(number) => Place::at(number.pass_index().unwrap_or(0)),
+        None => {
+            let own_id =
+                || body.marked(subject).and_then(|subject| subject.get("id")).and_then(Value::filled);
+            let id = body.marked(item_id).and_then(Value::filled).or_else(own_id);
+            id.map_or(anonymous(), |id| Place::named(id.written()))
+        }
+    };
+    let number = |mark| body.marked(mark).and_then(Value::count).unwrap_or(0);
+    Event {
+        body,
+        item_place,
+        is_numbered: output.is_set(),
+        content: number(content),
+        summary: number(summary),
+        payload,
+        name: body.marked(name).and_then(Value::filled),
+        logprobs,
+        subject,
+        has_more,
     }
-    event
 }
 
 /// The item of events that neither number nor name it.
 fn anonymous() -> Place {
     Place::named("")
-}
-
-fn number(value: Value<'_>) -> u64 {
-    value.count().unwrap_or(0)
 }
 
 /// What grows by deltas.
@@ -348,18 +349,19 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let place = event.item_place;
     let subject = name.strip_prefix("response.").unwrap_or(name);
     // Nearly all are deltas.
-    let (subject, verb) = match subject.strip_suffix(".delta") {
+    let delta = subject.strip_suffix(".delta");
+    let (subject, verb) = match delta {
         Some(subject) => (subject, "delta"),
         None => subject.rsplit_once('.').unwrap_or(("", subject)),
     };
-    let telling = if verb == "added" { Telling::Begin } else { Telling::End };
     if let Some(growing) = growing(subject, &event)
-        && matches!(verb, "delta" | "done")
+        && (delta.is_some() || verb == "done")
     {
         event.tell_beside(Subject::item(place), body, sink);
-        return grow(&growing, verb, &event, sink);
+        return grow(&growing, delta.is_some(), &event, sink);
     }
-    match (subject, verb, event.subject) {
+    let telling = if verb == "added" { Telling::Begin } else { Telling::End };
+    match (subject, verb, body.marked(event.subject)) {
         ("", "created" | "queued" | "in_progress", response) => {
             event.tell_beside(Subject::ANSWER, body, sink);
             if let Some(response) = response {
@@ -406,10 +408,15 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
 
 impl Event<'_> {
     /// Tells what else the event says, before its content.
+    #[inline(always)]
     fn tell_beside(&self, subject: Subject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
-        if !self.has_more {
-            return;
+        if self.has_more {
+            Self::tell_more(subject, body, sink);
         }
+    }
+
+    #[inline(never)]
+    fn tell_more(subject: Subject, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         for (key, value) in body.members() {
             if !READ.contains(&key) && !VOLATILE.contains(&key) {
                 foreign(subject, "", key, value, sink);
@@ -424,20 +431,21 @@ fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink
     sink.put(Fragment::new(part).at(place));
 }
 
-fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSink<'_>) {
-    let is_delta = verb == "delta";
+fn grow(growing: &Growing, is_delta: bool, event: &Event<'_>, sink: &mut FragmentSink<'_>) {
+    let payload = event.body.marked(event.payload);
     match *growing {
         Growing::Text(channel, word, place) => {
             // What a `done` lists was told by the deltas.
             if is_delta
-                && let Some(entries) = event.logprobs.filter(|entries| entries.elements().next().is_some())
+                && let Some(entries) =
+                    event.body.marked(event.logprobs).filter(|entries| entries.elements().next().is_some())
             {
-                if event.payload.is_some_and(Value::is_filled) {
+                if payload.is_some_and(Value::is_filled) {
                     sink.put(Fragment::new(Part::Open { channel, word }).at(place));
                 }
                 logprobs(place, entries, sink);
             }
-            match event.payload {
+            match payload {
                 Some(text) if !is_delta => restate(channel, word, place, text, Telling::End, sink),
                 Some(text) => {
                     if let Some(text) = text.pass_filled() {
@@ -448,7 +456,7 @@ fn grow(growing: &Growing, verb: &str, event: &Event<'_>, sink: &mut FragmentSin
             }
         }
         Growing::Call(kind, word) => {
-            let arguments = match event.payload {
+            let arguments = match payload {
                 Some(value) if is_delta && value.kind() == Kind::String => value.pass().map(Arguments::Text),
                 Some(value) => whole_arguments(value),
                 None => None,

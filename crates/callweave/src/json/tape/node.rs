@@ -30,6 +30,23 @@ pub(crate) struct Leaf {
     pub(crate) seen: Seen,
 }
 
+/// Which value of its tape a [`Node`] is, or none: for one who keeps many of them until all are seen, since a node is five
+/// times as large.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Mark(u32);
+
+impl Mark {
+    pub(crate) fn is_set(self) -> bool {
+        // The outermost value is in none that could be asked for it.
+        self.0 != 0
+    }
+
+    /// This one, or else the other.
+    pub(crate) fn or(self, other: Self) -> Self {
+        if self.is_set() { self } else { other }
+    }
+}
+
 /// A value on a [`Tape`](super::Tape).
 #[derive(Clone, Copy)]
 pub struct Node<'t> {
@@ -76,6 +93,18 @@ impl<'t> Node<'t> {
     #[inline]
     fn note(self) -> &'t Note {
         &self.notes[self.at as usize]
+    }
+
+    /// What finds it again: see [`Node::marked`].
+    #[inline]
+    pub(crate) fn mark(self) -> Mark {
+        Mark(self.at)
+    }
+
+    /// The value inside this one that was marked, if there is one.
+    #[inline]
+    pub(crate) fn marked(self, mark: Mark) -> Option<Self> {
+        mark.is_set().then_some(Self { at: mark.0, ..self })
     }
 
     /// What kind of value it is.
@@ -306,10 +335,23 @@ impl<'t> Node<'t> {
     }
 
     fn long_count(self) -> Option<u64> {
+        if self.kind() == Kind::Number {
+            self.look();
+        }
+        self.pass_long_count()
+    }
+
+    /// The same, for one who passes the number on and does not look at it.
+    #[inline]
+    pub(crate) fn pass_count(self) -> Option<u64> {
+        self.pass_short().map(u64::from).or_else(|| self.pass_long_count())
+    }
+
+    fn pass_long_count(self) -> Option<u64> {
         if self.kind() != Kind::Number {
             return None;
         }
-        let raw = self.raw();
+        let raw = self.pass_raw();
         raw.parse().ok().or_else(|| {
             let float: f64 = raw.parse().ok()?;
             (float >= 0.0 && float < u64::MAX as f64 && float.fract() == 0.0).then_some(float as u64)
