@@ -415,12 +415,13 @@ impl Weave {
         }
     }
 
-    fn fragment(&mut self, fragment: Fragment<'_>, sink: &mut EventSink<'_>) {
-        let Fragment { choice: number, place, part } = fragment;
+    /// Takes a fragment by reference: what is large is then taken apart only where it is used.
+    fn fragment(&mut self, fragment: &Fragment<'_>, sink: &mut EventSink<'_>) {
+        let (number, place) = (fragment.choice, fragment.place);
         if self.answer.is_told {
-            return self.late(&part, sink);
+            return self.late(&fragment.part, sink);
         }
-        match part {
+        match fragment.part {
             // What speaks of the answer, not of a choice, must not make one.
             Part::Start { id, model, word } => return self.start(id, model, word, sink),
             Part::Rerouted { model } => return self.start(None, Some(model), "", sink),
@@ -505,7 +506,7 @@ impl Weave {
         let at = self.choice(number, sink);
         let (choice, context) = (self.choices.at_mut(at), &mut self.context);
         let place = place.map(|place| choice.canonical(place));
-        match part {
+        match fragment.part {
             Part::Same { name, or } => {
                 if let Some(place) = place {
                     choice.unite(place, name, or);
@@ -738,6 +739,6 @@ struct Feed<'w, 'o, 's> {
 
 impl<'f> Sink<Fragment<'f>> for Feed<'_, '_, '_> {
     fn put(&mut self, fragment: Fragment<'f>) {
-        self.weave.fragment(fragment, self.sink);
+        self.weave.fragment(&fragment, self.sink);
     }
 }
