@@ -233,7 +233,8 @@ fn attach(attachments: &mut Vec<Attachment>, kind: AttachmentKind, word: &str, v
     }
 }
 
-/// A first text of this many bytes is mostly all of it: it takes no more memory than it has.
+/// A first text of this many bytes is mostly all of it: it takes no more memory than it has. After a shorter one more
+/// will come, and there is room for some.
 const LONG: usize = 64;
 
 impl Block {
@@ -258,10 +259,10 @@ impl Block {
     fn grow(&mut self, text: &str, source: Span) {
         self.source.end = self.source.end.max(source.end);
         if let Some(own) = self.text_mut() {
-            match own.capacity() == 0 && text.len() >= LONG {
-                true => *own = text.to_owned(),
-                false => own.push_str(text),
+            if own.capacity() == 0 {
+                own.reserve_exact(text.len().max(LONG));
             }
+            own.push_str(text);
         }
     }
 

@@ -114,7 +114,21 @@ impl<'s> Around<'s> {
         let (end, has_escapes) = contents(inner, 0)?;
         let (text, after) = inner.split_at_checked(end)?;
         let length = self.lead.len() + end + self.trail.len();
-        after.starts_with(self.trail).then(|| (str(text, has_escapes), length))
+        begins_with(after, self.trail).then(|| (str(text, has_escapes), length))
+    }
+}
+
+/// Whether the bytes begin with a literal. What is short, as the end of most frames is, is compared by two words that may
+/// overlap, which costs less than a call.
+#[inline(always)]
+fn begins_with(bytes: &[u8], literal: &[u8]) -> bool {
+    const WORD: usize = 4;
+    let length = literal.len();
+    let Some(own) = bytes.get(..length) else { return false };
+    let ends = |bytes: &[u8]| Some((*bytes.first_chunk::<WORD>()?, *bytes.last_chunk::<WORD>()?));
+    match (ends(own), ends(literal)) {
+        (Some(own), Some(literal)) if length <= 2 * WORD => own == literal,
+        _ => own == literal,
     }
 }
 
@@ -207,6 +221,21 @@ const WORD: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_byte_of_a_literal_is_compared() {
+        let text = b"0123456789abcdefghijklmnopq";
+        for length in 0..=text.len() {
+            let literal = &text[..length];
+            assert!(begins_with(text, literal) && begins_with(literal, literal));
+            assert_eq!(begins_with(&text[..length.saturating_sub(1)], literal), length == 0);
+            for at in 0..length {
+                let mut other = text.to_vec();
+                other[at] ^= 1;
+                assert!(!begins_with(&other, literal), "{at} of {length}");
+            }
+        }
+    }
 
     #[test]
     fn what_is_common_is_counted_to_the_byte() {
