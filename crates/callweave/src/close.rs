@@ -206,3 +206,53 @@ impl Close {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Json;
+
+    fn call(block: u32, id: Option<&'static str>) -> Vec<Body<'static>> {
+        let (id, name, call) = (id.map(Cow::Borrowed), "look".into(), CallKind::Function);
+        let kind = BlockKind::ToolCall { id, is_made: false, name, call };
+        let end = Body::BlockEnd { block: BlockId(block), completion: Completion::Whole };
+        vec![Body::block_start(BlockId(block), kind), end]
+    }
+
+    fn result(block: u32, id: &'static str) -> Vec<Body<'static>> {
+        let (call, value) = (Some(Cow::Borrowed(id)), Json::trusted("1"));
+        vec![Body::block_start(BlockId(block), BlockKind::ToolResult { call, value })]
+    }
+
+    fn late(block: u32, id: &'static str) -> Vec<Body<'static>> {
+        vec![Body::Identity { scope: Scope::Block(BlockId(block)), id: Some(id.into()), model: None }]
+    }
+
+    /// Whoever is answered waits no more, by whichever of its ids; who comes after the answer waits.
+    #[test]
+    fn calls_wait_until_each_is_answered() {
+        let cases = [
+            (vec![call(0, Some("a"))], true),
+            (vec![call(0, Some("a")), result(1, "a")], false),
+            (vec![call(0, Some("a")), result(1, "b")], true),
+            (vec![call(0, Some("a")), result(1, "a"), call(2, Some("b"))], true),
+            (vec![call(0, Some("a")), result(1, "a"), call(2, Some("b")), result(3, "b")], false),
+            (vec![call(0, Some("a")), result(1, "a"), call(2, Some("a"))], true),
+            (vec![call(0, Some("a")), call(1, Some("a")), result(2, "a")], false),
+            (vec![call(0, None), late(0, "a"), result(1, "a")], false),
+            (vec![call(0, None), late(0, "a"), result(1, "tool_0_0")], false),
+            (vec![call(0, None), late(0, "a"), call(1, Some("b")), result(2, "a")], true),
+            (vec![call(0, None), late(0, "a"), call(1, Some("b")), result(2, "a"), result(3, "b")], false),
+        ];
+        for (events, is_waiting) in cases {
+            let (mut close, mut told) = (Close::new(), Vec::<Event<'static>>::new());
+            let finish = Body::Finish { reason: FinishReason::Stop, raw: None };
+            for body in events.iter().flatten().cloned().chain([finish]) {
+                close.push(Event::new(0, body), &mut told);
+            }
+            let reason = if is_waiting { FinishReason::ToolCalls } else { FinishReason::Stop };
+            let last = told.pop().map(|event| event.body);
+            assert_eq!(last, Some(Body::Finish { reason, raw: None }), "{events:?}");
+        }
+    }
+}
