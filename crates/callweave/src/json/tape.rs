@@ -290,7 +290,13 @@ impl Walker {
             let mut first;
             if closer == b'}' {
                 count += 1;
-                let window = Window::at(bytes, at).filter(|window| window.byte(0) == b'"');
+                let quoted = |at| Window::at(bytes, at).filter(|window| window.byte(0) == b'"');
+                let mut window = quoted(at);
+                // Some write one behind each comma.
+                if window.is_none() && byte(bytes, at) == b' ' {
+                    at += 1;
+                    window = quoted(at);
+                }
                 if let Some((window, end)) = window.map(Window::string_end)
                     && window.two(end) == *b"\":"
                 {
@@ -313,7 +319,7 @@ impl Walker {
                     }
                     first = byte(bytes, at);
                 }
-                // Many write one here, and nowhere else.
+                // And many behind the colon.
                 if first == b' ' {
                     at += 1;
                     first = byte(bytes, at);
