@@ -24,6 +24,8 @@ pub(super) struct Members {
 
 #[derive(Clone, Debug)]
 struct Entry {
+    /// Where in the text it begins.
+    start: usize,
     path: &'static str,
     key: Key,
     /// What the key was.
@@ -53,7 +55,8 @@ impl Members {
             return;
         }
         let entry = self.append(member, digest);
-        self.wasted += std::mem::replace(&mut self.entries[at], entry).value.len() + key.len() + 1;
+        let old = std::mem::replace(&mut self.entries[at], entry);
+        self.wasted += old.value.end - old.start;
         if self.wasted > self.text.len() / 2 {
             self.compact();
         }
@@ -65,6 +68,7 @@ impl Members {
         if self.text.capacity() - self.text.len() < length {
             self.text.reserve(length.max(64).max(2 * self.text.len()));
         }
+        let begin = self.text.len();
         self.text.push_str(if self.text.is_empty() { "{\"" } else { ",\"" });
         let key = if is_plain(key) {
             self.text.push_str(path);
@@ -78,7 +82,7 @@ impl Members {
         self.text.push_str("\":");
         let start = self.text.len();
         self.text.push_str(value);
-        Entry { path, key, digest, value: start..self.text.len() }
+        Entry { start: begin, path, key, digest, value: start..self.text.len() }
     }
 
     /// Lets go what was replaced, so that what waits for long takes no more memory than it has.
@@ -170,6 +174,17 @@ mod tests {
         assert_eq!(members.iter().collect::<Vec<_>>(), [("", "d", "4"), ("", "e", "999")]);
         assert!(members.text.capacity() < 200, "{}", members.text.capacity());
         assert_eq!(members.take().expect("members").as_str(), r#"{"d":4,"e":999}"#);
+        // However long the path and the key are beside the value.
+        for (path, key) in
+            [("", "a"), ("a.rather.long.path.", "x"), ("", "\\\\\\\\\\\\\\\\"), ("p.", "a.b.c.d.e.f")]
+        {
+            for number in 0..1_000 {
+                members.set((path, key, if number % 2 == 0 { "0" } else { "1" }));
+            }
+            assert!(members.text.len() < 200, "{path}{key}: {}", members.text.len());
+            assert_eq!(members.iter().collect::<Vec<_>>(), [(path, key, "1")]);
+            members.clear();
+        }
         members.set(("", "f", "5"));
         members.clear();
         assert!(members.is_empty() && members.take().is_none());
