@@ -26,6 +26,8 @@ struct Tally {
     calls: usize,
     /// The calls that wait for the client.
     waiting: Table<BlockId, Waiting>,
+    /// The highest number among them.
+    last: Option<BlockId>,
     /// Whom results answer: known only where one came, or an id came late, which is seldom.
     answers: Option<Box<Answers>>,
 }
@@ -62,10 +64,16 @@ impl Tally {
         let (completion, id) = (Completion::Cut, keyed_digest(id));
         let call = Waiting { is_answered: false, completion, id };
         // Mostly they are numbered as they come.
-        match self.waiting.all().last().is_none_or(|(last, _)| *last < block) {
-            true => _ = self.waiting.append(block, call),
-            false => _ = self.waiting.insert(block, call),
-        }
+        let known = self.last.filter(|last| block <= *last).and_then(|_| self.waiting.position(&block));
+        self.last = self.last.max(Some(block));
+        let Some(at) = known else {
+            self.waiting.append(block, call);
+            return;
+        };
+        // Who had the number before is answered by its id, too.
+        self.answers();
+        *self.waiting.at_mut(at) = call;
+        self.answers().name(id, at);
     }
 
     /// All that wait, by their ids.
@@ -243,6 +251,20 @@ mod tests {
             (vec![call(0, None), late(0, "a"), result(1, "tool_0_0")], false),
             (vec![call(0, None), late(0, "a"), call(1, Some("b")), result(2, "a")], true),
             (vec![call(0, None), late(0, "a"), call(1, Some("b")), result(2, "a"), result(3, "b")], false),
+            // A number that comes again, in any order.
+            (vec![call(4, Some("b")), call(4, Some("c")), result(3, "b")], false),
+            (vec![call(4, Some("b")), call(4, Some("c")), result(3, "c")], false),
+            (vec![call(5, Some("a")), call(3, Some("b")), call(4, Some("c")), call(5, Some("d"))], true),
+            (
+                vec![
+                    call(5, Some("a")),
+                    call(3, Some("b")),
+                    call(5, Some("d")),
+                    result(6, "d"),
+                    result(7, "b"),
+                ],
+                false,
+            ),
         ];
         for (events, is_waiting) in cases {
             let (mut close, mut told) = (Close::new(), Vec::<Event<'static>>::new());
