@@ -546,8 +546,12 @@ impl Shapes {
         if let (Some(known), Some((number, [own, other]))) = (at, number) {
             let is_same = casts.learn_place(own, &self.known[known].casts, other);
             place = is_same.then_some(number);
-            // Of what cannot be told to follow the number, each place has a shape of its own.
+            // Of what cannot be told to follow the number, each place has a shape of its own, as long as there is room: where
+            // many take turns, none would last.
             if !is_same && own != other {
+                if self.known.len() == MOST_SHAPES {
+                    return false;
+                }
                 at = None;
             }
         }
