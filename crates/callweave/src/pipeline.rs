@@ -262,17 +262,21 @@ impl Decoder {
         if (object.len()..bytes.len()).contains(&line_end) {
             return false;
         }
-        let Some(whole) = simdutf8::basic::from_utf8(bytes).ok().and_then(Checked::of) else { return false };
-        match line_end < object.len() {
-            true => self.take_whole(whole, sink),
-            false => self.whole = Some(Box::new(whole)),
+        let Ok(text) = simdutf8::basic::from_utf8(bytes) else { return false };
+        if line_end < object.len() {
+            return json::with_spare_tape(|tape| {
+                let value = tape.parse(text);
+                value.map(|value| self.take_whole(text.len(), value, sink)).is_ok()
+            });
         }
-        true
+        self.whole = Checked::of(text).map(Box::new);
+        self.whole.is_some()
     }
 
-    fn take_whole(&mut self, whole: Checked, sink: &mut EventSink<'_>) {
-        self.framer.skip_object(whole.text().len());
-        self.frames.push_whole(whole, sink);
+    /// Takes the first frame, a value whose text has that length.
+    fn take_whole(&mut self, length: usize, value: Value<'_>, sink: &mut EventSink<'_>) {
+        self.framer.skip_object(length);
+        self.frames.push_whole(value, sink);
     }
 
     /// Takes the next bytes as the framing cuts them.
@@ -302,7 +306,8 @@ impl Decoder {
     /// Says that no bytes will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
         if let Some(whole) = self.whole.take() {
-            self.take_whole(*whole, sink);
+            let length = whole.text().len();
+            whole.read(|value| self.take_whole(length, value, sink));
         }
         let Self { framer, frames, .. } = self;
         frames.reader.shapes.pause();
@@ -422,9 +427,9 @@ impl FrameDecoder {
     }
 
     /// Takes the first frame, a text that was checked.
-    fn push_whole(&mut self, whole: Checked, sink: &mut EventSink<'_>) {
+    fn push_whole(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages } = self;
-        reader.push_whole(whole, &mut Staged { stages, sink });
+        reader.push_whole(value, &mut Staged { stages, sink });
     }
 
     /// Takes the next frame as decoded JSON.
@@ -604,13 +609,11 @@ impl Reader {
     }
 
     /// Takes the first frame, a text that was checked.
-    fn push_whole(&mut self, whole: Checked, sink: &mut EventSink<'_>) {
+    fn push_whole(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         self.frames += 1;
-        whole.read(|value| {
-            let (data, kind) = (value.raw(), FrameKind::Data);
-            let frame = Frame { event: None, data, id: None, offset: 0, kind, is_lossy: false };
-            self.push_value_of(&frame, data, value, sink);
-        });
+        let (data, kind) = (value.raw(), FrameKind::Data);
+        let frame = Frame { event: None, data, id: None, offset: 0, kind, is_lossy: false };
+        self.push_value_of(&frame, data, value, sink);
     }
 
     /// Whether a frame of a known shape is just that: nothing is held, and the answer goes on.

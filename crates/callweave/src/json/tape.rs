@@ -77,21 +77,21 @@ fn keep_spare(tape: Box<Tape>) {
 #[derive(Debug)]
 pub(crate) struct Checked {
     text: String,
-    tape: Box<Tape>,
-    count: usize,
+    /// The notes about it, and how many there are. Long ones take several times the memory of their text: that is read
+    /// once more instead of holding them.
+    notes: Option<(Box<Tape>, usize)>,
 }
 
 impl Checked {
     /// The text, if it is one JSON value with nothing but white space around it.
     pub(crate) fn of(text: &str) -> Option<Self> {
         let mut tape = take_spare();
-        match tape.note(text) {
-            Ok(count) => Some(Self { text: text.to_owned(), tape, count }),
-            Err(_) => {
-                keep_spare(tape);
-                None
-            }
-        }
+        let Ok(count) = tape.note(text) else {
+            keep_spare(tape);
+            return None;
+        };
+        let notes = (tape.notes.len() <= LONGEST_SPARE).then_some((tape, count));
+        Some(Self { text: text.to_owned(), notes })
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -99,11 +99,15 @@ impl Checked {
     }
 
     /// Has the value read.
-    pub(crate) fn read<T>(self, read: impl FnOnce(Node<'_>) -> T) -> T {
-        let Self { text, tape, count } = self;
-        let result = read(Node::root(&text, &tape.notes[..count]));
-        keep_spare(tape);
-        result
+    pub(crate) fn read(self, read: impl FnOnce(Node<'_>)) {
+        let Self { text, notes } = self;
+        match notes {
+            Some((tape, count)) => {
+                read(Node::root(&text, &tape.notes[..count]));
+                keep_spare(tape);
+            }
+            None => _ = Tape::new().parse(&text).map(read),
+        }
     }
 }
 
