@@ -5,7 +5,10 @@
 mod aws;
 
 use allocation_counter::measure;
+use callweave::accumulator::Accumulator;
 use callweave::framing::{Frame, Framer, Framing, Limits};
+use callweave::pipeline::Decoder;
+use callweave::protocol::OPENAI_CHAT;
 
 /// Pushes `pieces` over and over and counts the allocations of all rounds but the first.
 fn allocations(mut framer: Framer, pieces: &[&[u8]]) -> u64 {
@@ -72,4 +75,27 @@ fn whole_frames_are_borrowed_from_the_push() {
             .expect("sound input");
         assert!(is_borrowed, "{framing}");
     }
+}
+
+/// A body that comes whole is read where it stands; while it waits, because its line may go on, only its text is held.
+#[test]
+fn a_whole_body_is_held_once_at_most() {
+    let numbers = "1,".repeat(300_000);
+    let one_line = format!(
+        r#"{{"object":"chat.completion","obfuscation":[{numbers}1],"choices":[{{"message":{{"content":"Hi"}}}}]}}"#
+    );
+    let lines = format!(
+        "{{\n\"object\":\"chat.completion\",\"obfuscation\":\"{}\",\"choices\":[{{\"message\":{{\"content\":\"Hi\"}}}}]}}",
+        "x".repeat(one_line.len())
+    );
+    for (body, most) in [(&one_line, one_line.len() + 10_000), (&lines, 10_000)] {
+        let (mut decoder, mut message) = (Decoder::new(&OPENAI_CHAT), Accumulator::new());
+        let pushed = measure(|| decoder.push(body.as_bytes(), &mut message).expect("a body"));
+        assert!(pushed.bytes_current <= most as i64, "{} of {most} are held", pushed.bytes_current);
+        decoder.finish(&mut message).expect("a body");
+        assert_eq!(message.message().text(), "Hi");
+    }
+    let (mut decoder, mut message) = (Decoder::new(&OPENAI_CHAT), Accumulator::new());
+    let taken = measure(|| decoder.push(lines.as_bytes(), &mut message).expect("a body"));
+    assert!(taken.bytes_max < 100_000, "{} are taken", taken.bytes_max);
 }
