@@ -426,7 +426,7 @@ impl FrameDecoder {
         reader.push(frame, &mut Staged { stages, sink });
     }
 
-    /// Takes the first frame, a text that was checked.
+    /// Takes a value that no framing brought as the first frame.
     fn push_whole(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
         let Self { reader, stages } = self;
         reader.push_whole(value, &mut Staged { stages, sink });
@@ -608,11 +608,11 @@ impl Reader {
         }
     }
 
-    /// Takes the first frame, a text that was checked.
+    /// Takes a value that no framing brought as the next frame; where it stands is how many came before it.
     fn push_whole(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
+        let (data, kind, offset) = (value.raw(), FrameKind::Data, self.frames);
         self.frames += 1;
-        let (data, kind) = (value.raw(), FrameKind::Data);
-        let frame = Frame { event: None, data, id: None, offset: 0, kind, is_lossy: false };
+        let frame = Frame { event: None, data, id: None, offset, kind, is_lossy: false };
         self.push_value_of(&frame, data, value, sink);
     }
 
@@ -778,14 +778,9 @@ impl Reader {
 
     /// Takes the next frame as decoded JSON.
     fn push_value(&mut self, value: &json::Value, sink: &mut EventSink<'_>) {
-        let (kind, offset) = (FrameKind::Data, self.frames);
-        self.frames += 1;
-        json::with_spare_tape(|tape| {
-            if let Ok(value) = tape.lay_out(value) {
-                let data = value.raw();
-                let frame = Frame { event: None, data, id: None, offset, kind, is_lossy: false };
-                self.push_value_of(&frame, data, value, sink);
-            }
+        json::with_spare_tape(|tape| match tape.lay_out(value) {
+            Ok(value) => self.push_whole(value, sink),
+            Err(_) => self.frames += 1,
         });
     }
 

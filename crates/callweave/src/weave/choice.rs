@@ -221,16 +221,13 @@ impl Choice {
             return;
         }
         let slot = &mut self.slots[at];
-        match slot.block {
-            None if slot.members.is_none() => {
-                slot.members = Some(Box::new(std::mem::take(&mut context.next)));
-            }
-            None => {
-                let members = slot.members.get_or_insert_default();
+        match (slot.block, &mut slot.members) {
+            (Some(_), _) => context.tell_next(slot.about(), sink),
+            (None, None) => slot.members = Some(Box::new(std::mem::take(&mut context.next))),
+            (None, Some(members)) => {
                 context.next.iter().for_each(|member| members.set(member));
                 context.next.clear();
             }
-            Some(_) => context.tell_next(slot.about(), sink),
         }
     }
 

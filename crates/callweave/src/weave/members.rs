@@ -88,8 +88,8 @@ impl Members {
     /// Lets go what was replaced, so that what waits for long takes no more memory than it has.
     fn compact(&mut self) {
         let old = std::mem::take(self);
-        for member in old.iter() {
-            let entry = self.append(member, keyed_digest(member.1));
+        for (member, entry) in old.iter().zip(&old.entries) {
+            let entry = self.append(member, entry.digest);
             self.entries.push(entry);
         }
     }
