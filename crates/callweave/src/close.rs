@@ -193,7 +193,10 @@ impl Close {
 
     /// The id that is made for the call of that ordinal in its choice, if its provider gives none.
     pub fn made_id(&self, choice: u32, ordinal: usize) -> String {
-        let mut id = format!("{}_{choice}_{ordinal}", self.prefix.as_deref().unwrap_or(PREFIX));
+        let prefix = self.prefix.as_deref().unwrap_or(PREFIX);
+        // No `format!`, which costs ten times as much.
+        let (mut one, mut other) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let mut id = [prefix, one.format(choice), other.format(ordinal)].join("_");
         while self.taken.contains(&*id) {
             id.push('_');
         }

@@ -20,6 +20,12 @@ impl Lane {
         Some(Self(u8x16::new(*lane)))
     }
 
+    /// The last bytes, if there are as many.
+    #[inline(always)]
+    pub(crate) fn last(bytes: &[u8]) -> Option<Self> {
+        bytes.last_chunk().map(|lane| Self(u8x16::new(*lane)))
+    }
+
     /// The first bytes, and what follows them, if there are as many.
     #[inline(always)]
     pub(crate) fn split_first(bytes: &[u8]) -> Option<(Self, &[u8])> {

@@ -43,43 +43,78 @@ pub(super) fn text_end(bytes: &[u8], from: usize) -> usize {
 /// more than ASCII or other escapes than those of one letter in them.
 #[inline]
 pub(crate) fn ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
-    let word = word(bytes, from);
-    let found = specials(word);
-    let end = from + first(found);
-    let is_plain = found != 0 && wide(word) & below(found) == 0;
+    let (found, wide) = specials_and_wide(bytes, from);
+    let end = from + lane::first(found);
+    let is_plain = found != 0 && wide & lane::below(found) == 0;
     if is_plain && end > from && bytes.get(end) == Some(&b'"') {
         return Some((end, false));
     }
     long_ascii_end(bytes, from)
 }
 
+/// The same for what is longer or has escapes. In a text that is shorter than a lane, a mark behind the first may be none:
+/// then it is none.
 #[inline(never)]
 fn long_ascii_end(bytes: &[u8], from: usize) -> Option<(usize, bool)> {
     let (mut at, mut has_escapes) = (from, false);
-    loop {
-        let (found, wide, width) = match Lane::at(bytes, at) {
-            Some(lane) => (lane.specials(), lane.wide(), WIDTH),
-            None => {
-                let word = word(bytes, at);
-                (bits(specials(word)), bits(wide(word)), 8)
+    while at < bytes.len() {
+        let (mut found, wide) = specials_and_wide(bytes, at);
+        let mut width = WIDTH;
+        // From mark to mark: where there is one escape there are more.
+        loop {
+            if wide & lane::below(found) != 0 {
+                return None;
             }
-        };
-        if wide & lane::below(found) != 0 {
-            return None;
-        }
-        if found == 0 {
-            at += width;
-            continue;
-        }
-        at += lane::first(found);
-        match (bytes.get(at), bytes.get(at + 1)) {
-            (Some(b'"'), _) => return (at > from).then_some((at, has_escapes)),
-            (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => {
-                (at, has_escapes) = (at + 2, true);
+            if found == 0 {
+                break;
             }
-            _ => return None,
+            let place = lane::first(found);
+            match (bytes.get(at + place), bytes.get(at + place + 1)) {
+                (Some(b'"'), _) => return (at + place > from).then_some((at + place, has_escapes)),
+                (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => {
+                    // What is escaped is no mark; it may stand in the next lane.
+                    has_escapes = true;
+                    width = width.max(place + 2);
+                    found &= u32::MAX << (place + 2);
+                }
+                _ => return None,
+            }
+        }
+        at += width;
+    }
+    None
+}
+
+/// Marks the quotes, backslashes and control characters, and what is not ASCII, among the sixteen bytes from `from` on, or
+/// among those that there are.
+#[inline(always)]
+fn specials_and_wide(bytes: &[u8], from: usize) -> (u32, u32) {
+    if let Some(lane) = Lane::at(bytes, from) {
+        return (lane.specials(), lane.wide());
+    }
+    // What stands before them is looked at, too, and left out.
+    match (Lane::last(bytes), (from + WIDTH).checked_sub(bytes.len())) {
+        (Some(lane), Some(before @ 0..WIDTH)) => (lane.specials() >> before, lane.wide() >> before),
+        _ => {
+            let marks = [word(bytes, from), word(bytes, from + 8)]
+                .map(|word| (bits(specials(word)), bits(wide(word))));
+            let [(found, wide), (next_found, next_wide)] = marks;
+            (found | next_found << 8, wide | next_wide << 8)
         }
     }
+}
+
+/// Whether one of two ASCII bytes stands in what is short: a search that has to be called would cost more.
+#[inline]
+pub(crate) fn has_either(bytes: &[u8], one: u8, other: u8) -> bool {
+    let mut at = 0;
+    let mut found = 0;
+    while at < bytes.len() {
+        let word = word(bytes, at);
+        found |= equal(word, one) | equal(word, other);
+        at += 8;
+    }
+    found != 0
 }
 
 /// The first backslash from `from` on, or the end.
@@ -94,7 +129,7 @@ pub(super) fn backslash_end(bytes: &[u8], mut at: usize) -> usize {
     }
     while at < bytes.len() {
         let word = word(bytes, at);
-        let found = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES) & !word & HIGHS;
+        let found = equal(word, b'\\');
         if found != 0 {
             return (at + first(found)).min(bytes.len());
         }
@@ -269,6 +304,12 @@ fn specials(word: u64) -> u64 {
     (quotes_and_controls | backslashes) & !word & HIGHS
 }
 
+/// Marks that ASCII byte, if it is not zero.
+#[inline]
+fn equal(word: u64, byte: u8) -> u64 {
+    (word ^ (ONES * u64::from(byte))).wrapping_sub(ONES) & !word & HIGHS
+}
+
 /// Marks what is not ASCII.
 #[inline]
 fn wide(word: u64) -> u64 {
@@ -288,12 +329,6 @@ fn odd(word: u64, quote: u8) -> u64 {
     // The opening brackets differ in one bit only.
     let brackets = ((word | (ONES * 0x20)) ^ (ONES * b'{' as u64)).wrapping_sub(ONES);
     specials(word) | ((quotes | brackets) & !word & HIGHS)
-}
-
-/// All bits below the first mark; all there are, if there is none.
-#[inline]
-fn below(marks: u64) -> u64 {
-    (marks & marks.wrapping_neg()).wrapping_sub(1)
 }
 
 /// Which byte of a word is the first that is marked.
@@ -335,6 +370,8 @@ mod tests {
                         }
                         let is_backslash = |byte: &u8| *byte == b'\\';
                         assert_eq!(backslash_end(&bytes, from), expected(is_backslash, from), "{bytes:?}");
+                        let has_either_of = bytes[from..].iter().any(|byte| matches!(byte, b'.' | b'\\'));
+                        assert_eq!(has_either(&bytes[from..], b'.', b'\\'), has_either_of, "{bytes:?}");
                         assert_eq!(digits_end(&bytes, from), expected(|byte| !byte.is_ascii_digit(), from));
                     }
                 }

@@ -466,13 +466,14 @@ impl Choice {
 
     /// The place by which the thing at `place` was first known.
     pub(super) fn canonical(&self, place: Place) -> Place {
-        if self.aliased & bit(place) == 0 {
+        let may_be_alias = |place: Place| self.aliased & bit(place) != 0;
+        if !may_be_alias(place) {
             return place;
         }
         let mut thing = place.thing();
         // A name of a number of a recap: more there is not.
         for _ in 0..3 {
-            match self.aliases.get(&thing) {
+            match may_be_alias(thing).then(|| self.aliases.get(&thing)).flatten() {
                 Some(other) => thing = *other,
                 None => break,
             }

@@ -3,11 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use memchr::memchr2;
-
 use crate::event::Json;
 use crate::fingerprint::keyed_digest;
-use crate::json::{Str, escape_into};
+use crate::json::{Str, escape_into, has_either};
 
 /// A member: the path to its object, its key and its value, as they were written.
 pub(super) type Member<'a> = (&'static str, &'a str, &'a str);
@@ -71,7 +69,9 @@ impl Members {
         let begin = self.text.len();
         self.text.push_str(if self.text.is_empty() { "{\"" } else { ",\"" });
         let key = if is_plain(key) {
-            self.text.push_str(path);
+            if !path.is_empty() {
+                self.text.push_str(path);
+            }
             let start = self.text.len();
             self.text.push_str(key);
             Key::Plain(start..self.text.len())
@@ -136,7 +136,7 @@ impl Members {
 
 /// Whether a key stands in a path as it was written.
 fn is_plain(key: &str) -> bool {
-    memchr2(b'.', b'\\', key.as_bytes()).is_none()
+    !has_either(key.as_bytes(), b'.', b'\\')
 }
 
 /// The path of a member: keys joined by dots, dots and backslashes inside a key escaped.

@@ -219,11 +219,11 @@ impl Context {
         self.next = next;
     }
 
-    /// Remembers members that are told with a start, and makes one object of them.
+    /// Remembers members that are told with a start, before which nothing was told of it, and makes one object of them.
     fn members(&mut self, scope: Scope, members: &mut Members) -> Option<Json<'static>> {
         self.seen.reserve(members.digests().len());
         for (path, key, value) in members.digests() {
-            self.seen.is_news(self.spot(scope, path, key), value);
+            self.seen.note(self.spot(scope, path, key), value);
         }
         members.take()
     }
@@ -280,6 +280,16 @@ impl Weave {
             self.choice(0, sink);
             self.context.tell_next(Scope::Choice, sink);
         }
+        if !self.awake.is_empty() {
+            self.end_frame(sink);
+        }
+        if self.answer.ending.is_done {
+            self.finish(sink);
+        }
+    }
+
+    /// Has the choices do what is to do when a frame is over.
+    fn end_frame(&mut self, sink: &mut EventSink<'_>) {
         let Self { awake, choices, context, .. } = self;
         awake.retain(|&at| {
             let (number, choice) = choices.entry_mut(at);
@@ -288,9 +298,6 @@ impl Weave {
             choice.is_awake = choice.waits();
             choice.is_awake
         });
-        if self.answer.ending.is_done {
-            self.finish(sink);
-        }
     }
 
     /// The block that the text at a place, or the arguments of the call (which has no `place` here), belong to in frames

@@ -32,6 +32,13 @@ impl Seen {
         self.told.reserve(count);
     }
 
+    /// Remembers the value at a spot where nothing has been told.
+    pub(super) fn note(&mut self, spot: Spot, value: &str) {
+        let spot = spot.digest();
+        debug_assert!(!self.told.contains(&spot), "something has been told there");
+        self.told.append(spot, keyed_digest(value));
+    }
+
     /// Whether `value` is news at that spot; it is remembered.
     pub(super) fn is_news(&mut self, spot: Spot, value: &str) -> bool {
         let (spot, value) = (spot.digest(), keyed_digest(value));
