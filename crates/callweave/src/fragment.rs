@@ -7,6 +7,9 @@
 //! Fragments borrow from the frame. Strings stay as they stand in the JSON ([`Str`]) and values as they
 //! were written (`&str` of JSON text); both are decoded where they are used.
 
+use std::hash::{Hash, Hasher};
+use std::num::NonZero;
+
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode, ReasoningForm, Sink};
 use crate::fingerprint::keyed_digest;
 use crate::json::{Node, Str};
@@ -27,7 +30,7 @@ pub struct Fragment<'a> {
 }
 
 /// How the wire numbers a block inside a choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Place {
     /// The wire's number. First, because places that differ mostly differ in it.
     pub index: i64,
@@ -39,12 +42,30 @@ pub struct Place {
     /// Whether a block at this place runs until something else arrives, as one without a place does: the wire
     /// numbers it, but never says that it is over.
     pub runs: bool,
+    /// The note of the number in the frame, if that was passed on: see [`Place::of`]. It is the same place either way.
+    pub(crate) note: Option<NonZero<u16>>,
+}
+
+impl PartialEq for Place {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index && self.rest() == other.rest()
+    }
+}
+
+impl Eq for Place {}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.index.hash(hasher);
+        self.rest().hash(hasher);
+    }
 }
 
 impl Place {
     /// The block of the choice that was spoken of last, open or over: for what a wire without numbers
     /// says about the block it has just told.
-    pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0, runs: false };
+    pub const LAST: Self = Self { space: u8::MAX, index: 0, part: 0, runs: false, note: None };
 
     /// The space of places that stand for names.
     const NAMED: u8 = u8::MAX - 2;
@@ -62,14 +83,35 @@ impl Place {
 
     /// The block that the wire numbers `index`, in the first space.
     pub fn at(index: i64) -> Self {
-        Self { space: 0, index, part: 0, runs: false }
+        Self { space: 0, index, part: 0, runs: false, note: None }
+    }
+
+    /// The same, by the number that stands in the frame. If it is passed on without a look at it, then in another frame
+    /// that is the same but for that number, the place is the same but for it.
+    #[inline(always)]
+    pub(crate) fn of(number: Node<'_>) -> Option<Self> {
+        match number.pass_index() {
+            Some((index, note)) => Some(Self { note: Some(note), ..Self::at(index) }),
+            None => number.index().map(Self::at),
+        }
+    }
+
+    /// The same place, of which it is not known where its number stands.
+    pub(crate) fn noted_nowhere(self) -> Self {
+        Self { note: None, ..self }
     }
 
     /// The block that a wire without numbers calls by a name: the same name is the same place.
     pub fn named(name: &str) -> Self {
         // Frames are read apart from each other, so the place must follow from the name alone.
         let hash = keyed_digest(name);
-        Self { space: Self::NAMED, index: hash.cast_signed(), part: 0, runs: false }
+        Self { space: Self::NAMED, ..Self::at(hash.cast_signed()) }
+    }
+
+    /// All but the number, in one word.
+    #[inline]
+    fn rest(self) -> u64 {
+        u64::from(self.part) << 16 | u64::from(self.space) << 8 | u64::from(self.runs)
     }
 
     /// The thing that the part belongs to.

@@ -407,10 +407,18 @@ impl FrameDecoder {
     }
 
     /// Takes the frames that these bytes begin with, as long as their shapes are known; tells how many bytes that were.
+    #[inline]
     fn push_known(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
+        // Short answers have none.
+        if self.reader.shapes.is_empty() { 0 } else { self.push_such(bytes, framer, sink) }
+    }
+
+    #[inline(never)]
+    fn push_such(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
         let Self { reader, stages } = self;
         // In a run nothing has changed of what would be asked here.
-        let is_known = reader.shapes.is_running() || reader.is_steady() && framer.between_frames().is_some();
+        let is_known = reader.shapes.is_running()
+            || reader.is_steady() && framer.between_frames().is_some() && reader.shapes.may_begin(bytes);
         if !is_known {
             return 0;
         }
@@ -582,15 +590,9 @@ impl Reader {
         if data.is_empty() {
             return;
         }
-        let mut pieces = Pieces::default();
-        if frame.kind == FrameKind::Data
-            && self.is_steady()
-            && let Some(known) = self.shapes.find(frame.event, data.as_bytes(), &mut pieces)
-        {
-            self.known_frames += 1;
-            let number = known.number;
-            known.push_to(&mut self.weave, frame.offset, sink);
-            return self.shapes.follow_brought(number, data.as_bytes(), &pieces);
+        let may_be_known = frame.kind == FrameKind::Data && self.is_steady();
+        if may_be_known && self.push_brought(frame, data.as_bytes(), sink) {
+            return;
         }
         self.shapes.interrupt();
         if frame.kind == FrameKind::Error {
@@ -606,6 +608,20 @@ impl Reader {
         if !self.push_json(frame, data, sink) {
             self.push_text(frame, data, sink);
         }
+    }
+
+    /// Takes a frame that the framing brought, if its shape is known.
+    fn push_brought(&mut self, frame: &Frame<'_>, data: &[u8], sink: &mut EventSink<'_>) -> bool {
+        if !self.shapes.may_be(frame.event, data) {
+            return false;
+        }
+        let mut pieces = Pieces::default();
+        let Some(known) = self.shapes.find(frame.event, data, &mut pieces) else { return false };
+        self.known_frames += 1;
+        let number = known.number;
+        known.push_to(&mut self.weave, frame.offset, sink);
+        self.shapes.follow_brought(number, data, &pieces);
+        true
     }
 
     /// Takes a value that no framing brought as the next frame; where it stands is how many came before it.
@@ -759,6 +775,10 @@ impl Reader {
     ) {
         if self.reads_all || self.weave.is_over() {
             return self.decode(protocol, input, offset, sink);
+        }
+        if !self.shapes.may_learn(input.value.size()) {
+            self.weave.push(offset, |fragments| protocol.decode(input, fragments), sink);
+            return self.shapes.pass(input.value.size(), data.len());
         }
         let mut recorder = self.shapes.recorder(input, data);
         let read = |fragments: &mut FragmentSink<'_>| match &mut recorder {

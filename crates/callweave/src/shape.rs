@@ -9,9 +9,9 @@
 //!
 //! Which of the values that nobody looked at become holes is learned from two frames: those in which they differ.
 //! Where a frame does not fit, it is read in full, and the shape gets more holes if it can. The number of a block, which
-//! is passed on as its place, is no hole: it changes seldom, and what goes on with another block is told in full once.
-//! A shape in whose frames it has changed is [bound](Shape::bind) to the next number. Counts of tokens are looked at, but by
-//! nobody who looks at anything else: the object they stand in is [read again](crate::fragment::ReadUsage), and no more.
+//! is passed on as its [place](crate::fragment::Place::of), is a hole from the start: sooner or later it changes. Counts
+//! of tokens are looked at, but by nobody who looks at anything else: the object they stand in is [read
+//! again](crate::fragment::ReadUsage), and no more.
 //!
 //! A shape also holds what the framing wrote around such a frame. So a run of frames that only grow one block is a
 //! loop over the bytes: compare, find the end of what stands in the holes, hand it to the block. Holes of which something
@@ -25,7 +25,7 @@ use std::ops::Range;
 pub(crate) use cast::Recorder;
 use cast::{Casts, Growth};
 pub(crate) use fit::Piece;
-use fit::{Around, Hole, HoleKind, Ties, common_end, common_start, fit, fit_tied};
+use fit::{Around, Hole, HoleKind, Ties, common_end, common_start, fit, fit_tied, is_place};
 
 use crate::event::EventSink;
 use crate::fragment::FragmentSink;
@@ -50,7 +50,7 @@ pub(crate) struct Shapes {
     known: Vec<Shape>,
     /// The shape that the last frame had, if it had one.
     latest: Option<usize>,
-    /// Whether the one before it had the same.
+    /// Whether the one before it had the same, and held the same in the holes that are tied.
     is_again: bool,
     /// Whether the last frame held what the one before held in the holes that are tied. Where they change with every
     /// frame, there is no run.
@@ -108,8 +108,7 @@ struct Shape {
     text: Vec<u8>,
     /// Where the data stand in it.
     data: Range<usize>,
-    /// How many values and keys there are in them.
-    size: usize,
+    skeleton: Skeleton,
     is_placed: bool,
     /// How many bytes the framing counts before it says that the frame begins.
     before: u64,
@@ -117,8 +116,44 @@ struct Shape {
     casts: Casts,
     /// The only one of them that is news where the frame before had the same shape, if it is a piece of a text.
     growth: Option<Growth>,
-    /// Where in the data the number of a place stands, if it is known which places follow it.
-    number: Option<Hole>,
+    /// The hole in which the number of a place stands, if it has one.
+    place: Option<u8>,
+}
+
+/// What all frames of a shape have in common, as far as it is looked at before they are read. They are short.
+#[derive(Clone, Copy, Default)]
+struct Skeleton {
+    /// How many values and keys there are in the data.
+    size: u16,
+    /// Where in the data the first value begins and ends that the reader has not looked at, and where the next begins;
+    /// the beginning, if there is none.
+    lead: u16,
+    first_end: u16,
+    second: u16,
+}
+
+impl Skeleton {
+    fn of(value: Node<'_>) -> Self {
+        let mut unseen = value.leaves().filter(|leaf| leaf.seen != Seen::All);
+        let (lead, first_end) = unseen.next().map_or((0, 0), |leaf| (leaf.start, leaf.end));
+        let second = unseen.next().map_or(first_end, |leaf| leaf.start);
+        let [size, lead, first_end, second] = [value.size(), lead, first_end, second].map(|it| it as u16);
+        Self { size, lead, first_end, second }
+    }
+
+    /// Whether data that begin as those of the shape do, which are `own`, go on so behind the first value.
+    fn goes_on(self, own: &[u8], value: Node<'_>, data: &[u8]) -> bool {
+        let lead = self.lead.into();
+        let between = &own[self.first_end.into()..self.second.into()];
+        value.leaf_around(lead, lead).is_none_or(|leaf| data[leaf.end..].starts_with(between))
+    }
+
+    /// Takes over that the first value, if it is the one that ends there, has another length.
+    fn stretch(&mut self, end: usize, moved: impl Fn(usize) -> usize) {
+        if usize::from(self.first_end) == end {
+            [self.first_end, self.second] = [self.first_end, self.second].map(|at| moved(at.into()) as u16);
+        }
+    }
 }
 
 /// Where the contents of the holes of a frame stand.
@@ -170,15 +205,16 @@ impl Known<'_, '_> {
     fn holds(&self, ties: Ties) -> bool {
         self.shape.holes.iter().enumerate().filter(|(at, _)| ties.has(*at)).all(|(at, hole)| {
             let start = self.shape.data.start;
-            self.shape.text[start + hole.start..start + hole.end] == *self.pieces[at].bytes(self.frame)
+            self.shape.text[start + hole.start()..start + hole.end()] == *self.pieces[at].bytes(self.frame)
         })
     }
 
     /// Says what the frame contains.
     fn tell(&self, sink: &mut FragmentSink<'_>) {
+        let number = self.shape.place.map(|hole| self.pieces[usize::from(hole)].index(self.frame));
         for cast in self.shape.casts.iter() {
             if !(self.is_repeat && cast.is_quiet) {
-                cast.tell(self, sink);
+                cast.tell(self, number, sink);
             }
         }
     }
@@ -188,34 +224,50 @@ impl Shape {
     /// The length of the frame that these bytes begin with, if it has this shape and holds what is tied.
     #[inline(always)]
     fn fit(&self, bytes: &[u8], ties: Ties, pieces: &mut Pieces) -> Option<usize> {
-        let Self { text, data, holes, .. } = self;
-        // Seldom are there any, and then each hole costs more.
-        match ties.is_empty() {
-            true => fit(text, data.start, holes, bytes, pieces),
-            false => fit_tied(text, data.start, holes, ties, bytes, pieces),
-        }
+        fit_tied(&self.text, self.data.start, &self.holes, ties, bytes, pieces)
     }
 
     /// Has the tied holes hold what they hold in a frame that was told: with that, the next one is compared. Whether they
     /// held it before.
     fn tie(&mut self, frame: &[u8], pieces: &Pieces) -> bool {
-        let Self { text, data, holes, growth, .. } = self;
-        let ties = growth.as_ref().map_or(Ties::NONE, |growth| growth.ties);
+        let ties = self.growth.as_ref().map_or(Ties::NONE, |growth| growth.ties);
         let mut is_same = true;
-        for (_, (hole, piece)) in holes.iter().zip(pieces).enumerate().filter(|(at, _)| ties.has(*at)) {
-            let (own, piece) = (&mut text[data.clone()][hole.start..hole.end], piece.bytes(frame));
-            if own == piece {
+        for (at, piece) in (0..self.holes.len()).zip(pieces).filter(|(at, _)| ties.has(*at)) {
+            let (hole, written) = (self.holes[at], piece.bytes(frame));
+            let own = &mut self.text[self.data.clone()][hole.start()..hole.end()];
+            if own == written {
                 continue;
             }
             is_same = false;
-            if own.len() == piece.len() {
-                own.copy_from_slice(piece);
-            } else {
+            match hole.kind {
+                HoleKind::Place => self.go_to(at, written, piece.index(frame)),
+                _ if own.len() == written.len() => own.copy_from_slice(written),
                 // All behind it would stand elsewhere. What grows so, such as a count, seldom stays the same.
-                *growth = None;
+                _ => self.growth = None,
             }
         }
         is_same
+    }
+
+    /// Takes over another number of the place: the next frames go on there.
+    fn go_to(&mut self, hole: usize, written: &[u8], index: i64) {
+        let (start, end) = (self.holes[hole].start(), self.holes[hole].end());
+        self.text.splice(self.data.start + start..self.data.start + end, written.iter().copied());
+        if let Some(Growth { at: Some(Some(place)), .. }) = &mut self.growth
+            && place.note.is_some()
+        {
+            place.index = index;
+        }
+        if end - start == written.len() {
+            return;
+        }
+        let moved = |at: usize| if at >= end { at + written.len() - (end - start) } else { at };
+        self.data.end = self.data.start + moved(self.data.end - self.data.start);
+        for own in &mut self.holes {
+            *own = Hole::new(moved(own.start()), moved(own.end()), own.kind);
+        }
+        self.skeleton.stretch(end, moved);
+        self.casts.stretch(moved);
     }
 
     /// The text by which a frame of this shape grows a block.
@@ -268,51 +320,13 @@ impl Shape {
     }
 }
 
-impl Shape {
-    /// The contents of the holes of a frame of those data, and the number of its place, if it has this shape but for that
-    /// number.
-    fn number_in(&self, data: &[u8]) -> Option<Piece> {
-        let number = self.number?;
-        let before = self.holes.iter().take_while(|hole| hole.start < number.start).count();
-        let mut holes = [number; MOST_HOLES + 1];
-        for (at, hole) in self.holes.iter().enumerate() {
-            let kind = match hole.kind {
-                HoleKind::SameAs(other) if other >= before => HoleKind::SameAs(other + 1),
-                kind => kind,
-            };
-            holes[at + usize::from(at >= before)] = Hole { kind, ..*hole };
-        }
-        let mut pieces = [Piece::default(); MOST_HOLES + 1];
-        let holes = &holes[..=self.holes.len()];
-        let length = fit(&self.text[self.data.clone()], 0, holes, data, &mut pieces)?;
-        (length == data.len()).then(|| pieces[before])
-    }
-
-    /// Takes over another number of the place.
-    fn bind(&mut self, written: &[u8]) -> Option<()> {
-        let number = std::str::from_utf8(written).ok()?.parse().ok()?;
-        let hole = self.number?;
-        let moved =
-            |at: usize| if at >= hole.end { at + written.len() - (hole.end - hole.start) } else { at };
-        let start = self.data.start;
-        self.text.splice(start + hole.start..start + hole.end, written.iter().copied());
-        self.data.end = start + moved(self.data.end - start);
-        for own in &mut self.holes {
-            *own = Hole { start: moved(own.start), end: moved(own.end), ..*own };
-        }
-        self.number = Some(Hole { end: moved(hole.end), ..hole });
-        self.casts.bind(number);
-        self.growth = Growth::of(&self.casts, &self.holes);
-        Some(())
-    }
-}
-
 impl Shapes {
     /// Forgets everything: another protocol's frames follow.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
@@ -330,7 +344,7 @@ impl Shapes {
     /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
     pub(crate) fn follow(&mut self, number: usize, frame: &[u8], pieces: &Pieces) {
         self.is_tied = self.known.get_mut(number).is_some_and(|shape| shape.tie(frame, pieces));
-        self.is_again = self.latest == Some(number);
+        self.is_again = self.latest == Some(number) && self.is_tied;
         self.latest = Some(number);
         self.stride = None;
     }
@@ -342,6 +356,7 @@ impl Shapes {
     }
 
     /// A frame came that was read in full.
+    #[inline]
     pub(crate) fn interrupt(&mut self) {
         self.latest = None;
         self.brought = None;
@@ -350,6 +365,7 @@ impl Shapes {
 
     /// The framing read nothing but these bytes to bring the latest frame, whose data stand there, and which began
     /// `before` bytes after the first of them: the next one of its shape need not be framed.
+    #[inline]
     pub(crate) fn place(&mut self, written: &[u8], data: Range<usize>, before: u64) {
         if let Some(shape) = self.brought.take().and_then(|number| self.known.get_mut(number)) {
             shape.place(&written[..data.start], &written[data.end..], before);
@@ -390,13 +406,26 @@ impl Shapes {
         let shape = self.known.get(number).filter(|shape| shape.is_placed)?;
         let growth = shape.growth.as_ref().filter(|growth| self.is_again || !growth.has_members)?;
         let hole = growth.hole.filter(|_| growth.is_alone).map(|hole| shape.holes[usize::from(hole)]);
-        let alone = hole.map(|hole| (shape.data.start + hole.start, shape.data.start + hole.end));
+        let alone = hole.map(|hole| (shape.data.start + hole.start(), shape.data.start + hole.end()));
         Some(Stride { shape: number, block: weave.running(growth.choice, growth.at)?, alone })
     }
 
-    /// The frame whose data these bytes are, if it is known, or known but for the number of its place.
+    /// Whether some shape begins as these bytes do: mostly that tells apart what is known and what is not.
+    pub(crate) fn may_begin(&self, bytes: &[u8]) -> bool {
+        self.known.iter().any(|shape| {
+            let end = shape.data.start + usize::from(shape.skeleton.lead);
+            shape.is_placed && bytes.starts_with(&shape.text[..end])
+        })
+    }
+
+    /// Whether data of that name begin as those of some shape do.
+    pub(crate) fn may_be(&self, event: Option<&str>, data: &[u8]) -> bool {
+        self.known.iter().any(|shape| shape.may_be(event, data))
+    }
+
+    /// The frame whose data these bytes are, if it is known.
     pub(crate) fn find<'s, 'd>(
-        &'s mut self,
+        &'s self,
         event: Option<&str>,
         data: &'d [u8],
         pieces: &'s mut Pieces,
@@ -408,16 +437,7 @@ impl Shapes {
             let length = fit(&shape.text[shape.data.clone()], 0, &shape.holes, data, pieces);
             length.filter(|length| *length == data.len())
         };
-        let (number, _) = self.first(fits, pieces).or_else(|| {
-            let such = self.known.iter_mut().enumerate().filter(|(_, shape)| shape.event.as_deref() == event);
-            let (number, shape, piece) = such
-                .filter_map(|(number, shape)| shape.number_in(data).map(|piece| (number, shape, piece)))
-                .next()?;
-            shape.bind(&data[piece.start..piece.end])?;
-            // It goes on with something else.
-            self.latest = None;
-            Some((number, fits(&self.known[number], pieces)?))
-        })?;
+        let (number, _) = self.first(fits, pieces)?;
         Some(Known { from: 0, ..self.known(number, data, pieces) })
     }
 
@@ -453,6 +473,27 @@ impl Shapes {
         let is_repeat = self.latest == Some(number);
         let (from, is_again) = (shape.data.start, self.is_again);
         Known { shape, frame, from, pieces, is_repeat, is_again, number }
+    }
+
+    /// Whether something may be learned from a frame of so many values and keys. Not where nothing is known and the one
+    /// before had more or less, as in answers that are too short for shapes: they should not pay for them.
+    #[inline]
+    pub(crate) fn may_learn(&self, size: usize) -> bool {
+        !self.known.is_empty()
+            || self.rest > 0
+            || self.before.as_ref().is_some_and(|before| before.size == size)
+    }
+
+    /// A frame of so many values and keys, and of so many bytes, was read from which nothing may be learned.
+    #[inline]
+    pub(crate) fn pass(&mut self, size: usize, length: usize) {
+        self.interrupt();
+        if length > LONGEST {
+            return;
+        }
+        let before = self.before.get_or_insert_default();
+        before.size = size;
+        before.text.clear();
     }
 
     /// Records a frame while it is read, if something may be learned from it: if there is one like it.
@@ -507,28 +548,19 @@ impl Shapes {
             && let Some(before) = before
             && let Some(hole) = only_hole(input.value, data, &before.text)
         {
-            return self.keep(input, data, recorder, None, vec![hole], None);
+            let mut holes = Vec::with_capacity(2);
+            holes.push(hole);
+            return self.keep(input, data, recorder, None, holes);
         }
-        let mut room = [Hole { start: 0, end: 0, kind: HoleKind::Blank }; MOST_LEAVES];
+        let mut room = [Hole::new(0, 0, HoleKind::Blank); MOST_LEAVES];
         let Some(all) = possible_holes(input.value, data, &mut room) else { return false };
-        // What differs in its place, too, is compared with the frame before first.
-        let (mut found, mut elsewhere) = (None, None);
-        for (at, shape) in known() {
-            let Some(news) = News::of(all, data, &shape.text[shape.data.clone()], Some(shape)) else {
-                continue;
-            };
-            if news.is_elsewhere() {
-                elsewhere = elsewhere.or(Some((Some(at), news)));
-            } else if news.has_more {
-                found = Some((Some(at), news));
-                break;
-            }
-        }
-        let with_before = || Some((None, News::of(all, data, before?.text.as_bytes(), None)?));
-        let Some((at, News { holes, number, .. })) = found.or_else(with_before).or(elsewhere) else {
-            return false;
-        };
-        self.keep(input, data, recorder, at, holes, number)
+        let by_shape = known().find_map(|(at, shape)| {
+            let news = News::of(all, data, &shape.text[shape.data.clone()], Some(shape))?;
+            news.has_more.then_some((Some(at), news.holes))
+        });
+        let by_before = || Some((None, News::of(all, data, before?.text.as_bytes(), None)?.holes));
+        let Some((at, holes)) = by_shape.or_else(by_before) else { return false };
+        self.keep(input, data, recorder, at, holes)
     }
 
     /// Keeps the shape of a frame that has those holes, instead of one that is known, or besides all of them.
@@ -537,37 +569,38 @@ impl Shapes {
         input: &Input<'_>,
         data: &str,
         recorder: &mut Recorder<'_>,
-        mut at: Option<usize>,
-        holes: Vec<Hole>,
-        number: Option<(Hole, [i64; 2])>,
+        at: Option<usize>,
+        mut holes: Vec<Hole>,
     ) -> bool {
-        let Some(mut casts) = recorder.finish(&holes) else { return false };
-        let mut place = None;
-        if let (Some(known), Some((number, [own, other]))) = (at, number) {
-            let is_same = casts.learn_place(own, &self.known[known].casts, other);
-            place = is_same.then_some(number);
-            // Of what cannot be told to follow the number, each place has a shape of its own, as long as there is room: where
-            // many take turns, none would last.
-            if !is_same && own != other {
-                if self.known.len() == MOST_SHAPES {
-                    return false;
-                }
-                at = None;
-            }
+        // The number of a place changes seldom, but it may. Where there are too many others, it is no hole.
+        let place = input
+            .value
+            .only_place()
+            .filter(|leaf| holes.len() < MOST_HOLES && is_place(data.as_bytes(), leaf.start, leaf.end));
+        let place = place.map(|Leaf { note, start, end, .. }| {
+            let hole = Hole::new(start, end, HoleKind::Place);
+            let before = holes.partition_point(|own| own.start() < start);
+            holes.iter_mut().for_each(|own| own.make_room(before));
+            holes.insert(before, hole);
+            (before, note)
+        });
+        if holes.len() > MOST_HOLES {
+            return false;
         }
+        let Some(casts) = recorder.finish(&holes, place.map(|(_, note)| note)) else { return false };
         let event = input.event.map(Into::into);
         let growth = Growth::of(&casts, &holes);
         let shape = Shape {
             event,
             text: data.into(),
             data: 0..data.len(),
-            size: input.value.size(),
+            skeleton: Skeleton::of(input.value),
             is_placed: false,
             before: 0,
             holes,
             casts,
             growth,
-            number: place,
+            place: place.map(|(hole, _)| hole as u8),
         };
         let number = match at {
             Some(at) => {
@@ -611,9 +644,18 @@ impl Before {
 }
 
 impl Shape {
+    /// Whether a frame may have this shape, by its name and by how it begins.
+    #[inline]
+    fn may_be(&self, event: Option<&str>, data: &[u8]) -> bool {
+        let lead = &self.text[self.data.start..][..self.skeleton.lead.into()];
+        data.starts_with(lead) && self.event.as_deref() == event
+    }
+
     /// Whether a frame may have this shape, or one that is made of it.
     fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
-        let is_such = self.event.as_deref() == input.event && self.size == input.value.size();
+        let is_such = usize::from(self.skeleton.size) == input.value.size()
+            && self.may_be(input.event, data.as_bytes())
+            && self.skeleton.goes_on(&self.text[self.data.clone()], input.value, data.as_bytes());
         is_such && is_alike(&self.text[self.data.clone()], input.value, data.as_bytes())
     }
 }
@@ -624,9 +666,14 @@ fn is_alike(other: &[u8], value: Node<'_>, data: &[u8]) -> bool {
     if data == other {
         return true;
     }
-    let is_value = |at: usize| value.has_leaf_at(at);
-    let (before, after) = (common_start(data, other), data.len() - common_end(data, other));
-    is_value(before) && (is_value(after) || data.get(after..).is_some_and(|rest| rest.trim_ascii() == b"}"))
+    let before = common_start(data, other);
+    // No text that is not empty has the shape of one that is.
+    let is_apt = |start: usize| start < before || other.get(before) != Some(&b'"');
+    if !value.leaf_at(before).is_some_and(is_apt) {
+        return false;
+    }
+    let after = data.len() - common_end(data, other);
+    value.leaf_at(after).is_some() || data.get(after..).is_some_and(|rest| rest.trim_ascii() == b"}")
 }
 
 /// The values of a frame that nobody looked at, if there is room for them. Most frames that are compared in vain are so
@@ -641,18 +688,18 @@ fn possible_holes<'r>(value: Node<'_>, data: &str, room: &'r mut [Hole; MOST_LEA
             (Seen::Kind, _) => HoleKind::Text,
             (Seen::Place, _) => HoleKind::Place,
             (Seen::SameAs(other), _) => match notes[..count].iter().position(|note| *note == other) {
-                Some(at) => HoleKind::SameAs(at),
+                Some(at) => HoleKind::SameAs(at as u8),
                 None => continue,
             },
         };
-        *room.get_mut(count)? = Hole { start, end, kind };
+        *room.get_mut(count)? = Hole::new(start, end, kind);
         notes[count] = note;
         count += 1;
     }
     // Anthropic pads its frames with blanks before the last brace.
     if let Some(inner) = data.strip_suffix('}') {
         let (start, end) = (inner.trim_end_matches(' ').len(), inner.len());
-        *room.get_mut(count)? = Hole { start, end, kind: HoleKind::Blank };
+        *room.get_mut(count)? = Hole::new(start, end, HoleKind::Blank);
         count += 1;
     }
     Some(&room[..count])
@@ -667,7 +714,7 @@ fn only_hole(value: Node<'_>, data: &str, other: &str) -> Option<Hole> {
     let after = common_end(own, other).min(most - before);
     let Leaf { note, kind, start, end, seen } = value.leaf_around(before, own.len() - after)?;
     let kind = if kind == Kind::Number { HoleKind::Number } else { HoleKind::Text };
-    let hole = Hole { start, end, kind };
+    let hole = Hole::new(start, end, kind);
     // What is the same as another cannot change alone.
     let is_alone = seen == Seen::Kind && !value.has_same(note);
     let is_apt = is_alone && start < end && before + after < own.len().max(other.len());
@@ -677,42 +724,25 @@ fn only_hole(value: Node<'_>, data: &str, other: &str) -> Option<Hole> {
 
 /// In what a frame differs from another.
 struct News {
-    /// The holes of both.
+    /// The holes of both, but for that of a place.
     holes: Vec<Hole>,
-    /// The number of a place, here and there, where it is known which places follow it or where it differs.
-    number: Option<(Hole, [i64; 2])>,
     /// Whether it differs in what the other's shape has no hole for.
     has_more: bool,
 }
 
 impl News {
-    /// Whether the two speak of different places.
-    fn is_elsewhere(&self) -> bool {
-        self.number.as_ref().is_some_and(|(_, [own, other])| own != other)
-    }
-
     /// Those of `all` holes of a frame in which another frame differs, or which that one's shape has already. None if the
     /// other differs elsewhere or in too much.
     fn of(all: &[Hole], data: &str, other: &[u8], shape: Option<&Shape>) -> Option<Self> {
         let mut pieces = [Piece::default(); MOST_LEAVES];
         let length = fit(data.as_bytes(), 0, all, other, &mut pieces)?;
-        let is_at = |piece: Piece, own: &Hole| (own.start, own.end) == (piece.start, piece.end);
+        let is_at = |piece: Piece, own: &Hole| (own.start(), own.end()) == (piece.start, piece.end);
         let mut is_hole = [false; MOST_LEAVES];
-        let (mut number, mut has_more) = (None, false);
+        let (mut places, mut is_elsewhere, mut has_more) = (0, false, false);
         for (at, (hole, piece)) in all.iter().zip(pieces).enumerate() {
-            let (here, there) = (&data[hole.start..hole.end], &other[piece.start..piece.end]);
-            let differs = here.as_bytes() != there;
+            let differs = data.as_bytes()[hole.start()..hole.end()] != other[piece.start..piece.end];
             if hole.kind == HoleKind::Place {
-                let is_known = shape.and_then(|shape| shape.number).is_some_and(|own| is_at(piece, &own));
-                if differs || is_known {
-                    shape?;
-                    let there = std::str::from_utf8(there).ok()?;
-                    // Of several numbers it is not clear which places follow which.
-                    let is_other = number.replace((*hole, [here.parse().ok()?, there.parse().ok()?]));
-                    if is_other.is_some() {
-                        return None;
-                    }
-                }
+                (places, is_elsewhere) = (places + 1, is_elsewhere | differs);
                 continue;
             }
             let is_known = shape.is_some_and(|shape| shape.holes.iter().any(|own| is_at(piece, own)));
@@ -721,18 +751,22 @@ impl News {
         }
         // What is the same as a hole is a hole, too.
         let mut renamed = [0; MOST_LEAVES];
-        let mut holes: Vec<Hole> = Vec::with_capacity(1);
+        let mut holes: Vec<Hole> = Vec::with_capacity(2);
         for (at, hole) in all.iter().enumerate() {
             let kind = match hole.kind {
-                HoleKind::SameAs(other) if is_hole[other] => HoleKind::SameAs(renamed[other]),
+                HoleKind::SameAs(other) if is_hole[usize::from(other)] => {
+                    HoleKind::SameAs(renamed[usize::from(other)])
+                }
                 HoleKind::SameAs(_) => continue,
                 kind if is_hole[at] => kind,
                 _ => continue,
             };
             is_hole[at] = true;
-            renamed[at] = holes.len();
-            holes.push(Hole { kind, ..*hole });
+            renamed[at] = holes.len() as u8;
+            holes.push(Hole::new(hole.start(), hole.end(), kind));
         }
-        (length == other.len() && holes.len() <= MOST_HOLES).then_some(Self { holes, number, has_more })
+        // Of several places, none is a hole.
+        let is_such = length == other.len() && (!is_elsewhere || places == 1);
+        is_such.then_some(Self { holes, has_more })
     }
 }

@@ -235,15 +235,101 @@ fn another_number_is_another_place() {
     ];
     let bytes = blocks(&plain);
     let known = compare("blocks", &bytes, &[bytes.len(), 997, 61, 0]);
-    // What begins and ends blocks is read in full, and of what grows them the first two frames and the first that has
-    // another number.
-    assert!(known > 60, "only {known} frames were known");
+    // What begins and ends blocks is read in full, and of what grows them the first three frames of each kind.
+    assert!(known >= 64, "only {known} frames were known");
     let bytes = blocks(&odd.map(str::to_owned));
     compare("odd numbers", &bytes, &[bytes.len(), 997, 61, 0]);
+    // Two ways to write a number, and then another.
+    let delta = |(text, number, blank): (&str, &str, &str)| {
+        format!(
+            "{{\"delta\":{{\"message\":{{\"content\":{{\"thinking\":\"{text}\"}}}}}},\"index\":{number},\
+             \"type\":\"content-delta\"{blank}}}\n"
+        )
+    };
+    let start =
+        "{\"type\":\"message-start\",\"id\":\"m\",\"delta\":{\"message\":{\"role\":\"assistant\"}}}\n"
+            .to_owned();
+    let zero = ("a", "-0", " ");
+    let deltas = [zero, zero, zero, ("b", "0", ""), ("c", "1", ""), ("d", "1", ""), ("e", "0", "")];
+    let text: String = [start].into_iter().chain(deltas.map(delta)).collect();
+    compare("two zeros", text.as_bytes(), &[text.len(), 61]);
     // In turns, and once more after the end.
     let twice: Vec<_> = plain.iter().chain(&plain).cloned().collect();
     let bytes = blocks(&twice);
     compare("blocks again", &bytes, &[bytes.len(), 61, 0]);
+}
+
+/// Three items that grow in turns, one of them with a longer number; each names itself, and one member repeats its number.
+fn items_in_turns() -> String {
+    let frame = |at: usize| {
+        let number = [3, 10, 4][at % 3];
+        format!(
+            "{{\"type\":\"response.output_text.delta\",\"sequence_number\":{at},\"item_id\":\"msg_{number}\",\
+             \"output_index\":{number},\"content_index\":0,\"delta\":\"t{at}\",\"beside\":{number}}}\n"
+        )
+    };
+    let start = "{\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"object\":\"response\"}}\n";
+    [start.to_owned()].into_iter().chain((0..60).map(frame)).collect()
+}
+
+/// Items that grow for some frames each, with numbers of one digit and of two. Behind the number stands a member that is
+/// passed on as it is written, with something in it that changes seldom.
+fn items_of_phases() -> String {
+    let frame = |at: usize| {
+        let (number, phase) = ([9, 10, 9, 11, 100][at / 5 % 5], at / 8);
+        format!(
+            "{{\"type\":\"response.output_text.delta\",\"sequence_number\":{at},\"output_index\":{number},\
+             \"content_index\":0,\"beside\":{{\"phase\":{phase},\"of\":\"all\"}},\"delta\":\"t{at}\"}}\n"
+        )
+    };
+    let start = "{\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"object\":\"response\"}}\n";
+    [start.to_owned()].into_iter().chain((0..75).map(frame)).collect()
+}
+
+/// A text that grows while a tool shows previews, which are too long to have a shape.
+fn between_previews() -> String {
+    let frame = |at: usize| {
+        let preview = "A".repeat(2_100);
+        format!(
+            "{{\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\"delta\":\"t{at}\"}}\n\
+             {{\"type\":\"response.image_generation_call.partial_image\",\"output_index\":1,\"partial\":\"{preview}\"}}\n"
+        )
+    };
+    let start = "{\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"object\":\"response\"}}\n";
+    [start.to_owned()].into_iter().chain((0..30).map(frame)).collect()
+}
+
+/// A text that grows beside seven numbers that do, too: as many holes as there may be, without that of the place.
+fn of_many_holes() -> String {
+    let frame = |at: usize| {
+        let counts: String = (1..8).map(|number| format!(",\"n{number}\":{}", at * number)).collect();
+        format!(
+            "{{\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\"delta\":\"t{at}\"{counts}}}\n"
+        )
+    };
+    let start = "{\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"object\":\"response\"}}\n";
+    [start.to_owned()].into_iter().chain((1..31).map(frame)).collect()
+}
+
+/// All but the first few are known.
+#[test]
+fn what_stands_beside_or_between_does_not_keep_shapes_from_being_known() {
+    for (name, text) in [("between previews", between_previews()), ("many holes", of_many_holes())] {
+        let known = compare(name, text.as_bytes(), &[text.len(), 997, 61]);
+        assert!(known >= 26, "only {known} frames of {name} were known");
+    }
+}
+
+/// All but the first three are known, whoever's turn it is.
+#[test]
+fn places_may_take_turns() {
+    let items = ("items in turns".to_owned(), items_in_turns().into_bytes());
+    let phases = ("items of phases".to_owned(), items_of_phases().into_bytes());
+    // One more tells that the phase may change.
+    for ((name, bytes), frames) in [(in_turns(), 40), (items, 60), (phases, 74)] {
+        let known = compare(&name, &bytes, &[bytes.len(), 997, 61, 0]);
+        assert!(known >= frames - 3, "only {known} frames of {name} were known");
+    }
 }
 
 /// A text that is told again takes over a place that another one had, which then is the last that was spoken of.

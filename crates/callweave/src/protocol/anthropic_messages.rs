@@ -215,7 +215,7 @@ impl<'a> Event<'a> {
             error(body, ERRORS, sink);
             return;
         }
-        let place = body.marked(self.index).and_then(Value::pass_index).map(Place::at);
+        let place = body.marked(self.index).and_then(Place::of);
         if let Some(counts) = body.marked(self.usage) {
             usage(counts, sink);
         }

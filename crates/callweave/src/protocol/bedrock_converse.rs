@@ -172,7 +172,7 @@ fn event(name: &str, event: Value<'_>, sink: &mut FragmentSink<'_>) {
     if !name.starts_with("contentBlock") {
         answer(event, sink);
     } else {
-        let place = event.get("contentBlockIndex").and_then(Value::pass_index).map(Place::at);
+        let place = event.get("contentBlockIndex").and_then(Place::of);
         for (key, value) in event.members() {
             match key {
                 "contentBlockIndex" => {}

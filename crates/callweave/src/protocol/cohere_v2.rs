@@ -111,11 +111,11 @@ fn decode(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
-    let (mut index, mut delta, mut id, mut entries) = (None, None, None, None);
+    let (mut place, mut delta, mut id, mut entries) = (None, None, None, None);
     for (key, value) in frame.members() {
         match key {
             "type" => {}
-            "index" => index = value.pass_index(),
+            "index" => place = Place::of(value),
             "delta" => delta = Some(value),
             "id" => id = value.filled(),
             "logprobs" => entries = Some(value),
@@ -127,11 +127,11 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     }
     logprobs(entries, sink);
     if let Some(delta) = delta {
-        decode_delta(index, delta, sink);
+        decode_delta(place, delta, sink);
     }
     let over = match name {
-        "content-end" => Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE),
-        "tool-call-end" => Place::at(index.unwrap_or(0)).in_space(CALL_SPACE),
+        "content-end" => place.unwrap_or(Place::at(0)).in_space(CONTENT_SPACE),
+        "tool-call-end" => place.unwrap_or(Place::at(0)).in_space(CALL_SPACE),
         "message-end" => {
             sink.put(Fragment::new(Part::Done));
             return;
@@ -141,11 +141,11 @@ fn decode_event(name: &str, frame: Value<'_>, sink: &mut FragmentSink<'_>) {
     sink.put(Fragment::new(Part::End).at(over));
 }
 
-fn decode_delta(index: Option<i64>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_delta(place: Option<Place>, delta: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut finish, mut usage, mut failure) = (None, None, None);
     for (key, value) in delta.members() {
         match key {
-            "message" => decode_message(index, value, sink),
+            "message" => decode_message(place, value, sink),
             "finish_reason" => finish = value.str(),
             "usage" => usage = Some(value),
             "error" => failure = Some(value),
@@ -213,7 +213,7 @@ fn decode_body(body: Value<'_>, sink: &mut FragmentSink<'_>) {
 }
 
 /// A message: whole, with lists, or the piece of one that an event with its `index` tells.
-fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSink<'_>) {
+fn decode_message(place: Option<Place>, message: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (mut content, mut plan, mut calls, mut citations) = (None, None, None, None);
     for (key, value) in message.members() {
         match key {
@@ -226,10 +226,10 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
         }
     }
     if let Some(text) = content.and_then(Value::pass_filled) {
-        let place = Place::at(index.unwrap_or(0)).in_space(CONTENT_SPACE);
+        let place = place.unwrap_or(Place::at(0)).in_space(CONTENT_SPACE);
         sink.put(Fragment::new(Part::Text { channel: Channel::Text, word: words::TEXT, text }).at(place));
     }
-    each(index, content, sink, decode_content);
+    each(place, content, sink, decode_content);
     each(None, citations, sink, |_, citation, _, sink| {
         // It says itself which content it is about.
         let (level, kind, word) = (Level::Choice, AttachmentKind::Annotation, words::CITATIONS);
@@ -238,29 +238,29 @@ fn decode_message(index: Option<i64>, message: Value<'_>, sink: &mut FragmentSin
     if let Some(text) = plan {
         sink.put(Fragment::new(Part::Text { channel: Channel::REASONING, word: words::PLAN, text }));
     }
-    each(index, calls, sink, decode_call);
+    each(place, calls, sink, decode_call);
 }
 
 /// Goes through a list of whole things, or through the one thing that an event tells a piece of.
 fn each(
-    index: Option<i64>,
+    place: Option<Place>,
     value: Option<Value<'_>>,
     sink: &mut FragmentSink<'_>,
-    tell: fn(i64, Value<'_>, Portion, &mut FragmentSink<'_>),
+    tell: fn(Place, Value<'_>, Portion, &mut FragmentSink<'_>),
 ) {
     let Some(value) = value else { return };
     match value.kind() {
-        Kind::Object => tell(index.unwrap_or(0), value, Portion::Piece, sink),
+        Kind::Object => tell(place.unwrap_or(Place::at(0)), value, Portion::Piece, sink),
         _ => {
             for (position, element) in (0..).zip(value.elements()) {
-                tell(position, element, Portion::Whole, sink);
+                tell(Place::at(position), element, Portion::Whole, sink);
             }
         }
     }
 }
 
-fn decode_content(index: i64, content: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
-    let place = Place::at(index).in_space(CONTENT_SPACE);
+fn decode_content(place: Place, content: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
+    let place = place.in_space(CONTENT_SPACE);
     let kind = content.get("type").and_then(Value::str);
     if kind.is_some_and(|kind| !kind.is(words::TEXT) && !kind.is(words::THINKING)) {
         sink.put(Fragment::new(Part::Opaque { word: "content", value: content.pass_raw() }).at(place));
@@ -292,8 +292,8 @@ fn decode_content(index: i64, content: Value<'_>, portion: Portion, sink: &mut F
 const CALL: CallWords =
     CallWords { id: &["id"], index: &[], wrappers: &["function"], arguments: &[], wrapped: &["arguments"] };
 
-fn decode_call(index: i64, call: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
-    let place = Place::at(index).in_space(CALL_SPACE);
+fn decode_call(place: Place, call: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
+    let place = place.in_space(CALL_SPACE);
     let pass_on = |path, key, value| foreign(Subject::next(0), path, key, value, sink);
     let CallObject { id, name, kind, arguments, .. } = CallObject::read(call, &CALL, pass_on);
     // Even an empty text settles the name.

@@ -709,7 +709,7 @@ fn decode_call(choice: u32, call: Value<'_>, portion: Portion, sink: &mut Fragme
     let call = CallObject::read(call, &CALL, pass_on);
     let arguments = call.told(portion);
     let CallObject { id, name, kind, index, .. } = call;
-    let place = index.and_then(Value::pass_index).map(Place::at);
+    let place = index.and_then(Place::of);
     let part = Part::Call { id, name, kind, word: words::TOOL_CALLS, arguments };
     sink.put(Fragment { choice, place, part });
 }

@@ -254,8 +254,9 @@ const READ: &[&str] = &[
 /// What the members of a stream event say, and about which place.
 struct Event<'a> {
     body: Value<'a>,
-    item_place: Place,
-    is_numbered: bool,
+    /// The number of the item, and its name.
+    output: Mark,
+    item_id: Mark,
     content: u64,
     summary: u64,
     /// The piece of a delta, or the whole that a `done` restates.
@@ -286,20 +287,11 @@ fn read_event(body: Value<'_>) -> Event<'_> {
             key => has_more |= !VOLATILE.contains(&key),
         }
     }
-    let item_place = match body.marked(output) {
-        Some(number) => Place::at(number.pass_index().unwrap_or(0)),
-        None => {
-            let own_id =
-                || body.marked(subject).and_then(|subject| subject.get("id")).and_then(Value::filled);
-            let id = body.marked(item_id).and_then(Value::filled).or_else(own_id);
-            id.map_or(anonymous(), |id| Place::named(id.written()))
-        }
-    };
     let number = |mark| body.marked(mark).and_then(Value::count).unwrap_or(0);
     Event {
         body,
-        item_place,
-        is_numbered: output.is_set(),
+        output,
+        item_id,
         content: number(content),
         summary: number(summary),
         payload,
@@ -310,6 +302,24 @@ fn read_event(body: Value<'_>) -> Event<'_> {
     }
 }
 
+impl Event<'_> {
+    /// The item that it speaks of. Asked for only where there is one: what says all of a response has none, and is long.
+    #[inline]
+    fn item_place(&self) -> Place {
+        let body = self.body;
+        match body.marked(self.output) {
+            Some(number) => Place::of(number).unwrap_or(Place::at(0)),
+            None => {
+                let own_id = || {
+                    body.marked(self.subject).and_then(|subject| subject.get("id")).and_then(Value::filled)
+                };
+                let id = body.marked(self.item_id).and_then(Value::filled).or_else(own_id);
+                id.map_or(anonymous(), |id| Place::named(id.written()))
+            }
+        }
+    }
+}
+
 /// The item of events that neither number nor name it.
 fn anonymous() -> Place {
     Place::named("")
@@ -317,23 +327,18 @@ fn anonymous() -> Place {
 
 /// What grows by deltas.
 enum Growing {
-    Text(Channel, &'static str, Place),
+    /// A part of that group.
+    Text(Channel, &'static str, u8),
     Call(CallKind, &'static str),
 }
 
 /// What the events called `response.<subject>.delta` and `.done` tell about.
-fn growing(subject: &str, event: &Event<'_>) -> Option<Growing> {
-    let place = event.item_place;
-    let content = place.part(CONTENT, event.content);
+fn growing(subject: &str) -> Option<Growing> {
     Some(match subject {
-        "output_text" => Growing::Text(Channel::Text, words::OUTPUT_TEXT, content),
-        "refusal" => Growing::Text(Channel::Refusal, words::REFUSAL, content),
-        "reasoning_summary_text" => {
-            Growing::Text(SUMMARIES, words::SUMMARY_TEXT, place.part(SUMMARY, event.summary))
-        }
-        "reasoning_text" => {
-            Growing::Text(Channel::REASONING, words::REASONING_TEXT, place.part(THOUGHT, event.content))
-        }
+        "output_text" => Growing::Text(Channel::Text, words::OUTPUT_TEXT, CONTENT),
+        "refusal" => Growing::Text(Channel::Refusal, words::REFUSAL, CONTENT),
+        "reasoning_summary_text" => Growing::Text(SUMMARIES, words::SUMMARY_TEXT, SUMMARY),
+        "reasoning_text" => Growing::Text(Channel::REASONING, words::REASONING_TEXT, THOUGHT),
         "function_call_arguments" => Growing::Call(CallKind::Function, "arguments"),
         "custom_tool_call_input" => Growing::Call(CallKind::Custom, "input"),
         "mcp_call_arguments" => Growing::Call(CallKind::Builtin, "arguments"),
@@ -346,7 +351,6 @@ const SUMMARIES: Channel = Channel::Reasoning(ReasoningForm::Summary);
 
 fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
     let event = read_event(body);
-    let place = event.item_place;
     let subject = name.strip_prefix("response.").unwrap_or(name);
     // Nearly all are deltas.
     let delta = subject.strip_suffix(".delta");
@@ -354,11 +358,12 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
         Some(subject) => (subject, "delta"),
         None => subject.rsplit_once('.').unwrap_or(("", subject)),
     };
-    if let Some(growing) = growing(subject, &event)
+    if let Some(growing) = growing(subject)
         && (delta.is_some() || verb == "done")
     {
+        let place = event.item_place();
         event.tell_beside(Subject::item(place), body, sink);
-        return grow(&growing, delta.is_some(), &event, sink);
+        return grow(&growing, place, delta.is_some(), &event, sink);
     }
     let telling = if verb == "added" { Telling::Begin } else { Telling::End };
     match (subject, verb, body.marked(event.subject)) {
@@ -374,21 +379,24 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
             decode_response(response, Some(verb), sink);
         }
         ("output_item", "added" | "done", Some(item)) => {
-            let item = Item::read(item);
-            let or = (!event.is_numbered && telling == Telling::End).then(anonymous);
+            let (item, place) = (Item::read(item), event.item_place());
+            let or = (!event.output.is_set() && telling == Telling::End).then(anonymous);
             sink.put(Fragment::new(Part::Same { name: item.name(), or }).at(place));
             event.tell_beside(Subject::next(0), body, sink);
             decode_item(place, item, telling, sink);
         }
         ("content_part" | "reasoning_part", "added" | "done", Some(part)) => {
+            let place = event.item_place();
             event.tell_beside(Subject::item(place), body, sink);
             decode_part(place, event.content, part, telling, sink);
         }
         ("reasoning_summary_part", "added" | "done", Some(part)) => {
+            let place = event.item_place();
             event.tell_beside(Subject::item(place), body, sink);
             decode_summary(place, event.summary, part, telling, sink);
         }
         ("output_text.annotation" | "output_text_annotation", "added", Some(annotation)) => {
+            let place = event.item_place();
             event.tell_beside(Subject::item(place), body, sink);
             let place = place.part(CONTENT, event.content);
             attach(place, AttachmentKind::Annotation, words::ANNOTATIONS, annotation, sink);
@@ -401,7 +409,8 @@ fn decode_event(name: &str, body: Value<'_>, sink: &mut FragmentSink<'_>) {
                     sink.put(Fragment::new(Part::Detail { key, value: value.pass_raw() }));
                 }
             }
-            sink.put(Fragment::new(Part::Progress { word: name, value: Some("{}") }).at(place));
+            let part = Part::Progress { word: name, value: Some("{}") };
+            sink.put(Fragment::new(part).at(event.item_place()));
         }
     }
 }
@@ -431,10 +440,11 @@ fn attach(place: Place, kind: AttachmentKind, word: &str, value: Value<'_>, sink
     sink.put(Fragment::new(part).at(place));
 }
 
-fn grow(growing: &Growing, is_delta: bool, event: &Event<'_>, sink: &mut FragmentSink<'_>) {
+fn grow(growing: &Growing, item: Place, is_delta: bool, event: &Event<'_>, sink: &mut FragmentSink<'_>) {
     let payload = event.body.marked(event.payload);
     match *growing {
-        Growing::Text(channel, word, place) => {
+        Growing::Text(channel, word, group) => {
+            let place = item.part(group, if group == SUMMARY { event.summary } else { event.content });
             // What a `done` lists was told by the deltas.
             if is_delta
                 && let Some(entries) =
@@ -462,7 +472,7 @@ fn grow(growing: &Growing, is_delta: bool, event: &Event<'_>, sink: &mut Fragmen
                 None => None,
             };
             let part = Part::Call { id: None, name: event.name, kind, word, arguments };
-            sink.put(Fragment::new(part).at(event.item_place));
+            sink.put(Fragment::new(part).at(item));
         }
     }
 }
@@ -489,7 +499,8 @@ fn decode_response(response: Value<'_>, event: Option<&str>, sink: &mut Fragment
         Some("created" | "queued" | "in_progress") => Telling::Begin,
         Some(_) => Telling::Recap,
     };
-    let [id, model] = ["id", "model"].map(|key| response.get(key).and_then(Value::filled));
+    let [id, model] =
+        response.find_all(["id", "model"]).map(|mark| response.marked(mark).and_then(Value::filled));
     sink.put(Fragment::new(Part::Start { id, model, word: RESPONSE }));
     let (mut status, mut incomplete) = (None, None);
     let (mut output, mut usage, mut failure, mut thoughts) = (None, None, None, None);

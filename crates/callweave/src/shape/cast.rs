@@ -13,12 +13,11 @@ use crate::json::{Str, with_spare_tape};
 pub(super) struct Cast {
     choice: u32,
     place: Option<Place>,
-    /// Whether that is the place whose number stands in the frame: see [`Casts::bind`].
-    follows: bool,
     part: CastPart,
     /// The holes that it has in it.
     ties: Ties,
-    /// Whether it is no news in a frame that follows another of the same shape.
+    /// Whether it is no news in a frame that follows another of the same shape, even at another place: so it is about no
+    /// place whose number stands in the frame, and about no block.
     pub(super) is_quiet: bool,
     /// Whether it is no news in one that goes on with the same block either, if its holes hold what they held before.
     is_steady: bool,
@@ -33,7 +32,6 @@ pub(super) struct Casts {
 }
 
 /// Those parts of which frames of a shape may consist.
-#[derive(Clone, PartialEq)]
 enum CastPart {
     Start { id: Option<Slice>, model: Option<Slice>, word: Slice },
     Choice,
@@ -98,7 +96,11 @@ impl Growth {
         // What is said of a block must be said of this one, and not of the next.
         let is_of_it = |(at, other): (usize, &Cast)| match other.level() {
             Some(Level::Next) => other.choice == cast.choice && at < own,
-            Some(Level::Block) => (other.choice, other.place) == (cast.choice, cast.place),
+            Some(Level::Block) => {
+                // Places are the same whether or not their numbers stand in the frame, but not for long.
+                let is_there = other.is_placed() == cast.is_placed() && other.place == cast.place;
+                is_there && other.choice == cast.choice
+            }
             _ => true,
         };
         if !casts.iter().enumerate().all(is_of_it) {
@@ -116,10 +118,13 @@ impl Growth {
         };
         let steady = casts.iter().filter(|cast| cast.is_steady);
         let ties = steady.fold(Ties::NONE, |ties, cast| ties.and_all(cast.ties));
+        // Another place is another block.
+        let place = holes.iter().position(|hole| hole.kind == HoleKind::Place);
+        let ties = place.filter(|_| cast.is_placed()).map_or(ties, |hole| ties.and(hole));
         let is_text = |at: usize| hole.is_some_and(|hole| usize::from(hole) == at);
         // What is the same as another, or the text itself, cannot stay while that changes.
         let is_free = |(at, own): (usize, &Hole)| match own.kind {
-            HoleKind::SameAs(other) => !ties.has(at) && !ties.has(other),
+            HoleKind::SameAs(other) => !ties.has(at) && !ties.has(other.into()),
             _ => !ties.has(at) || !is_text(at),
         };
         if !holes.iter().enumerate().all(is_free) {
@@ -134,7 +139,7 @@ impl Growth {
 }
 
 /// A piece of text in a fragment. Frames that have shapes are short.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Slice {
     /// The same in every frame: where it stands in [`Casts::fixed`].
     Fixed { start: u16, end: u16, is_escaped: bool },
@@ -153,16 +158,16 @@ impl Slice {
     fn settle(&mut self, data: &str, holes: &[Hole], fixed: &mut String) -> bool {
         let Self::Around { start, end, is_escaped } = *self else { return true };
         let range = usize::from(start)..usize::from(end);
-        if let Some(at) = holes.iter().position(|hole| (hole.start..hole.end) == range) {
+        if let Some(at) = holes.iter().position(|hole| (hole.start()..hole.end()) == range) {
             *self = Self::Hole(at as u8);
             return true;
         }
         let mut inside =
-            holes.iter().filter(|hole| hole.start < range.end && range.start < hole.end).peekable();
+            holes.iter().filter(|hole| hole.start() < range.end && range.start < hole.end()).peekable();
         if inside.peek().is_none() {
             return keep(&data[range], is_escaped, fixed).map(|kept| *self = kept).is_some();
         }
-        !is_escaped && inside.all(|hole| range.start <= hole.start && hole.end <= range.end)
+        !is_escaped && inside.all(|hole| range.start <= hole.start() && hole.end() <= range.end)
     }
 
     /// The holes that it has in it.
@@ -171,7 +176,7 @@ impl Slice {
             Self::Fixed { .. } => Ties::NONE,
             Self::Hole(at) => Ties::NONE.and(at.into()),
             Self::Around { start, end, .. } => {
-                let is_inside = |hole: &Hole| hole.start < end.into() && usize::from(start) < hole.end;
+                let is_inside = |hole: &Hole| hole.start() < end.into() && usize::from(start) < hole.end();
                 let inside = holes.iter().enumerate().filter(|(_, hole)| is_inside(hole));
                 inside.fold(Ties::NONE, |ties, (at, _)| ties.and(at))
             }
@@ -212,11 +217,11 @@ impl<'f> Known<'f, 'f> {
         let moved = |at: usize, is_before: fn(&Hole, usize) -> bool| {
             let holes = self.shape.holes.iter().zip(self.pieces);
             let before = holes.take_while(|(hole, _)| is_before(hole, at));
-            before.fold(self.from + at, |at, (hole, own)| at + own.len() - (hole.end - hole.start))
+            before.fold(self.from + at, |at, (hole, own)| at + own.len() - (hole.end() - hole.start()))
         };
         // What comes to stand right behind the piece is no part of it.
-        let start = moved(range.start, |hole, at| hole.end <= at);
-        let end = moved(range.end, |hole, at| hole.start < at);
+        let start = moved(range.start, |hole, at| hole.end() <= at);
+        let end = moved(range.end, |hole, at| hole.start() < at);
         // Checked when it was fitted: neither bound stands inside a character.
         std::str::from_utf8(&self.frame[start..end]).unwrap_or_default()
     }
@@ -237,57 +242,29 @@ impl Casts {
         text.unwrap_or(Str::Plain(""))
     }
 
-    /// Learns which places follow the number of a place in the frame: they say the same as `others` do of a frame where
-    /// nothing else differs, but those numbers. False if they do not.
-    pub(super) fn learn_place(&mut self, number: i64, others: &Self, other_number: i64) -> bool {
-        let is_same = self.list.len() == others.list.len()
-            && self.list.iter().zip(&others.list).all(|(own, other)| own.is_same(self, other, others));
-        let mut pairs = self.list.iter_mut().zip(&others.list);
-        is_same && pairs.all(|(own, other)| own.learn_place(number, other, other_number))
-    }
-
-    /// Takes over another number of the place.
-    pub(super) fn bind(&mut self, number: i64) {
-        for cast in self.list.iter_mut().filter(|cast| cast.follows) {
-            if let Some(place) = &mut cast.place {
-                place.index = number;
+    /// The data that the shape was learned from have got longer or shorter.
+    pub(super) fn stretch(&mut self, moved: impl Fn(usize) -> usize) {
+        for slice in self.list.iter_mut().flat_map(|cast| cast.part.slices()).flatten() {
+            if let Slice::Around { start, end, .. } = slice {
+                [*start, *end] = [*start, *end].map(|at| moved(at.into()) as u16);
             }
         }
     }
 }
 
 impl Cast {
-    /// Whether both say the same but for their places. Of what has holes in it that cannot be told.
-    fn is_same(&self, own: &Casts, other: &Self, others: &Casts) -> bool {
-        let bare = |cast: &Self| {
-            let mut part = cast.part.clone();
-            let slices =
-                part.slices().map(|slice| slice.map(|slice| std::mem::replace(slice, Slice::Hole(0))));
-            (part, slices)
-        };
-        let ((part, slices), (other_part, other_slices)) = (bare(self), bare(other));
-        let is_same = |pair: (Option<Slice>, Option<Slice>)| match pair {
-            (Some(Slice::Hole(one)), Some(Slice::Hole(other))) => one == other,
-            (Some(one), Some(other)) => one.is_fixed() && one.fixed(own) == other.fixed(others),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        self.choice == other.choice && part == other_part && slices.into_iter().zip(other_slices).all(is_same)
+    /// Whether its place is the one whose number stands in the hole for that.
+    fn is_placed(&self) -> bool {
+        self.place.is_some_and(|place| place.note.is_some())
     }
 
-    /// Whether its place is the other's but for the number, which it follows then.
-    fn learn_place(&mut self, number: i64, other: &Self, other_number: i64) -> bool {
-        self.follows = match (self.place, other.place) {
-            _ if number == other_number => other.follows,
-            (Some(own), Some(other)) => own != other && (own.index, other.index) == (number, other_number),
-            _ => false,
-        };
-        let place = self
-            .place
-            .map(|place| Place { index: if self.follows { other_number } else { place.index }, ..place });
-        place == other.place
-    }
-
-    pub(super) fn tell<'f>(&'f self, frame: &Known<'f, 'f>, sink: &mut FragmentSink<'_>) {
+    /// Says what it says of a frame in which the place has that number, if it has one.
+    pub(super) fn tell<'f>(
+        &'f self,
+        frame: &Known<'f, 'f>,
+        number: Option<i64>,
+        sink: &mut FragmentSink<'_>,
+    ) {
         let str = |slice: &Slice| slice.str(frame);
         let may_be = |slice: &Option<Slice>| slice.map(|slice| slice.str(frame));
         let text = |slice: &Slice| slice.text(frame);
@@ -334,7 +311,11 @@ impl Cast {
                 Part::Foreign { level: *level, path, key: text(key), value: text(value) }
             }
         };
-        sink.put(Fragment { choice: self.choice, place: self.place, part });
+        let place = match (self.place, number) {
+            (Some(place), Some(index)) if self.is_placed() => Some(Place { index, ..place }),
+            (place, _) => place,
+        };
+        sink.put(Fragment { choice: self.choice, place, part });
     }
 
     /// Whether it is news only once, as long as it says the same. Counts are not: they may come too late, each time.
@@ -401,8 +382,9 @@ impl<'d> Recorder<'d> {
         self.casts
     }
 
-    /// The casts of a frame that has those holes, if everything has one.
-    pub(super) fn finish(&mut self, holes: &[Hole]) -> Option<Casts> {
+    /// The casts of a frame that has those holes, if everything has one. The number of a place, if there is a hole for it,
+    /// has that note.
+    pub(super) fn finish(&mut self, holes: &[Hole], note: Option<u32>) -> Option<Casts> {
         let Casts { list, fixed } = &mut self.casts;
         let mut settle = |cast: &mut Cast| {
             let mut slices = cast.part.slices().into_iter().flatten();
@@ -412,10 +394,16 @@ impl<'d> Recorder<'d> {
             return None;
         }
         let mut casts = std::mem::take(&mut self.casts);
+        let place = holes.iter().position(|hole| hole.kind == HoleKind::Place);
         for at in 0..casts.list.len() {
             let cast = &mut casts.list[at];
             let slices = cast.part.slices().into_iter().flatten();
             cast.ties = slices.fold(Ties::NONE, |ties, slice| ties.and_all(slice.ties(holes)));
+            let is_placed = |own: Place| own.note.map(|own| own.get().into()) == note;
+            match (cast.place, place) {
+                (Some(own), Some(hole)) if is_placed(own) => cast.ties = cast.ties.and(hole),
+                (own, _) => cast.place = own.map(Place::noted_nowhere),
+            }
             let cast = &casts.list[at];
             if cast.lasts() {
                 let mut others = casts.list.iter().enumerate().filter(|(other, _)| *other != at);
@@ -509,7 +497,6 @@ impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
             Some(part) => self.casts.list.push(Cast {
                 choice,
                 place,
-                follows: false,
                 part,
                 ties: Ties::NONE,
                 is_quiet: false,
@@ -517,5 +504,27 @@ impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
             }),
             None => self.has_failed = true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZero;
+
+    use super::*;
+
+    /// Of two places, only the one whose number stands in the hole follows it, though both were passed on.
+    #[test]
+    fn a_place_follows_its_own_number_only() {
+        let data = r#"{"a":7,"b":7}"#;
+        let mut recorder = Recorder::new(data, Casts::default());
+        for note in [2, 4] {
+            let place = Place { note: NonZero::new(note), ..Place::at(7) };
+            recorder.put(Fragment::new(Part::End).at(place));
+        }
+        let hole = Hole::new(5, 6, HoleKind::Place);
+        let casts = recorder.finish(&[hole], Some(2)).expect("all have casts");
+        let followed: Vec<_> = casts.iter().map(|cast| (cast.is_placed(), cast.ties.has(0))).collect();
+        assert_eq!(followed, [(true, true), (false, false)]);
     }
 }

@@ -1,14 +1,41 @@
 //! Whether a frame has a shape: the bytes around the holes are the same, and each hole holds what may stand there.
 
+use ascii::AsciiStr;
+
 use crate::json::{Str, ascii_end, digits_alone_end, number_end, string_end};
 
 /// A place in a frame where its shape does not say what stands there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hole {
-    /// Where it is in the data of the frame that the shape was learned from.
-    pub(super) start: usize,
-    pub(super) end: usize,
+    /// Where it is in the data of the frame that the shape was learned from. They are short, and shapes are many.
+    start: u16,
+    end: u16,
     pub(super) kind: HoleKind,
+}
+
+impl Hole {
+    pub(super) const fn new(start: usize, end: usize, kind: HoleKind) -> Self {
+        Self { start: start as u16, end: end as u16, kind }
+    }
+
+    #[inline(always)]
+    pub(super) fn start(self) -> usize {
+        self.start.into()
+    }
+
+    #[inline(always)]
+    pub(super) fn end(self) -> usize {
+        self.end.into()
+    }
+
+    /// Takes over that there will be one more before those from that number on.
+    pub(super) fn make_room(&mut self, number: usize) {
+        if let HoleKind::SameAs(other) = &mut self.kind
+            && usize::from(*other) >= number
+        {
+            *other += 1;
+        }
+    }
 }
 
 /// Some of the first eight holes of a shape, by their numbers: see [`Growth::ties`](super::cast::Growth::ties).
@@ -47,7 +74,7 @@ pub(super) enum HoleKind {
     /// The number of a place.
     Place,
     /// What stands in the hole of that number, which comes before.
-    SameAs(usize),
+    SameAs(u8),
     /// Spaces, or nothing.
     Blank,
 }
@@ -63,7 +90,7 @@ pub(crate) struct Piece {
 impl Piece {
     #[inline(always)]
     pub(super) fn str(self, frame: &[u8]) -> Str<'_> {
-        str(&frame[self.start..self.end], self.has_escapes)
+        str(frame, self.start, self.end, self.has_escapes)
     }
 
     pub(super) fn len(self) -> usize {
@@ -73,24 +100,37 @@ impl Piece {
     pub(super) fn bytes(self, frame: &[u8]) -> &[u8] {
         &frame[self.start..self.end]
     }
+
+    /// The number of a place.
+    pub(super) fn index(self, frame: &[u8]) -> i64 {
+        self.bytes(frame).iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))
+    }
 }
 
 /// Contents of a hole, which are known to be UTF-8.
 #[inline(always)]
-fn str(bytes: &[u8], has_escapes: bool) -> Str<'_> {
-    let text = checked(bytes);
+fn str(frame: &[u8], start: usize, end: usize, has_escapes: bool) -> Str<'_> {
+    let text = few_checked(frame, start, end).unwrap_or_else(|| checked(&frame[start..end]));
     if has_escapes { Str::Escaped(text) } else { Str::Plain(text) }
 }
 
-/// Bytes that are known to be UTF-8, as text. What checks them byte by byte is done with a few of them before what
-/// checks them by words has begun.
+/// A few bytes as text, if they and what stands around them are ASCII: a look at as many bytes each time costs less than one
+/// at those that they are.
 #[inline(always)]
+fn few_checked(frame: &[u8], start: usize, end: usize) -> Option<&str> {
+    const MANY: usize = 16;
+    let from = start.min(frame.len().checked_sub(MANY)?);
+    let around: &[u8; MANY] = frame.get(from..from + MANY)?.first_chunk()?;
+    AsciiStr::from_ascii(around).ok()?.as_str().get(start - from..end - from)
+}
+
+/// Bytes that are known to be UTF-8, as text: mostly ASCII, which is told faster.
+#[inline(never)]
 fn checked(bytes: &[u8]) -> &str {
-    const FEW: usize = 12;
-    if bytes.len() <= FEW {
-        return bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    match AsciiStr::from_ascii(bytes) {
+        Ok(text) => text.as_str(),
+        Err(_) => std::str::from_utf8(bytes).unwrap_or_default(),
     }
-    std::str::from_utf8(bytes).unwrap_or_default()
 }
 
 /// A shape with one hole, which is a text, as nearly all are in which a block grows: what stands before it and behind it.
@@ -110,11 +150,13 @@ impl<'s> Around<'s> {
     /// The text in the frame that these bytes begin with, and the length of the frame, if it has the shape.
     #[inline(always)]
     pub(super) fn fit<'f>(&self, bytes: &'f [u8]) -> Option<(Str<'f>, usize)> {
-        let inner = bytes.strip_prefix(self.lead)?;
-        let (end, has_escapes) = contents(inner, 0)?;
-        let (text, after) = inner.split_at_checked(end)?;
-        let length = self.lead.len() + end + self.trail.len();
-        begins_with(after, self.trail).then(|| (str(text, has_escapes), length))
+        if !bytes.starts_with(self.lead) {
+            return None;
+        }
+        let start = self.lead.len();
+        let (end, has_escapes) = contents(bytes, start)?;
+        let after = bytes.get(end..)?;
+        begins_with(after, self.trail).then(|| (str(bytes, start, end, has_escapes), end + self.trail.len()))
     }
 }
 
@@ -160,17 +202,18 @@ pub(super) fn fit_tied<const MOST: usize>(
         if ties.has(number) {
             continue;
         }
-        at = after(&text[before..from + hole.start], frame, at)?;
-        before = from + hole.end;
+        at = after(&text[before..from + hole.start()], frame, at)?;
+        before = from + hole.end();
         let (end, has_escapes) = match hole.kind {
             HoleKind::Text => contents(frame, at)?,
-            HoleKind::Number | HoleKind::Place => match digits_alone_end(frame, at) {
+            HoleKind::Number => match digits_alone_end(frame, at) {
                 Some(end) => (end, false),
                 None => (number_end(frame, at)?, false),
             },
+            HoleKind::Place => (place_end(frame, at)?, false),
             HoleKind::Blank => (at + frame[at..].iter().take_while(|byte| **byte == b' ').count(), false),
             HoleKind::SameAs(other) => {
-                let Piece { start, end, has_escapes } = pieces[other];
+                let Piece { start, end, has_escapes } = pieces[usize::from(other)];
                 (after(&frame[start..end], frame, at)?, has_escapes)
             }
         };
@@ -178,6 +221,18 @@ pub(super) fn fit_tied<const MOST: usize>(
         at = end;
     }
     after(&text[before..], frame, at)
+}
+
+/// Where the number of a place ends, if it is written so that its digits are all there is to it.
+fn place_end(frame: &[u8], at: usize) -> Option<usize> {
+    let is_zero =
+        frame.get(at) == Some(&b'0') && matches!(frame.get(at + 1), Some(b',' | b'}' | b']' | b' '));
+    if is_zero { Some(at + 1) } else { digits_alone_end(frame, at) }
+}
+
+/// Whether the number that stands there may be that of a place.
+pub(super) fn is_place(frame: &[u8], start: usize, end: usize) -> bool {
+    place_end(frame, start) == Some(end)
 }
 
 /// Where the contents of a string end that are not empty, and whether they have escapes.

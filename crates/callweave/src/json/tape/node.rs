@@ -1,5 +1,7 @@
 //! The values on a tape, as their readers see them.
 
+use std::num::NonZero;
+
 use super::super::value::{Builder, Number};
 use super::super::word::next_byte;
 use super::super::{Str, escape_into};
@@ -250,16 +252,23 @@ impl<'t> Node<'t> {
         })
     }
 
-    /// Whether that place of the text is in, or right behind, a string or number inside this outermost value that is no
-    /// key.
-    pub(crate) fn has_leaf_at(self, at: usize) -> bool {
+    /// The number inside this outermost value that was passed on as that of a place, if it is the only one.
+    pub(crate) fn only_place(self) -> Option<Leaf> {
+        let mut places = self.leaves().filter(|leaf| leaf.seen == Seen::Place);
+        places.next().filter(|_| places.next().is_none())
+    }
+
+    /// Where the contents begin of the string or number inside this outermost value in which, or right behind which, that
+    /// place of the text is, if it is no key and not empty.
+    pub(crate) fn leaf_at(self, at: usize) -> Option<usize> {
         let after = self.notes.partition_point(|note| note.start as usize <= at);
-        let Some(note) = after.checked_sub(1).and_then(|last| self.notes.get(last)) else { return false };
-        let is_key = || next_byte(self.text.as_bytes(), note.end as usize).1 == Some(b':');
+        let note = after.checked_sub(1).and_then(|last| self.notes.get(last))?;
+        let (start, end) = (note.start as usize, note.end as usize);
+        let is_key = || next_byte(self.text.as_bytes(), end).1 == Some(b':');
         match note.kind {
-            Kind::String => note.start as usize != at && at < note.end as usize && !is_key(),
-            Kind::Number => at <= note.end as usize,
-            Kind::Object | Kind::Array | Kind::Bool | Kind::Null => false,
+            Kind::String => (start < at && at < end && end - start > 2 && !is_key()).then_some(start + 1),
+            Kind::Number => (at <= end).then_some(start),
+            Kind::Object | Kind::Array | Kind::Bool | Kind::Null => None,
         }
     }
 
@@ -383,21 +392,18 @@ impl<'t> Node<'t> {
         })
     }
 
-    /// The number as [`Node::index`] gives it, for one who makes a place of it and does not look at it.
+    /// The number as [`Node::index`] gives it, for one who makes a place of it and does not look at it, and the number of
+    /// its note; none if somebody has looked at it, or if one has to.
     #[inline]
-    pub(crate) fn pass_index(self) -> Option<i64> {
+    pub(crate) fn pass_index(self) -> Option<(i64, NonZero<u16>)> {
         let sight = &self.note().sight;
-        let whole = || self.pass_short().map(i64::from).or_else(|| self.pass_raw().parse().ok());
-        if self.kind() == Kind::Number
-            && sight.get() >= Sight::PASSED
-            && let Some(index) = whole()
-        {
-            if sight.get() == Sight::UNSEEN {
-                sight.set(Sight::PASSED);
-            }
-            return Some(index);
+        if self.kind() != Kind::Number || !matches!(sight.get(), Sight::UNSEEN | Sight::PASSED) {
+            return None;
         }
-        self.index()
+        let note = u16::try_from(self.at).ok().and_then(NonZero::new)?;
+        let index = self.pass_short().map(i64::from).or_else(|| self.pass_raw().parse().ok())?;
+        sight.set(Sight::PASSED);
+        Some((index, note))
     }
 
     /// The members, if it is an object; else none.
@@ -522,14 +528,23 @@ impl<'t> Node<'t> {
 
     /// The last member of that name, if it is an object that has one.
     pub fn get(self, key: &str) -> Option<Node<'t>> {
+        let [found] = self.find_all([key]);
+        self.marked(found)
+    }
+
+    /// The last member of each of these names, found in one pass.
+    #[inline]
+    pub(crate) fn find_all<const COUNT: usize>(self, keys: [&str; COUNT]) -> [Mark; COUNT] {
+        let mut found = [Mark::default(); COUNT];
         let mut members = self.members();
-        let mut found = None;
         while let Some((name, _, at)) = members.next_notes() {
-            if name.is_called(key, self.text) {
-                found = Some(at);
+            for (key, found) in keys.iter().zip(&mut found) {
+                if name.is_called(key, self.text) {
+                    *found = Mark(at);
+                }
             }
         }
-        found.map(|at| Node { at, ..self })
+        found
     }
 }
 
