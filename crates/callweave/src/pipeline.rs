@@ -253,8 +253,11 @@ impl Decoder {
     /// Takes the first bytes of a stream if they are one JSON object: the same pass finds that out and reads it, so
     /// that the framing need not look for its end.
     fn push_whole(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> bool {
+        if !self.framer.is_unread(bytes) {
+            return false;
+        }
         let object = bytes.trim_ascii_end();
-        if !matches!(object, [b'{', .., b'}']) || !self.framer.is_unread(bytes) {
+        if !matches!(object, [b'{', .., b'}']) {
             return false;
         }
         let line_end = memchr(b'\n', bytes).unwrap_or(bytes.len());
@@ -289,8 +292,8 @@ impl Decoder {
             let began = framer.between_frames();
             let mut brought = Brought::Nothing;
             let taken = framer.push_some(rest, &mut |frame: Frame<'_>| {
-                brought.take(&frame, rest);
                 frames.push(&frame, sink);
+                brought.take(&frame, rest, frames.reader.shapes.have_brought());
             })?;
             if let (Some(began), Some(_), Brought::One { data, offset }) =
                 (began, framer.between_frames(), brought)
@@ -342,12 +345,18 @@ enum Brought {
         data: Range<usize>,
         offset: u64,
     },
-    /// Frames, or one whose data do not stand in the bytes as they are.
+    /// Frames, or one whose shape is not known or whose data do not stand in the bytes as they are.
     Other,
 }
 
 impl Brought {
-    fn take(&mut self, frame: &Frame<'_>, bytes: &[u8]) {
+    /// A frame was brought, whose place is of use only if its shape is known.
+    #[inline]
+    fn take(&mut self, frame: &Frame<'_>, bytes: &[u8], is_known: bool) {
+        if !is_known {
+            *self = Self::Other;
+            return;
+        }
         let data = frame.data.trim_ascii();
         let start = (data.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
         *self = match self {

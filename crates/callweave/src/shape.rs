@@ -336,9 +336,11 @@ impl Shapes {
         self.stride.is_some()
     }
 
-    /// Something else may come than what goes on with the run.
+    /// Something else may come than what goes on with the run, and what is written around it is not what is written around
+    /// the frame that came before.
     pub(crate) fn pause(&mut self) {
         self.stride = None;
+        self.brought = None;
     }
 
     /// A frame of that shape was told. Not before: what looks like one may not be all there yet.
@@ -353,6 +355,12 @@ impl Shapes {
     pub(crate) fn follow_brought(&mut self, number: usize, data: &[u8], pieces: &Pieces) {
         self.follow(number, data, pieces);
         self.brought = Some(number);
+    }
+
+    /// Whether the framing has just brought a frame whose shape is known.
+    #[inline]
+    pub(crate) fn have_brought(&self) -> bool {
+        self.brought.is_some()
     }
 
     /// A frame came that was read in full.

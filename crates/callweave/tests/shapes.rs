@@ -286,6 +286,39 @@ fn items_of_phases() -> String {
     [start.to_owned()].into_iter().chain((0..75).map(frame)).collect()
 }
 
+/// A frame is brought by a read that ends inside its line end, and the next read brings one without data, by another name:
+/// what is written around that one says nothing of the first.
+#[test]
+fn what_is_written_around_another_frame_is_not_its_own() {
+    let frame = |name: &str, text: &str| {
+        let delta = format!("{{\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}");
+        format!("event: {name}\r\ndata: {delta}\r\n\r\n")
+    };
+    let start =
+        "event: message_start\r\ndata: {\"message\":{\"id\":\"m\",\"content\":[]}}\r\n\r\n".to_owned();
+    let known = (0..5).map(|at| frame("content_block_delta", &format!("t{at}")));
+    let mut reads: Vec<String> = [start].into_iter().chain(known).collect();
+    let mut cut = frame("content_block_delta", "cut");
+    cut.truncate(cut.len() - 1);
+    reads.extend([
+        cut,
+        "\n".to_owned(),
+        "event: ping\r\ndata: \r\n\r\n".to_owned(),
+        frame("ping", "not told"),
+        frame("content_block_delta", "end"),
+    ]);
+    let events = |builder: callweave::pipeline::Builder| {
+        let mut decoder = builder.build();
+        let mut events: Vec<Event<'static>> = Vec::new();
+        for read in &reads {
+            decoder.push(read.as_bytes(), &mut events).expect("no limit");
+        }
+        decoder.finish(&mut events).expect("an answer");
+        events
+    };
+    assert_eq!(events(Decoder::builder()), events(Decoder::builder().read_all()));
+}
+
 /// A text that grows while a tool shows previews, which are too long to have a shape.
 fn between_previews() -> String {
     let frame = |at: usize| {

@@ -284,8 +284,8 @@ impl Framer {
 
     /// Whether nothing has come of a stream whose framing is to be found, and these bytes may come.
     pub(crate) fn is_unread(&self, bytes: &[u8]) -> bool {
-        let is_within = bytes.len() < self.limits.frame && bytes.len() <= self.left();
-        self.read == 0 && is_within && self.failure.is_none() && matches!(self.stage, Stage::Detect(_))
+        let is_within = || bytes.len() < self.limits.frame && bytes.len() <= self.left();
+        self.read == 0 && is_within() && self.failure.is_none() && matches!(self.stage, Stage::Detect(_))
     }
 
     /// Steps over the first bytes of an [unread](Framer::is_unread) stream, which are one object and which the caller
