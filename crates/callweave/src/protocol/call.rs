@@ -102,6 +102,7 @@ impl<'t> CallObject<'t> {
         read
     }
 
+    #[inline(always)]
     fn enter(
         &mut self,
         key: &str,

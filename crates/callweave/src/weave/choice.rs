@@ -243,6 +243,12 @@ impl Choice {
         if text.is_empty() {
             return;
         }
+        if let Some(at) = self.undisturbed(place, context) {
+            let slot = &mut self.slots[at];
+            if slot.is_running(channel) && slot.is_open() && slot.restated_in.is_none() {
+                return slot.append(text, context, sink);
+            }
+        }
         let known = place
             .filter(|place| !place.runs)
             .and_then(|place| self.at_place(place))
@@ -619,6 +625,40 @@ impl Choice {
     }
 
     pub(super) fn call(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+        if !self.goes_on(piece, context, sink) {
+            self.call_in_full(piece, context, sink);
+        }
+    }
+
+    /// The slot that was spoken of last, if it stands at that place, and nothing waits that would have to be told before it
+    /// is spoken of again. What it put an end to when it was spoken of is over.
+    #[inline(always)]
+    fn undisturbed(&self, place: Option<Place>, context: &Context) -> Option<usize> {
+        let (latest, at) = self.latest?;
+        let is_last = place == Some(latest) && self.last == Some(at);
+        (is_last && self.ripe.is_empty() && context.next.is_empty()).then_some(at)
+    }
+
+    /// Takes the next piece of the arguments of the call that was spoken of last, as most are; false if it is another, or
+    /// says more.
+    #[inline]
+    fn goes_on(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) -> bool {
+        let Piece { place, id: None, name: None, arguments: Some(Arguments::Text(text)), .. } = *piece else {
+            return false;
+        };
+        let Some(at) = self.undisturbed(place, context).filter(|&at| self.slots[at].goes_on(None)) else {
+            return false;
+        };
+        let slot = &mut self.slots[at];
+        slot.meet_expectation();
+        slot.append(text, context, sink);
+        if slot.is_complete_call() {
+            self.complete = Some(at);
+        }
+        true
+    }
+
+    fn call_in_full(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
         let id = piece.id.map(Str::to_cow).filter(|id| !id.is_empty());
         let name = piece.name.map(Str::to_cow).filter(|name| !name.is_empty());
         let digest = id.as_deref().map(keyed_digest);
@@ -1081,6 +1121,71 @@ impl std::fmt::Debug for Content {
 mod tests {
     use super::*;
     use crate::event::Event;
+
+    /// One of the steps that fragments have a choice take, by the throw of dice.
+    fn step(choice: &mut Choice, dice: u64, context: &mut Context, events: &mut Vec<Event<'static>>) {
+        let pick = |from: u32, count: u64| (dice >> from) % count;
+        let places = [Place::at(0), Place::at(1), Place::at(1).part(0, 1), Place::at(2).running()];
+        let place = places.get(pick(8, 5) as usize).copied();
+        let channel = if pick(16, 4) == 0 { Channel::REASONING } else { Channel::Text };
+        let text = [
+            Str::Plain("a"),
+            Str::Plain("{}"),
+            Str::Plain("{\"a\":"),
+            Str::Plain("1}"),
+            Str::Escaped("\\n"),
+            Str::Escaped("\\ud83d"),
+            Str::Escaped("\\ude00"),
+            Str::Plain(""),
+        ][pick(20, 8) as usize];
+        let may_be = |from: u32, text: Str<'static>| (pick(from, 8) == 0).then_some(text);
+        match pick(0, 16) {
+            0..5 => choice.text(place, channel, "", text, context, events),
+            5..11 => {
+                let arguments = match pick(24, 12) {
+                    0 => None,
+                    1 => Some(Arguments::Whole(text)),
+                    2 => Some(Arguments::Opening { fallback: None, expects_text: pick(28, 2) == 0 }),
+                    _ => Some(Arguments::Text(text)),
+                };
+                let id = may_be(30, if pick(34, 2) == 0 { Str::Plain("one") } else { Str::Plain("two") });
+                let (name, kind, word) = (may_be(38, Str::Plain("look")), CallKind::Function, "");
+                choice.call(&Piece { place, id, name, kind, word, arguments }, context, events);
+            }
+            11 => choice.end(place, Cut::No, context, events),
+            12 => choice.restate(place, (channel, ""), text, pick(24, 2) == 0, context, events),
+            13 => context.next.set(("", "member", if pick(24, 2) == 0 { "1" } else { "2" })),
+            _ => {
+                choice.end_frame(context, events);
+                context.frame += 1;
+            }
+        }
+    }
+
+    /// The place that was asked for last is only remembered, and so is what a piece goes on with: who forgets it after each
+    /// step tells the same.
+    #[test]
+    fn what_only_goes_on_is_told_as_by_all_rules() {
+        let mut seed = 7_u64;
+        let mut went_on = 0;
+        for _ in 0..40_000 {
+            let (mut choice, mut forgetful) = (Choice::default(), Choice::default());
+            let (mut context, mut other) = (Context::default(), Context::default());
+            let (mut events, mut expected) = (Vec::new(), Vec::new());
+            for _ in 0..24 {
+                seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+                let dice = seed >> 20;
+                went_on += usize::from(choice.undisturbed(Some(Place::at(0)), &context).is_some());
+                step(&mut choice, dice, &mut context, &mut events);
+                forgetful.latest = None;
+                step(&mut forgetful, dice, &mut other, &mut expected);
+            }
+            choice.end_frame(&mut context, &mut events);
+            forgetful.end_frame(&mut other, &mut expected);
+            assert_eq!(events, expected);
+        }
+        assert!(went_on > 40_000, "{went_on}");
+    }
 
     #[test]
     fn a_list_of_many_parts_is_not_looked_through_once_per_part() {
