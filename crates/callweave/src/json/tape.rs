@@ -347,7 +347,9 @@ impl Walker {
                             next = window.byte(end + 1);
                             break;
                         }
-                        Some((_, end)) if end as usize > WIDTH => long_plain_end(bytes, (at + end) as usize),
+                        Some((_, end)) if end as usize > 2 * WIDTH => {
+                            long_plain_end(bytes, (at + end) as usize)
+                        }
                         Some((_, end)) => (at + end) as usize,
                         None => run_end(bytes, at as usize + 1),
                     } as u32;
@@ -417,11 +419,11 @@ impl Walker {
     }
 }
 
-/// What is looked at at once: a quote, a lane behind it, and what may follow its end.
+/// What is looked at at once: a quote, two lanes behind it, and what may follow their end.
 #[derive(Clone, Copy)]
 struct Window<'t>(&'t [u8; WINDOW]);
 
-/// Twice a lane, since no place in one is known to be beyond that, and so none needs to be checked; and a few bytes.
+/// Twice a lane, and a few bytes. No place in the first lane is known to be beyond that, and so none needs to be checked.
 const WINDOW: usize = 2 * WIDTH + 4;
 
 impl<'t> Window<'t> {
@@ -442,10 +444,14 @@ impl<'t> Window<'t> {
         [self.byte(at), self.byte(at + 1)]
     }
 
-    /// Where the first byte stands behind the quote that is not plain, or the one behind the lane.
+    /// Where the first byte stands behind the quote that is not plain, or the one behind the lanes.
     #[inline(always)]
     fn string_end(self) -> (Self, u32) {
-        (self, 1 + Lane::at(self.0, 1).map_or(0, Lane::plain))
+        let found = Lane::at(self.0, 1).map_or(0, Lane::specials);
+        if found != 0 {
+            return (self, 1 + lane::first(found) as u32);
+        }
+        (self, 1 + WIDTH as u32 + Lane::at(self.0, 1 + WIDTH).map_or(0, Lane::plain))
     }
 }
 
