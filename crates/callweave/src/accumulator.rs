@@ -196,24 +196,23 @@ impl Answer {
     }
 }
 
-fn content(kind: &BlockKind<'_>) -> Content {
+fn content(kind: BlockKind<'_>) -> Content {
     match kind {
         BlockKind::Text => Content::Text(String::new()),
-        BlockKind::Reasoning(form) => Content::Reasoning { form: *form, text: String::new() },
+        BlockKind::Reasoning(form) => Content::Reasoning { form, text: String::new() },
         BlockKind::Refusal => Content::Refusal(String::new()),
         BlockKind::ToolCall { id, is_made, name, call } => Content::ToolCall(ToolCall {
-            has_made_id: *is_made || id.is_none(),
-            id: id.as_deref().unwrap_or_default().to_owned(),
-            name: name.to_string(),
+            has_made_id: is_made || id.is_none(),
+            id: id.unwrap_or_default().into_owned(),
+            name: name.into_owned(),
             raw_arguments: String::new(),
-            kind: *call,
+            kind: call,
             completion: Completion::Cut,
         }),
-        BlockKind::ToolResult { call, value } => Content::ToolResult(ToolResult {
-            call: call.as_deref().map(str::to_owned),
-            value: value.clone().into_owned(),
-        }),
-        BlockKind::Opaque { value } => Content::Opaque(value.clone().into_owned()),
+        BlockKind::ToolResult { call, value } => {
+            Content::ToolResult(ToolResult { call: call.map(Into::into), value: value.into_owned() })
+        }
+        BlockKind::Opaque { value } => Content::Opaque(value.into_owned()),
     }
 }
 
@@ -239,18 +238,20 @@ const LONG: usize = 64;
 
 impl Block {
     /// The block that an event starts.
-    pub(crate) fn started_by(event: &Event<'_>) -> Option<Self> {
-        let Body::BlockStart { block, item, kind, word, index, members } = &event.body else { return None };
+    pub(crate) fn started_by(event: &mut Event<'_>) -> Option<Self> {
+        let Body::BlockStart { block, item, kind, word, index, members } = &mut event.body else {
+            return None;
+        };
         Some(Self {
             id: *block,
             item: *item,
-            word: word.to_string(),
+            word: std::mem::take(word).into_owned(),
             index: *index,
-            content: content(kind),
+            content: content(std::mem::replace(kind, BlockKind::Text)),
             is_ended: false,
             source: event.source,
             attachments: Vec::new(),
-            foreign: Foreign::of(members.clone()),
+            foreign: Foreign::of(members.take()),
         })
     }
 

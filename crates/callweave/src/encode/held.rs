@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::event::{BlockId, Event};
+use crate::event::{BlockId, Body, Event};
 use crate::message::Block;
 
 /// Blocks as they grow. Each comes out when it is over.
@@ -12,8 +12,8 @@ pub(crate) struct Held(HashMap<BlockId, Block>);
 impl Held {
     /// Takes an event if it starts a block or is about one that is held.
     pub(crate) fn take(&mut self, event: &Event<'_>) {
-        if let Some(started) = Block::started_by(event) {
-            self.0.insert(started.id, started);
+        if let Body::BlockStart { block, .. } = event.body {
+            self.0.extend(Block::started_by(&mut event.clone()).map(|started| (block, started)));
         } else if let Some(held) = event.body.block().and_then(|block| self.0.get_mut(&block)) {
             held.take(event);
         }
