@@ -349,18 +349,19 @@ fn decode_part(choice: u32, part: Value<'_>, sink: &mut FragmentSink<'_>) {
     let (channel, word) =
         if is_thought { (Channel::REASONING, words::THOUGHT) } else { (Channel::Text, words::TEXT) };
     let text = part.marked(text).and_then(Value::pass_filled);
+    let signature = part.marked(own.or(dumped)).filter(|signature| signature.kind() == Kind::String);
     if has_content {
         if let Some(text) = text {
             put(Part::Text { channel, word, text });
         }
         for (key, content) in part.members().filter(|(_, value)| !value.is_null()) {
             if let Some(word) = content_word(key) {
-                decode_part_content(choice, part, word, content, sink);
+                decode_part_content(choice, part, signature, (word, content), sink);
             }
         }
         return;
     }
-    let signature = part.marked(own.or(dumped)).filter(|signature| signature.is_filled());
+    let signature = signature.filter(|signature| signature.is_filled());
     if signature.is_some() {
         end_last(choice, sink);
     }
@@ -396,13 +397,13 @@ fn sign(choice: u32, signature: Value<'_>, level: Level, sink: &mut FragmentSink
 fn decode_part_content(
     choice: u32,
     part: Value<'_>,
-    word: &'static str,
-    content: Value<'_>,
+    signature: Option<Value<'_>>,
+    (word, content): (&'static str, Value<'_>),
     sink: &mut FragmentSink<'_>,
 ) {
     decode_rest(Subject::next(choice), part, sink);
     let is_call = matches!(word, words::FUNCTION_CALL | words::EXECUTABLE_CODE | words::TOOL_CALL);
-    if let Some(signature) = signature(part).filter(|_| !is_call) {
+    if let Some(signature) = signature.filter(|_| !is_call) {
         sign(choice, signature, Level::Next, sink);
     }
     let mut put = |part| sink.put(Fragment::new(part).in_choice(choice));
@@ -423,7 +424,7 @@ fn decode_part_content(
             return put(Part::ToolResult { call, word, value: content.pass_raw() });
         }
     }
-    if let Some(signature) = signature(part) {
+    if let Some(signature) = signature {
         sign(choice, signature, Level::Block, sink);
     }
     if !continues {
@@ -456,10 +457,6 @@ fn content_word(key: &str) -> Option<&'static str> {
         words::FILE_DATA | "file_data" => words::FILE_DATA,
         _ => return None,
     })
-}
-
-fn signature(part: Value<'_>) -> Option<Value<'_>> {
-    either(part, "thoughtSignature", "thought_signature").filter(|value| value.kind() == Kind::String)
 }
 
 /// A call, whole or in pieces; answers whether more of it will come.

@@ -247,6 +247,7 @@ fn is_kind(value: Value<'_>, kind: Kind) -> bool {
 }
 
 /// The number of a choice; one without a number has its position.
+#[inline]
 fn choice_number(index: Option<Value<'_>>, position: usize) -> u32 {
     let index = index.and_then(Value::index).filter(|&index| index >= 0);
     // All that is out of range is one choice, but never another's.
