@@ -97,7 +97,9 @@ impl<'a> Str<'a> {
         let Self::Escaped(written) = self else { return read(self.written()) };
         // As bytes, which are written a lane at a time and then checked, because escapes are many and stand close.
         let mut bytes = std::mem::take(scratch).into_bytes();
-        let length = unescape_lanes(written.as_bytes(), &mut bytes);
+        bytes.clear();
+        bytes.resize(written.len() + WIDTH, 0);
+        let length = unescape_lanes(written.as_bytes(), &mut bytes, unicode);
         let text = length.and_then(|length| simdutf8::basic::from_utf8(bytes.get(..length)?).ok());
         let result = match text {
             Some(text) => read(text),
@@ -106,6 +108,19 @@ impl<'a> Str<'a> {
         bytes.clear();
         *scratch = String::from_utf8(bytes).unwrap_or_default();
         result
+    }
+
+    /// Has `read` read the text, if it is short and has but short escapes, as most pieces of texts: that needs no memory.
+    #[inline]
+    pub(crate) fn read_short<T>(self, read: impl FnOnce(&str) -> T) -> Option<T> {
+        const LONGEST: usize = 4 * WIDTH;
+        let written = self.written().as_bytes();
+        if written.len() > LONGEST {
+            return None;
+        }
+        let mut room = [0; LONGEST + WIDTH];
+        let length = unescape_lanes(written, &mut room, |_| None)?;
+        std::str::from_utf8(room.get(..length)?).ok().map(read)
     }
 
     /// Appends the text to `out`. A first surrogate half at the very end is held in `surrogate`,
@@ -192,16 +207,20 @@ const SHORT: [u8; 256] = {
     table
 };
 
-/// Writes the text over `out`, from its beginning, and tells how long it is; none if some escape is none.
-fn unescape_lanes(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    // Decoded, no text is longer; but whole lanes are written.
-    out.clear();
-    out.resize(text.len() + WIDTH, 0);
+/// Writes the text over `out`, from its beginning, and tells how long it is; none if some escape is none. Decoded, no text
+/// is longer; but whole lanes are written, and there must be room for one more. `long` reads the escape that is not short
+/// which a text begins with, and tells how much of the text it is.
+#[inline(always)]
+fn unescape_lanes(
+    text: &[u8],
+    out: &mut [u8],
+    long: impl Fn(&[u8]) -> Option<(char, usize)>,
+) -> Option<usize> {
     let (mut at, mut to) = (0, 0);
     loop {
         let place = match text.get(at..at + WIDTH) {
             Some(lane) => {
-                out[to..to + WIDTH].copy_from_slice(lane);
+                out.get_mut(to..to + WIDTH)?.copy_from_slice(lane);
                 let found = Lane::at(lane, 0)?.backslashes();
                 if found == 0 {
                     (at, to) = (at + WIDTH, to + WIDTH);
@@ -223,7 +242,7 @@ fn unescape_lanes(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         (at, to) = (at + place, to + place);
         match SHORT[usize::from(*text.get(at + 1)?)] {
             0 => {
-                let (character, length) = unicode(text.get(at..)?)?;
+                let (character, length) = long(text.get(at..)?)?;
                 to += character.encode_utf8(&mut out[to..]).len();
                 at += length;
             }
@@ -380,6 +399,14 @@ mod tests {
                         let expected = Str::Escaped(&text).to_cow();
                         Str::Escaped(&text).read(&mut scratch, |read| assert_eq!(read, expected, "{text}"));
                         assert_eq!(scratch, "");
+                        let short =
+                            Str::Escaped(&text).read_short(|read| assert_eq!(read, expected, "{text}"));
+                        let are_short = [one, other]
+                            .iter()
+                            .all(|escape| escapes[..5].contains(escape) || !escape.contains('\\'));
+                        assert!(!are_short || text.len() > 64 || short.is_some(), "{text}");
+                        // What is written by its number may be half of a pair, whose other half is yet to come.
+                        assert!(!one.contains("\\u") || short.is_none(), "{text}");
                     }
                 }
             }

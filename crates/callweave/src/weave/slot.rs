@@ -297,6 +297,11 @@ impl Slot {
 
     #[inline(never)]
     fn append_escaped(&mut self, text: Str<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
+        if !self.surrogate.is_pending()
+            && text.read_short(|text| self.append_decoded(text, context, sink)).is_some()
+        {
+            return;
+        }
         let mut scratch = context.take_scratch();
         text.decode_into(&mut scratch, &mut self.surrogate);
         self.append_decoded(&scratch, context, sink);
