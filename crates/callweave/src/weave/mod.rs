@@ -25,7 +25,7 @@ use self::choice::{Choice, Ending, Piece};
 use self::glance::Glance;
 use self::members::{Member, Members, path_of};
 use self::seen::{Seen, Spot};
-use self::slot::{Cut, Slot};
+use self::slot::{Cut, Name, Slot};
 use crate::event::{
     AttachmentKind, BlockId, Body, CallKind, Counters, Event, EventSink, ItemId, Json, Notice, NoticeCode,
     Scope, Sink,
@@ -52,8 +52,8 @@ type Annotated = (u32, Scope, [u64; 2]);
 /// What is known of the answer as a whole.
 #[derive(Clone, Default)]
 struct Answer {
-    id: Option<SmolStr>,
-    model: Option<SmolStr>,
+    id: Option<Name>,
+    model: Option<Name>,
     word: SmolStr,
     /// What came before the start was told.
     members: Members,
@@ -397,7 +397,7 @@ impl Weave {
         self.answer.has_begun = true;
         let members = self.context.members(Scope::Answer, &mut std::mem::take(&mut self.answer.members));
         let Answer { id, model, word, .. } = &self.answer;
-        let [id, model] = [id, model].map(|name| name.as_deref().map(Cow::Borrowed));
+        let [id, model] = [id, model].map(|name| name.as_ref().map(|name| Cow::Borrowed(name.as_str())));
         sink.put(Event::new(0, Body::Start { id, model, word: Cow::Borrowed(word), members }));
     }
 
@@ -624,13 +624,14 @@ impl Weave {
 
     /// Tells the answer's names when they are first known, and when they change.
     fn start(&mut self, id: Option<Str<'_>>, model: Option<Str<'_>>, word: &str, sink: &mut EventSink<'_>) {
-        let news = |known: &mut Option<SmolStr>, given: Option<Str<'_>>| {
-            let given = given.filter(|given| !given.is_empty());
-            let is_news = given.is_some_and(|given| known.as_deref().is_none_or(|known| !given.is(known)));
-            if is_news {
-                *known = given.map(|given| given.to_cow().into());
+        let news = |known: &mut Option<Name>, given: Option<Str<'_>>| {
+            let Some(given) = given.filter(|given| !given.is_empty()) else { return false };
+            match known {
+                Some(known) if given.is(known.as_str()) => return false,
+                Some(known) => known.change(&given.to_cow()),
+                None => *known = Some(Name::Whole(given.to_cow().into())),
             }
-            is_news
+            true
         };
         let Answer { id: own_id, model: own_model, has_begun, has_changing_id, .. } = &mut self.answer;
         let had_id = own_id.is_some();
@@ -641,8 +642,9 @@ impl Weave {
                 self.answer.word = word.into();
             }
         } else if has_id || has_model {
-            let id = own_id.as_deref().filter(|_| has_id).map(Cow::Borrowed);
-            let model = own_model.as_deref().filter(|_| has_model).map(Cow::Borrowed);
+            let [id, model] = [(own_id, has_id), (own_model, has_model)].map(|(name, is_news)| {
+                name.as_ref().filter(|_| is_news).map(|name| Cow::Borrowed(name.as_str()))
+            });
             sink.put(Event::new(0, Body::Identity { scope: Scope::Answer, id, model }));
         }
     }
@@ -688,7 +690,7 @@ impl Answer {
 
     /// Whether a frame that comes after the end is of another answer.
     fn is_left_behind_by(&self, next: &Glance) -> bool {
-        let has_other_id = next.has_other_id(self.id.as_deref());
+        let has_other_id = next.has_other_id(self.id.as_ref().map(Name::as_str));
         if self.has_only_failed() {
             return !next.has_error && (has_other_id || next.has_content());
         }

@@ -72,7 +72,8 @@ pub(super) struct Call {
     pub(super) completion: Completion,
 }
 
-/// The name of a call. Most come whole and are short, and need no memory of their own; pieces join in some that grows.
+/// The name of a call or an answer. Most come whole and are short, and need no memory of their own; pieces join in some that
+/// grows, and so do those that change.
 #[derive(Clone)]
 pub(super) enum Name {
     Whole(SmolStr),
@@ -90,6 +91,17 @@ impl Name {
         match self {
             Self::Whole(name) => name,
             Self::Grown(name) => name,
+        }
+    }
+
+    /// Takes another name instead.
+    pub(super) fn change(&mut self, name: &str) {
+        match self {
+            Self::Whole(_) => *self = Self::Grown(name.to_owned()),
+            Self::Grown(own) => {
+                own.clear();
+                own.push_str(name);
+            }
         }
     }
 
@@ -203,6 +215,7 @@ impl Slot {
     }
 
     /// Whether this is open running text that the wire would go on telling in this way.
+    #[inline]
     pub(super) fn runs_as(&self, place: Option<Place>, channel: Channel, word: &str) -> bool {
         self.is_open() && self.is_running(channel) && self.place == place && self.word == word
     }
