@@ -25,7 +25,7 @@ use std::ops::Range;
 pub(crate) use cast::Recorder;
 use cast::{Casts, Growth};
 pub(crate) use fit::Piece;
-use fit::{Around, Hole, HoleKind, Ties, common_end, common_start, fit, fit_tied, is_place};
+use fit::{Around, Hole, HoleKind, Padded, Ties, common_end, common_start, fit, fit_tied, is_place};
 
 use crate::event::EventSink;
 use crate::fragment::FragmentSink;
@@ -41,6 +41,8 @@ const LONGEST: usize = 2048;
 const MOST_HOLES: usize = 8;
 /// So many values that nobody looked at may stand in a frame.
 const MOST_LEAVES: usize = 32;
+/// What is written around the data of most frames, beside their name, and by how much the next may be longer.
+const FRAMING: usize = "event: \ndata: \n\n".len() + 24;
 /// After so many frames that were compared and taught nothing, most are not compared any more.
 const PATIENCE: u32 = 8;
 
@@ -67,8 +69,6 @@ pub(crate) struct Shapes {
     vain: u32,
     /// How many more frames are not compared.
     rest: u32,
-    /// Memory of a recorder that learned nothing.
-    room: Casts,
 }
 
 /// Frames of one shape that only grow one block: see [`Shapes::run`].
@@ -133,12 +133,24 @@ struct Skeleton {
 }
 
 impl Skeleton {
-    fn of(value: Node<'_>) -> Self {
-        let mut unseen = value.leaves().filter(|leaf| leaf.seen != Seen::All);
-        let (lead, first_end) = unseen.next().map_or((0, 0), |leaf| (leaf.start, leaf.end));
-        let second = unseen.next().map_or(first_end, |leaf| leaf.start);
-        let [size, lead, first_end, second] = [value.size(), lead, first_end, second].map(|it| it as u16);
-        Self { size, lead, first_end, second }
+    /// That of a frame, and the number in it that was passed on as that of a place, if it is the only one.
+    fn of(value: Node<'_>) -> (Self, Option<Leaf>) {
+        let (mut bounds, mut count) = ([0; 3], 0);
+        let (mut place, mut places) = (None, 0);
+        for leaf in value.leaves().filter(|leaf| leaf.seen != Seen::All) {
+            match count {
+                0 => bounds = [leaf.start, leaf.end, leaf.end],
+                1 => bounds[2] = leaf.start,
+                _ => {}
+            }
+            count += 1;
+            if leaf.seen == Seen::Place {
+                places += 1;
+                place = Some(leaf);
+            }
+        }
+        let [lead, first_end, second] = bounds.map(|it| it as u16);
+        (Self { size: value.size() as u16, lead, first_end, second }, place.filter(|_| places == 1))
     }
 
     /// Whether data that begin as those of the shape do, which are `own`, go on so behind the first value.
@@ -250,6 +262,7 @@ impl Shape {
     }
 
     /// Takes over another number of the place: the next frames go on there.
+    #[inline(never)]
     fn go_to(&mut self, hole: usize, written: &[u8], index: i64) {
         let (start, end) = (self.holes[hole].start(), self.holes[hole].end());
         self.text.splice(self.data.start + start..self.data.start + end, written.iter().copied());
@@ -292,6 +305,13 @@ impl Shape {
     ) -> (u64, usize) {
         let (mut frames, mut at) = (0, 0);
         let Some(growth) = &self.growth else { return (frames, at) };
+        if let Some(padded) = self.padded(growth) {
+            while let Some((text, length)) = padded.fit(&bytes[at..]).filter(|(_, length)| *length <= most) {
+                run.push(offset + at as u64 + self.before, text, sink);
+                (frames, at) = (frames + 1, at + length);
+            }
+            return (frames, at);
+        }
         let mut pieces = Pieces::default();
         while at < bytes.len()
             && let Some(length) =
@@ -304,6 +324,13 @@ impl Shape {
         (frames, at)
     }
 
+    /// Itself, if its frames have but one text in them, and blanks behind it.
+    fn padded(&self, growth: &Growth) -> Option<Padded<'_>> {
+        let (text, padding) = (growth.hole?, growth.padding?);
+        let [text, padding] = [text, padding].map(|hole| self.holes[usize::from(hole)]);
+        Padded::of(&self.text, self.data.start, text, padding)
+    }
+
     /// Takes over what the framing writes around the data of such frames.
     fn place(&mut self, lead: &[u8], trail: &[u8], before: u64) {
         let is_same = self.is_placed
@@ -313,8 +340,14 @@ impl Shape {
         if is_same {
             return;
         }
-        self.text = [lead, &self.text[self.data.clone()], trail].concat();
-        self.data = lead.len()..self.text.len() - trail.len();
+        let data = lead.len()..lead.len() + self.data.len();
+        let length = data.end + trail.len();
+        self.text.resize(length.max(self.text.len()), 0);
+        self.text.copy_within(self.data.clone(), data.start);
+        self.text.truncate(length);
+        self.text[..data.start].copy_from_slice(lead);
+        self.text[data.end..].copy_from_slice(trail);
+        self.data = data;
         self.before = before;
         self.is_placed = true;
     }
@@ -450,6 +483,7 @@ impl Shapes {
     }
 
     /// The frame that some bytes begin with, if it is known.
+    #[inline(always)]
     pub(crate) fn find_at<'s, 'd>(
         &'s self,
         bytes: &'d [u8],
@@ -505,6 +539,7 @@ impl Shapes {
     }
 
     /// Records a frame while it is read, if something may be learned from it: if there is one like it.
+    #[inline]
     pub(crate) fn recorder<'d>(&mut self, input: &Input<'_>, data: &'d str) -> Option<Recorder<'d>> {
         if self.rest > 0 || data.len() > LONGEST {
             return None;
@@ -513,10 +548,11 @@ impl Shapes {
         let shapes = shapes.enumerate().fold(0, |all, (at, is_like)| all | u8::from(is_like) << at);
         let before = self.before.as_ref().is_some_and(|before| before.is_like(input, data));
         self.likes = Likes { shapes, before };
-        (shapes > 0 || before).then(|| Recorder::new(data, std::mem::take(&mut self.room)))
+        (shapes > 0 || before).then(|| Recorder::new(data))
     }
 
     /// Learns from a frame that was read in full.
+    #[inline]
     pub(crate) fn learn(&mut self, input: &Input<'_>, data: &str, recorder: Option<Recorder<'_>>) {
         self.interrupt();
         if self.rest > 0 {
@@ -531,7 +567,6 @@ impl Shapes {
                 self.vain = 0;
                 return;
             }
-            self.room = recorder.into_room();
             self.vain += 1;
             if self.vain >= PATIENCE {
                 // Each time for twice as long: what is learned in vain must not grow with the stream.
@@ -542,6 +577,8 @@ impl Shapes {
         let size = input.value.size();
         before.text.clear();
         if std::mem::replace(&mut before.size, size) == size {
+            // With room for what most framings write around it, since it may become that of a shape.
+            before.text.reserve(data.len() + FRAMING + input.event.map_or(0, str::len));
             before.text.push_str(data);
             replace(&mut before.event, input.event);
         }
@@ -580,11 +617,10 @@ impl Shapes {
         at: Option<usize>,
         mut holes: Vec<Hole>,
     ) -> bool {
+        let (skeleton, place) = Skeleton::of(input.value);
         // The number of a place changes seldom, but it may. Where there are too many others, it is no hole.
-        let place = input
-            .value
-            .only_place()
-            .filter(|leaf| holes.len() < MOST_HOLES && is_place(data.as_bytes(), leaf.start, leaf.end));
+        let place =
+            place.filter(|leaf| holes.len() < MOST_HOLES && is_place(data.as_bytes(), leaf.start, leaf.end));
         let place = place.map(|Leaf { note, start, end, .. }| {
             let hole = Hole::new(start, end, HoleKind::Place);
             let before = holes.partition_point(|own| own.start() < start);
@@ -596,13 +632,18 @@ impl Shapes {
             return false;
         }
         let Some(casts) = recorder.finish(&holes, place.map(|(_, note)| note)) else { return false };
-        let event = input.event.map(Into::into);
         let growth = Growth::of(&casts, &holes);
+        // What is no longer compared has memory for it.
+        let before = self.before.take_if(|_| at.is_none()).unwrap_or_default();
+        let (mut text, mut event) = (before.text.into_bytes(), before.event);
+        text.clear();
+        text.extend_from_slice(data.as_bytes());
+        replace(&mut event, input.event);
         let shape = Shape {
             event,
-            text: data.into(),
+            text,
             data: 0..data.len(),
-            skeleton: Skeleton::of(input.value),
+            skeleton,
             is_placed: false,
             before: 0,
             holes,
@@ -622,7 +663,6 @@ impl Shapes {
                 // Few streams have more than one or two, and many are open at the same time.
                 self.known.reserve_exact(1);
                 self.known.push(shape);
-                self.before = None;
                 self.known.len() - 1
             }
         };
@@ -645,9 +685,13 @@ fn replace(own: &mut Option<String>, event: Option<&str>) {
 }
 
 impl Before {
+    #[inline(always)]
     fn is_like(&self, input: &Input<'_>, data: &str) -> bool {
-        let is_such = self.size == input.value.size() && self.event.as_deref() == input.event;
-        is_such && !self.text.is_empty() && is_alike(self.text.as_bytes(), input.value, data.as_bytes())
+        // Of most frames there is no text yet.
+        let is_such = !self.text.is_empty() && self.size == input.value.size();
+        is_such
+            && self.event.as_deref() == input.event
+            && is_alike(self.text.as_bytes(), input.value, data.as_bytes())
     }
 }
 

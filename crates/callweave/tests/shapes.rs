@@ -397,6 +397,32 @@ fn padded() -> String {
     frames.into_iter().enumerate().map(frame).collect()
 }
 
+/// A block grows by frames that have nothing but a text and blanks in them; some only look so.
+fn padded_deltas() -> String {
+    let event = |name: &str, rest: &str| format!("event: {name}\ndata: {{\"type\":\"{name}\",{rest}}}\n\n");
+    let delta = |number: usize| {
+        let text =
+            ["a", "\\n", "é", "a longer text than a lane has room for", "\\\"", "\\ud83d", "\\ude00", "}"]
+                [number % 8];
+        let end = match number {
+            30 => "} ,\"index\":0 ",
+            40 => " }",
+            50 => "},\"more\":1",
+            60 => "}\t",
+            _ => "}",
+        };
+        let blanks = " ".repeat(number * 7 % 23);
+        let rest = format!(
+            "\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}{number}\"{end}{blanks}"
+        );
+        event("content_block_delta", &rest)
+    };
+    let start = event("message_start", "\"message\":{\"id\":\"m\",\"role\":\"assistant\"}");
+    let open =
+        event("content_block_start", "\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}");
+    [start, open].into_iter().chain((0..80).map(delta)).collect()
+}
+
 /// A member of a block stands in the frame that opens it, before it is open.
 fn of_the_block() -> String {
     let frame = |number: usize| {
@@ -514,6 +540,7 @@ fn what_stands_around_a_known_frame_counts() {
     for (name, stream) in [
         ("told again", told_again()),
         ("padded", padded()),
+        ("padded deltas", padded_deltas()),
         ("of the block", of_the_block()),
         ("counted", counted()),
         ("late", late()),

@@ -29,5 +29,5 @@ pub(crate) use tape::{Checked, Leaf, Mark, Seen, number_end, string_end, with_sp
 pub use tape::{Elements, Kind, Members, Node, Tape};
 pub(crate) use value::bounded;
 pub use value::{Array, AsValue, Number, Object, Value};
-pub(crate) use word::{ascii_end, digits_alone_end, has_either, word as word_at};
+pub(crate) use word::{ascii_end, blank_end, digits_alone_end, has_either, word as word_at};
 pub(crate) use write::{Paths, Writer, each_member, write_members};

@@ -271,6 +271,18 @@ fn skip_space(bytes: &[u8], mut at: usize) -> (usize, Option<u8>) {
     (at, bytes.get(at).copied())
 }
 
+/// Where the first byte from `at` on stands that is no space, or the end.
+#[inline]
+pub(crate) fn blank_end(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        let others = word(bytes, at) ^ (ONES * b' ' as u64);
+        if others != 0 {
+            return at + first(others);
+        }
+        at += 8;
+    }
+}
+
 /// The eight bytes from `at` on, the first lowest, with zeros for those that are not there.
 #[inline]
 pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
@@ -373,6 +385,11 @@ mod tests {
                         let has_either_of = bytes[from..].iter().any(|byte| matches!(byte, b'.' | b'\\'));
                         assert_eq!(has_either(&bytes[from..], b'.', b'\\'), has_either_of, "{bytes:?}");
                         assert_eq!(digits_end(&bytes, from), expected(|byte| !byte.is_ascii_digit(), from));
+                        assert_eq!(
+                            blank_end(&bytes, from),
+                            expected(|byte| *byte != b' ', from),
+                            "{bytes:?}"
+                        );
                     }
                 }
             }

@@ -1,5 +1,6 @@
 //! Fragments of a frame, with its holes in place of what stood there.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use super::Known;
@@ -80,6 +81,8 @@ pub(super) struct Growth {
     pub(super) hole: Option<u8>,
     /// Whether that is the only hole but for those that are tied, and a text.
     pub(super) is_alone: bool,
+    /// The hole behind it, if there is but one more, and that for blanks.
+    pub(super) padding: Option<u8>,
     /// Whether something is said of the block, too: that is no news only after a frame that found the block begun.
     pub(super) has_members: bool,
     /// The holes of which something else is told: only as long as they hold the same as in the frame before, the text is
@@ -131,10 +134,15 @@ impl Growth {
             return None;
         }
         let mut free = holes.iter().enumerate().filter(|(at, _)| !ties.has(*at));
-        let is_alone = free.all(|(at, own)| is_text(at) && own.kind == HoleKind::Text);
+        let is_text = |(at, own): (usize, &Hole)| is_text(at) && own.kind == HoleKind::Text;
+        let (first, second, third) = (free.next(), free.next(), free.next());
+        let has_text = first.is_some_and(is_text);
+        let is_alone = has_text && second.is_none();
+        let padding = second.filter(|(_, own)| has_text && third.is_none() && own.kind == HoleKind::Blank);
+        let padding = padding.map(|(at, _)| at as u8);
         let has_members = casts.iter().any(Cast::is_member);
         let own = own.try_into().ok()?;
-        Some(Self { choice: cast.choice, at, cast: own, hole, is_alone, has_members, ties })
+        Some(Self { choice: cast.choice, at, cast: own, hole, is_alone, padding, has_members, ties })
     }
 }
 
@@ -259,6 +267,7 @@ impl Cast {
     }
 
     /// Says what it says of a frame in which the place has that number, if it has one.
+    #[inline(always)]
     pub(super) fn tell<'f>(
         &'f self,
         frame: &Known<'f, 'f>,
@@ -356,6 +365,11 @@ impl Cast {
     }
 }
 
+thread_local! {
+    /// Memory for casts, since many are made and few kept.
+    static ROOM: Cell<Casts> = const { Cell::new(Casts { list: Vec::new(), fixed: String::new() }) };
+}
+
 /// Makes casts of the fragments of a frame, while they are told.
 pub(crate) struct Recorder<'d> {
     data: &'d str,
@@ -365,21 +379,10 @@ pub(crate) struct Recorder<'d> {
 }
 
 impl<'d> Recorder<'d> {
-    /// Of a frame, which is not longer than a slice can tell; `room` is memory that one before it had.
-    pub(super) fn new(data: &'d str, room: Casts) -> Self {
-        let mut casts = room;
-        // Enough for most, so that they need not grow step by step.
-        if casts.list.capacity() == 0 {
-            casts = Casts { list: Vec::with_capacity(8), fixed: String::with_capacity(128) };
-        }
-        Self { data, casts, has_failed: false }
-    }
-
-    /// Its memory, for the next.
-    pub(super) fn into_room(mut self) -> Casts {
-        self.casts.list.clear();
-        self.casts.fixed.clear();
-        self.casts
+    /// Of a frame, which is not longer than a slice can tell.
+    pub(super) fn new(data: &'d str) -> Self {
+        // A thread that ends has no room.
+        Self { data, casts: ROOM.try_with(Cell::take).unwrap_or_default(), has_failed: false }
     }
 
     /// The casts of a frame that has those holes, if everything has one. The number of a place, if there is a hole for it,
@@ -393,7 +396,9 @@ impl<'d> Recorder<'d> {
         if self.has_failed || !list.iter_mut().all(&mut settle) {
             return None;
         }
-        let mut casts = std::mem::take(&mut self.casts);
+        // No more memory than there is in them: many streams are open at the same time.
+        let mut casts = Casts { list: Vec::with_capacity(list.len()), fixed: fixed.as_str().into() };
+        casts.list.append(list);
         let place = holes.iter().position(|hole| hole.kind == HoleKind::Place);
         for at in 0..casts.list.len() {
             let cast = &mut casts.list[at];
@@ -413,9 +418,6 @@ impl<'d> Recorder<'d> {
                 cast.is_quiet = !is_disputed && cast.ties.is_empty() && !cast.is_member();
             }
         }
-        // Many streams are open at the same time.
-        casts.list.shrink_to_fit();
-        casts.fixed.shrink_to_fit();
         Some(casts)
     }
 
@@ -487,6 +489,15 @@ impl<'d> Recorder<'d> {
     }
 }
 
+impl Drop for Recorder<'_> {
+    fn drop(&mut self) {
+        let Casts { mut list, mut fixed } = std::mem::take(&mut self.casts);
+        list.clear();
+        fixed.clear();
+        let _ = ROOM.try_with(|room| room.set(Casts { list, fixed }));
+    }
+}
+
 impl<'f> Sink<Fragment<'f>> for Recorder<'_> {
     fn put(&mut self, fragment: Fragment<'f>) {
         if self.has_failed {
@@ -517,7 +528,7 @@ mod tests {
     #[test]
     fn a_place_follows_its_own_number_only() {
         let data = r#"{"a":7,"b":7}"#;
-        let mut recorder = Recorder::new(data, Casts::default());
+        let mut recorder = Recorder::new(data);
         for note in [2, 4] {
             let place = Place { note: NonZero::new(note), ..Place::at(7) };
             recorder.put(Fragment::new(Part::End).at(place));

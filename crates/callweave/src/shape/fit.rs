@@ -2,7 +2,7 @@
 
 use ascii::AsciiStr;
 
-use crate::json::{Str, ascii_end, digits_alone_end, number_end, string_end};
+use crate::json::{Str, ascii_end, blank_end, digits_alone_end, number_end, string_end};
 
 /// A place in a frame where its shape does not say what stands there.
 #[derive(Clone, Copy, Debug)]
@@ -160,18 +160,43 @@ impl<'s> Around<'s> {
     }
 }
 
+/// The same with blanks behind it, as Anthropic pads its frames: what stands behind those, too.
+#[derive(Clone, Copy)]
+pub(super) struct Padded<'s>(Around<'s>, &'s [u8]);
+
+impl<'s> Padded<'s> {
+    /// Of a shape whose holes are those two.
+    pub(super) fn of(text: &'s [u8], from: usize, own: Hole, blank: Hole) -> Option<Self> {
+        let around = Around::of(text.get(..from + blank.start())?, from + own.start(), from + own.end())?;
+        Some(Self(around, text.get(from + blank.end()..)?))
+    }
+
+    #[inline(always)]
+    pub(super) fn fit<'f>(&self, bytes: &'f [u8]) -> Option<(Str<'f>, usize)> {
+        let (text, padding) = self.0.fit(bytes)?;
+        let at = blank_end(bytes, padding);
+        begins_with(bytes.get(at..)?, self.1).then_some((text, at + self.1.len()))
+    }
+}
+
 /// Whether the bytes begin with a literal. What is short, as the end of most frames is, is compared by two words that may
 /// overlap, which costs less than a call.
 #[inline(always)]
 fn begins_with(bytes: &[u8], literal: &[u8]) -> bool {
-    const WORD: usize = 4;
+    let Some(own) = bytes.get(..literal.len()) else { return false };
     let length = literal.len();
-    let Some(own) = bytes.get(..length) else { return false };
-    let ends = |bytes: &[u8]| Some((*bytes.first_chunk::<WORD>()?, *bytes.last_chunk::<WORD>()?));
-    match (ends(own), ends(literal)) {
-        (Some(own), Some(literal)) if length <= 2 * WORD => own == literal,
-        _ => own == literal,
+    if !(2..=8).contains(&length) {
+        own == literal
+    } else if length >= 4 {
+        has_same_ends::<4>(own, literal)
+    } else {
+        has_same_ends::<2>(own, literal)
     }
+}
+
+#[inline(always)]
+fn has_same_ends<const LENGTH: usize>(one: &[u8], other: &[u8]) -> bool {
+    one.first_chunk::<LENGTH>() == other.first_chunk() && one.last_chunk::<LENGTH>() == other.last_chunk()
 }
 
 /// The length of what `frame` begins with, if that is `text` but for its holes; `pieces` get what stands in them.
@@ -211,7 +236,7 @@ pub(super) fn fit_tied<const MOST: usize>(
                 None => (number_end(frame, at)?, false),
             },
             HoleKind::Place => (place_end(frame, at)?, false),
-            HoleKind::Blank => (at + frame[at..].iter().take_while(|byte| **byte == b' ').count(), false),
+            HoleKind::Blank => (blank_end(frame, at), false),
             HoleKind::SameAs(other) => {
                 let Piece { start, end, has_escapes } = pieces[usize::from(other)];
                 (after(&frame[start..end], frame, at)?, has_escapes)

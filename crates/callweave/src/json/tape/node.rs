@@ -252,12 +252,6 @@ impl<'t> Node<'t> {
         })
     }
 
-    /// The number inside this outermost value that was passed on as that of a place, if it is the only one.
-    pub(crate) fn only_place(self) -> Option<Leaf> {
-        let mut places = self.leaves().filter(|leaf| leaf.seen == Seen::Place);
-        places.next().filter(|_| places.next().is_none())
-    }
-
     /// Where the contents begin of the string or number inside this outermost value in which, or right behind which, that
     /// place of the text is, if it is no key and not empty.
     pub(crate) fn leaf_at(self, at: usize) -> Option<usize> {
