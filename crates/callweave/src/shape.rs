@@ -631,8 +631,8 @@ impl Shapes {
         if holes.len() > MOST_HOLES {
             return false;
         }
-        let Some(casts) = recorder.finish(&holes, place.map(|(_, note)| note)) else { return false };
-        let growth = Growth::of(&casts, &holes);
+        let Some(casts) = recorder.finish(&holes, place) else { return false };
+        let growth = Growth::of(&casts, &holes, place.map(|(hole, _)| hole));
         // What is no longer compared has memory for it.
         let before = self.before.take_if(|_| at.is_none()).unwrap_or_default();
         let (mut text, mut event) = (before.text.into_bytes(), before.event);

@@ -91,8 +91,9 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// What all of the casts amount to where the quiet ones are no news, if it is that.
-    pub(super) fn of(casts: &Casts, holes: &[Hole]) -> Option<Self> {
+    /// What all of the casts amount to where the quiet ones are no news, if it is that. The number of a place, if there is a
+    /// hole for it, stands in that one.
+    pub(super) fn of(casts: &Casts, holes: &[Hole], place: Option<usize>) -> Option<Self> {
         let casts = &casts.list;
         let mut loud = casts.iter().enumerate().filter(|(_, cast)| !cast.is_steady);
         let (Some((own, cast)), None) = (loud.next(), loud.next()) else { return None };
@@ -122,7 +123,6 @@ impl Growth {
         let steady = casts.iter().filter(|cast| cast.is_steady);
         let ties = steady.fold(Ties::NONE, |ties, cast| ties.and_all(cast.ties));
         // Another place is another block.
-        let place = holes.iter().position(|hole| hole.kind == HoleKind::Place);
         let ties = place.filter(|_| cast.is_placed()).map_or(ties, |hole| ties.and(hole));
         let is_text = |at: usize| hole.is_some_and(|hole| usize::from(hole) == at);
         // What is the same as another, or the text itself, cannot stay while that changes.
@@ -386,8 +386,8 @@ impl<'d> Recorder<'d> {
     }
 
     /// The casts of a frame that has those holes, if everything has one. The number of a place, if there is a hole for it,
-    /// has that note.
-    pub(super) fn finish(&mut self, holes: &[Hole], note: Option<u32>) -> Option<Casts> {
+    /// stands in that one and has that note.
+    pub(super) fn finish(&mut self, holes: &[Hole], place: Option<(usize, u32)>) -> Option<Casts> {
         let Casts { list, fixed } = &mut self.casts;
         let mut settle = |cast: &mut Cast| {
             let mut slices = cast.part.slices().into_iter().flatten();
@@ -399,14 +399,13 @@ impl<'d> Recorder<'d> {
         // No more memory than there is in them: many streams are open at the same time.
         let mut casts = Casts { list: Vec::with_capacity(list.len()), fixed: fixed.as_str().into() };
         casts.list.append(list);
-        let place = holes.iter().position(|hole| hole.kind == HoleKind::Place);
         for at in 0..casts.list.len() {
             let cast = &mut casts.list[at];
             let slices = cast.part.slices().into_iter().flatten();
             cast.ties = slices.fold(Ties::NONE, |ties, slice| ties.and_all(slice.ties(holes)));
-            let is_placed = |own: Place| own.note.map(|own| own.get().into()) == note;
+            let is_placed = |own: Place, note: u32| own.note.is_some_and(|own| u32::from(own.get()) == note);
             match (cast.place, place) {
-                (Some(own), Some(hole)) if is_placed(own) => cast.ties = cast.ties.and(hole),
+                (Some(own), Some((hole, note))) if is_placed(own, note) => cast.ties = cast.ties.and(hole),
                 (own, _) => cast.place = own.map(Place::noted_nowhere),
             }
             let cast = &casts.list[at];
@@ -534,7 +533,7 @@ mod tests {
             recorder.put(Fragment::new(Part::End).at(place));
         }
         let hole = Hole::new(5, 6, HoleKind::Place);
-        let casts = recorder.finish(&[hole], Some(2)).expect("all have casts");
+        let casts = recorder.finish(&[hole], Some((0, 2))).expect("all have casts");
         let followed: Vec<_> = casts.iter().map(|cast| (cast.is_placed(), cast.ties.has(0))).collect();
         assert_eq!(followed, [(true, true), (false, false)]);
     }

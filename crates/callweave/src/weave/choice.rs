@@ -625,8 +625,16 @@ impl Choice {
     }
 
     pub(super) fn call(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
-        if !self.goes_on(piece, context, sink) {
-            self.call_in_full(piece, context, sink);
+        // Most only go on with the arguments of the call that was spoken of last.
+        let at = match piece {
+            Piece { id: None, name: None, arguments: Some(Arguments::Text(_)), place, .. } => {
+                self.undisturbed(*place, context).filter(|&at| self.slots[at].goes_on(None))
+            }
+            _ => None,
+        };
+        match (at, piece.arguments) {
+            (Some(at), Some(arguments)) => self.argue(at, arguments, context, sink),
+            _ => self.call_in_full(piece, context, sink),
         }
     }
 
@@ -637,25 +645,6 @@ impl Choice {
         let (latest, at) = self.latest?;
         let is_last = place == Some(latest) && self.last == Some(at);
         (is_last && self.ripe.is_empty() && context.next.is_empty()).then_some(at)
-    }
-
-    /// Takes the next piece of the arguments of the call that was spoken of last, as most are; false if it is another, or
-    /// says more.
-    #[inline]
-    fn goes_on(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) -> bool {
-        let Piece { place, id: None, name: None, arguments: Some(Arguments::Text(text)), .. } = *piece else {
-            return false;
-        };
-        let Some(at) = self.undisturbed(place, context).filter(|&at| self.slots[at].goes_on(None)) else {
-            return false;
-        };
-        let slot = &mut self.slots[at];
-        slot.meet_expectation();
-        slot.append(text, context, sink);
-        if slot.is_complete_call() {
-            self.complete = Some(at);
-        }
-        true
     }
 
     fn call_in_full(&mut self, piece: &Piece<'_>, context: &mut Context, sink: &mut EventSink<'_>) {
