@@ -12,7 +12,7 @@ mod streams;
 
 use std::fs;
 
-use callweave::event::Event;
+use callweave::event::{Body, Event};
 use callweave::framing::{Frame, FrameKind, Framer, Limits};
 use callweave::pipeline::Decoder;
 use cores::each;
@@ -317,6 +317,30 @@ fn what_is_written_around_another_frame_is_not_its_own() {
         events
     };
     assert_eq!(events(Decoder::builder()), events(Decoder::builder().read_all()));
+}
+
+/// Some give every chunk another id, longer or shorter than the one before: each is told as it is, known or not.
+#[test]
+fn an_id_that_changes_with_every_chunk_is_told_each_time() {
+    let ids: Vec<String> = (0..12_usize).map(|at| format!("id-{}{at}", "x".repeat(at * 5 % 31))).collect();
+    let chunk = |id: &String| {
+        format!(
+            "data: {{\"id\":\"{id}\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":\
+             [{{\"index\":0,\"delta\":{{\"content\":\"t\"}}}}]}}\n\n"
+        )
+    };
+    let stream: String = ids.iter().map(chunk).collect();
+    for builder in [Decoder::builder(), Decoder::builder().read_all()] {
+        let mut decoder = builder.build();
+        let mut events: Vec<Event<'static>> = Vec::new();
+        decoder.push(stream.as_bytes(), &mut events).expect("no limit");
+        decoder.finish(&mut events).expect("an answer");
+        let told = events.iter().filter_map(|event| match &event.body {
+            Body::Start { id, .. } | Body::Identity { id, .. } => id.as_deref(),
+            _ => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), ids);
+    }
 }
 
 /// A text that grows while a tool shows previews, which are too long to have a shape.
