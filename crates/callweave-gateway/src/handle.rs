@@ -16,7 +16,7 @@ use crate::gateway::Gateway;
 use crate::keys::{self, Digest};
 use crate::models::Shape;
 use crate::router::{Answer, Route};
-use crate::trace::{Trace, made};
+use crate::trace::{Trace, uuid};
 use crate::{exchange, intake, models, parse, relay, tokens};
 
 /// What is needed of a body that is read.
@@ -244,11 +244,11 @@ pub(crate) fn read_json(bytes: &[u8]) -> Result<Value, Failure> {
     text.parse().map_err(|error| Failure::invalid(format!("the request is not JSON: {error}")))
 }
 
-/// The id that the client gave the request, or a made one.
+/// The id that the client gave the request, or a made one: it goes upstream, where some take UUIDs only.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
     let given = given.filter(|id| (1..=128).contains(&id.len()));
-    given.map_or_else(|| format!("req_{}", made::<12>()), str::to_owned)
+    given.map_or_else(uuid, str::to_owned)
 }
 
 fn text(text: impl Into<Bytes>) -> Response<Body> {

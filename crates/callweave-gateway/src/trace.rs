@@ -23,6 +23,21 @@ pub(crate) fn made<const N: usize>() -> String {
     text
 }
 
+/// A random UUID (version 4): the one form of a request id that every server takes.
+pub(crate) fn uuid() -> String {
+    let mut digits = made::<16>().into_bytes();
+    digits[12] = b'4';
+    digits[16] = b"89ab"[usize::from(digits[16] % 4)];
+    let mut text = String::with_capacity(36);
+    for (at, digit) in digits.into_iter().enumerate() {
+        if matches!(at, 8 | 12 | 16 | 20) {
+            text.push('-');
+        }
+        text.push(char::from(digit));
+    }
+    text
+}
+
 /// Where a request stands in a trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
@@ -88,6 +103,16 @@ mod tests {
         trace.put(&mut sent);
         assert_eq!(sent["traceparent"], format!("00-{id}-{}-01", trace.span).as_str());
         assert_ne!(trace.span, "00f067aa0ba902b7");
+    }
+
+    #[test]
+    fn made_request_ids_are_uuids() {
+        let id = uuid();
+        let groups: Vec<_> = id.split('-').collect();
+        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{id}");
+        assert!(id.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()), "{id}");
+        assert!(groups[2].starts_with('4') && groups[3].starts_with(['8', '9', 'a', 'b']), "{id}");
+        assert_ne!(id, uuid());
     }
 
     #[test]

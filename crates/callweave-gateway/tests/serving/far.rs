@@ -226,6 +226,20 @@ async fn headers_of_the_clients_protocol_go_to_an_upstream_that_speaks_it() {
     assert!(seen.contains("authorization: bearer mine") && !seen.contains("anthropic"), "{seen}");
 }
 
+/// llama-cpp-python's server answers 400 to a request id that is no UUID, and knows no other limit than `max_tokens`.
+#[tokio::test]
+async fn a_strict_chat_server_understands_ids_and_limits() {
+    let far = Far::start(vec![whole(200, &answered("hi"))]).await;
+    let mut body = messages("tiny", false);
+    body["max_tokens"] = json!(20);
+    send(&far.gateway(""), request(Method::POST, "/v1/messages", &[], &body.to_string())).await;
+    let seen = far.seen()[0].to_lowercase();
+    let id = seen.lines().find_map(|line| line.strip_prefix("x-request-id: ")).expect("an id");
+    let groups: Vec<usize> = id.trim().split('-').map(str::len).collect();
+    assert_eq!(groups, [8, 4, 4, 4, 12], "{id}");
+    assert!(seen.contains("\"max_tokens\":20") && !seen.contains("max_completion_tokens"), "{seen}");
+}
+
 #[tokio::test]
 async fn a_request_that_needs_no_change_is_sent_as_it_came() {
     let far = Far::start(vec![whole(200, &answered("hi"))]).await;
