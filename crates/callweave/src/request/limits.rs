@@ -196,8 +196,11 @@ fn letters(mut number: u64, count: usize) -> String {
         .collect()
 }
 
-/// The word that OpenAI has given up and others have not.
-const OLD_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_completion_tokens", Some("max_tokens"))];
+/// Every chat server knows `max_tokens`, whatever the client calls it.
+const OLDER_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_completion_tokens", Some("max_tokens"))];
+
+/// OpenAI's reasoning models refuse `max_tokens`, and some providers want the newer name.
+const NEWER_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_tokens", Some("max_completion_tokens"))];
 
 /// What the rows have in common.
 pub(super) const USUAL: Limits = Limits {
@@ -226,7 +229,7 @@ pub(super) const USUAL: Limits = Limits {
     call_ids: Word::ANY,
     fills_thoughts: false,
     bridges_results: false,
-    words: &[],
+    words: OLDER_MAX_TOKENS,
     takes_strict: true,
     names_speakers: false,
     names_results: false,
@@ -252,12 +255,21 @@ impl Limits {
 
     pub(crate) const OPENAI: Self = Self {
         provider: "openai",
-        models: Some((Self::CHAT.provider, &["gpt-3", "gpt-4", "gpt-5", "chatgpt-", "o1", "o3", "o4"])),
+        models: Some((Self::CHAT.provider, &["gpt-5", "o1", "o3", "o4"])),
+        words: NEWER_MAX_TOKENS,
         knows_developers: true,
         thoughts: Thoughts::Never,
         most_stops: 4,
         schemas: &Rules::OPENAI,
         ..Self::CHAT
+    };
+
+    /// Local servers often go by these names, so their limit has the name that every server knows; OpenAI takes it, too.
+    pub(crate) const OPENAI_BEFORE_REASONING: Self = Self {
+        provider: "openai-before-reasoning",
+        models: Some((Self::CHAT.provider, &["gpt-3", "gpt-4", "chatgpt-"])),
+        words: OLDER_MAX_TOKENS,
+        ..Self::OPENAI
     };
 
     pub(crate) const OPENAI_RESPONSES: Self = Self {
@@ -381,7 +393,6 @@ impl Limits {
         provider: "deepseek",
         models: Some((Self::CHAT.provider, &["deepseek-"])),
         fills_thoughts: true,
-        words: OLD_MAX_TOKENS,
         ..USUAL
     };
 
@@ -390,7 +401,6 @@ impl Limits {
         models: Some((Self::CHAT.provider, &["kimi-", "moonshot-"])),
         schemas: &Rules::MOONSHOT,
         fills_thoughts: true,
-        words: OLD_MAX_TOKENS,
         ..USUAL
     };
 
@@ -400,9 +410,11 @@ impl Limits {
         ..USUAL
     };
 
-    pub(crate) const GROQ: Self = Self { provider: "groq", thoughts: Thoughts::Never, ..USUAL };
+    pub(crate) const GROQ: Self =
+        Self { provider: "groq", thoughts: Thoughts::Never, words: NEWER_MAX_TOKENS, ..USUAL };
 
-    pub(crate) const CEREBRAS: Self = Self { provider: "cerebras", thoughts: Thoughts::Never, ..USUAL };
+    pub(crate) const CEREBRAS: Self =
+        Self { provider: "cerebras", thoughts: Thoughts::Never, words: NEWER_MAX_TOKENS, ..USUAL };
 
     pub(crate) const XAI: Self = Self {
         provider: "xai",
@@ -452,6 +464,7 @@ impl Limits {
 static TABLE: &[Limits] = &[
     Limits::CHAT,
     Limits::OPENAI,
+    Limits::OPENAI_BEFORE_REASONING,
     Limits::OPENAI_RESPONSES,
     Limits::ANTHROPIC,
     Limits::GEMINI,

@@ -122,6 +122,61 @@ const PITFALLS: &[Pitfall] = &[
         ..USUAL
     },
     Pitfall {
+        what: "a chat server of which nothing is known gets the limit under the name that all know",
+        from: "anthropic-messages",
+        to: "openai-chat",
+        model: Some("tiny"),
+
+        body: r#"{"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[("/max_tokens", "9")],
+        absent: &["/max_completion_tokens"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a model of OpenAI from before it reasoned may be a local one under its name",
+        from: "anthropic-messages",
+        to: "openai-chat",
+        model: Some("gpt-4o"),
+
+        body: r#"{"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[("/max_tokens", "9")],
+        absent: &["/max_completion_tokens"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "the models of OpenAI that reason know only the newer name of the limit",
+        from: "anthropic-messages",
+        to: "openai-chat",
+        model: Some("gpt-5.1"),
+
+        body: r#"{"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[("/max_completion_tokens", "9")],
+        absent: &["/max_tokens"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "some providers want the newer name of the limit",
+        from: "anthropic-messages",
+        to: "openai-chat",
+        model: Some("llama"),
+        provider: Some("groq"),
+        body: r#"{"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[("/max_completion_tokens", "9")],
+        absent: &["/max_tokens"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "whoever is named as compatible gets the limit under the name that all know",
+        from: "openai-chat",
+        to: "openai-chat",
+        model: Some("tiny"),
+        provider: Some("openai-compatible"),
+        body: r#"{"max_completion_tokens": 9, "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[("/max_tokens", "9")],
+        absent: &["/max_completion_tokens"],
+        ..USUAL
+    },
+    Pitfall {
         what: "without thoughts of its own a model amid calls is not asked to think",
         model: Some("claude-sonnet-4-5"),
         body: r#"{"reasoning_effort": "high", "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": "1"}]}"#,

@@ -96,7 +96,7 @@ fn requests_are_translated_as_others_expect() {
         }
     }
     assert!(losses.is_empty(), "losses that are not named:\n{}", losses.join("\n"));
-    print(&scores, 94);
+    print(&scores, 92);
     record.close();
 }
 

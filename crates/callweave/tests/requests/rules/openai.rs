@@ -11,6 +11,7 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
         "tools",
         "tool_choice",
         "parallel_tool_calls",
+        "max_tokens",
         "max_completion_tokens",
         "stop",
         "temperature",
@@ -35,6 +36,11 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
         "web_search_options",
     ];
     only(body, MEMBERS, "the body", found);
+    let reasons = ["gpt-5", "o1", "o3", "o4"].iter().any(|start| text(body, "model").starts_with(start));
+    let refused = if reasons { "max_tokens" } else { "max_completion_tokens" };
+    if body.get(refused).is_some() {
+        found.push(format!("a member {refused} for {}", text(body, "model")));
+    }
     if list(body, "tools").next().is_none() {
         only_without_tools(body, &["tools", "tool_choice", "parallel_tool_calls"], found);
     }
