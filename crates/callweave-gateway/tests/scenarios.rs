@@ -115,7 +115,7 @@ fn request(endpoint: &Endpoint, model: &str, is_streamed: bool) -> Vec<u8> {
     let chat = json!({
         "model": model,
         "stream": is_streamed,
-        "max_completion_tokens": 1000,
+        "max_tokens": 1000,
         "messages": [{"role": "user", "content": "What is the weather in Paris for 3 days?"}],
         "tools": [{"type": "function", "function": {"name": "get_weather", "description": "The weather.", "parameters": schema()}}],
     });
@@ -356,7 +356,7 @@ fn conversation(endpoint: &Endpoint, model: &str, is_streamed: bool) -> Vec<u8> 
     let chat = json!({
         "model": model,
         "stream": is_streamed,
-        "max_completion_tokens": 1000,
+        "max_tokens": 1000,
         "parallel_tool_calls": true,
         "messages": [
             {"role": "system", "content": "Be brief."},
