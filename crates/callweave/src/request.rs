@@ -178,6 +178,11 @@ pub struct Written {
     signs_calls: bool,
 }
 
+/// The providers whose rules are known, by the names that [`RequestOptions::provider`] takes.
+pub fn providers() -> impl Iterator<Item = &'static str> {
+    Limits::providers()
+}
+
 /// How a protocol's requests are read and written.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestCoding {

@@ -455,6 +455,11 @@ impl Limits {
         }
     }
 
+    /// The names of all rows.
+    pub(super) fn providers() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().map(|row| row.provider)
+    }
+
     /// The row of that provider.
     pub(super) fn named(provider: &str) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.provider.eq_ignore_ascii_case(provider))
