@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, anyhow, bail};
 use callweave::dialect::{Dialect, ExtractOptions, Registry, Tools};
 use callweave::json::Value;
+use callweave_gateway::config::nearest;
 
 /// The dialects that can be asked for: the built-in ones, and one of the user's own.
 pub(crate) struct Dialects {
@@ -45,9 +46,16 @@ impl Dialects {
         if let Some(options) = ready.get(name) {
             return Ok(options.clone());
         }
-        let unknown = |_| anyhow!("unknown dialect {name:?}; see callweave dialects");
+        let unknown = |_| anyhow!("unknown dialect {name:?}; {}see callweave dialects", self.meant(name));
         let options = self.registry.options(name).map_err(unknown)?;
         Ok(ready.entry(name.to_owned()).or_insert(options).clone())
+    }
+
+    /// What was probably meant by a name that no dialect has, as a question.
+    pub(crate) fn meant(&self, name: &str) -> String {
+        let names = self.registry.dialects().iter().map(|dialect| dialect.name.as_str());
+        let meant = nearest(name, names.chain(["auto"]));
+        meant.map(|name| format!("did you mean {name:?}? ")).unwrap_or_default()
     }
 }
 

@@ -1,23 +1,48 @@
-//! The log of the gateway in text that no terminal shows: one line for every request, so it should cost little.
+//! The log of the gateway in text: one line for every request, so it should cost little; and what strangers wrote stays
+//! within its field.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
+use std::io;
+use std::time::Duration;
 
+use callweave_gateway::log::LogWriter;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::field::RecordFields;
-use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 
-/// Standard error, which nobody has to wait for: a line is written at once, so lines cannot mix.
-pub(crate) fn writer() -> BoxMakeWriter {
-    #[cfg(unix)]
-    if let Ok(descriptor) = std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned() {
-        return BoxMakeWriter::new(std::fs::File::from(descriptor));
+/// So long the last lines are waited for.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The way to standard error, which nobody has to wait for.
+#[derive(Clone)]
+pub(crate) struct Log(LogWriter);
+
+impl Log {
+    pub(crate) fn new() -> io::Result<Self> {
+        #[cfg(unix)]
+        if let Ok(descriptor) = std::os::fd::AsFd::as_fd(&io::stderr()).try_clone_to_owned() {
+            return LogWriter::to(std::fs::File::from(descriptor)).map(Self);
+        }
+        LogWriter::to(io::stderr()).map(Self)
     }
-    BoxMakeWriter::new(std::io::stderr)
+
+    /// Lets the last lines be written.
+    pub(crate) fn finish(&self) {
+        self.0.finish(FAREWELL);
+    }
 }
 
-/// Fields as `name=value`, the message before them without a name.
+impl<'w> MakeWriter<'w> for Log {
+    type Writer = LogWriter;
+
+    fn make_writer(&'w self) -> LogWriter {
+        self.0.clone()
+    }
+}
+
+/// Fields as `name=value`, the message before them without a name. Texts stand in quotes and are escaped, so that none
+/// ends the line, begins another field, or reaches the terminal.
 pub(crate) struct Plain;
 
 struct Line<'w> {
@@ -54,19 +79,50 @@ impl Line<'_> {
 }
 
 impl Visit for Line<'_> {
+    /// Whatever shows itself, the message among it.
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, |writer| write!(writer, "{value:?}"));
+        self.put(field, |writer| write!(Escaping(writer), "{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\');
-        self.put(field, |writer| match is_plain {
-            true => {
-                writer.write_char('"')?;
-                writer.write_str(value)?;
-                writer.write_char('"')
+        self.put(field, |writer| {
+            writer.write_char('"')?;
+            match value.bytes().all(is_plain) {
+                true => writer.write_str(value)?,
+                false => value.chars().try_for_each(|char| write_escaped(char, writer))?,
             }
-            false => write!(writer, "{value:?}"),
+            writer.write_char('"')
         });
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
+}
+
+/// Writes a character that nothing else can be taken for: all that is not shown as itself is escaped.
+fn write_escaped(char: char, writer: &mut impl fmt::Write) -> fmt::Result {
+    match char {
+        // Marks that turn the writing direction around, and spaces that nobody sees.
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
+            write!(writer, "{}", char.escape_unicode())
+        }
+        '\'' => writer.write_char(char),
+        _ => write!(writer, "{}", char.escape_debug()),
+    }
+}
+
+/// Escapes only what would leave the line: the rest was written by the program.
+struct Escaping<'e, 'w>(&'e mut Writer<'w>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return self.0.write_str(text);
+        }
+        text.chars().try_for_each(|char| match char {
+            ' '..='~' => self.0.write_char(char),
+            _ => write_escaped(char, self.0),
+        })
     }
 }

@@ -5,12 +5,43 @@ use std::time::{Duration, Instant};
 
 use callweave::message::Message;
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Level;
 
 use crate::asked::Asked;
 use crate::failure::Failure;
 use crate::gateway::Gateway;
 use crate::live::Live;
 use crate::routes::Target;
+
+/// Tells at a level that is only known when it happens.
+macro_rules! at_level {
+    ($level:expr, $($told:tt)*) => {
+        match $level == tracing::Level::WARN {
+            true => tracing::warn!($($told)*),
+            false => tracing::info!($($told)*),
+        }
+    };
+}
+pub(crate) use at_level;
+
+/// So many bytes of what a client wrote stand in the log.
+const LONGEST: usize = 200;
+
+/// What a client wrote, or its beginning.
+pub(crate) fn bounded(text: &str) -> &str {
+    beginning(text, LONGEST)
+}
+
+/// As much of a text as has at most so many bytes.
+pub(crate) fn beginning(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+/// A time in milliseconds, as exact as anybody reads it.
+fn millis(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e5).round() / 1e2
+}
 
 /// The account of one request. If it is dropped before it is closed, the client has left.
 pub(crate) struct Account {
@@ -20,6 +51,8 @@ pub(crate) struct Account {
     first: Option<Duration>,
     target: Option<Target>,
     tries: u32,
+    /// How often another was asked than before.
+    fallbacks: u32,
     is_closed: bool,
     /// The room that the request takes.
     _room: OwnedSemaphorePermit,
@@ -35,6 +68,7 @@ impl Account {
             first: None,
             target: None,
             tries: 0,
+            fallbacks: 0,
             is_closed: false,
             _room: room,
         }
@@ -45,6 +79,11 @@ impl Account {
         self.tries += 1;
         if self.tries > 1 {
             self.gateway.metrics.retry();
+        }
+        let is_same =
+            |last: &Target| last.upstream.name == target.upstream.name && last.model == target.model;
+        if self.target.as_ref().is_some_and(|last| !is_same(last)) {
+            self.fallbacks += 1;
         }
         self.target = Some(target.clone());
     }
@@ -71,7 +110,7 @@ impl Account {
     /// The answer is over.
     pub(crate) fn close(&mut self, live: &mut Live, message: &Message) {
         let usage = live.output.usage();
-        let Target { upstream, model } = live.target();
+        let target = live.target().clone();
         let counts = [
             ("input", usage.input_tokens),
             ("output", usage.output_tokens),
@@ -80,7 +119,7 @@ impl Account {
         ];
         for (kind, count) in counts {
             if let Some(count) = count.filter(|count| *count > 0) {
-                self.gateway.metrics.tokens(kind, &upstream.name, model, count);
+                self.gateway.metrics.tokens(kind, &target.upstream.name, target.label(), count);
             }
         }
         self.gateway.metrics.added(self.asked.read_for + live.worked);
@@ -96,21 +135,34 @@ impl Account {
         let upstream = self.target.as_ref().map_or("none", |target| target.upstream.name.as_str());
         let protocol = self.asked.wire.protocol.name;
         self.gateway.metrics.request(protocol, upstream, status);
-        tracing::info!(
-            request = %self.asked.id,
-            trace = %self.asked.trace.id,
-            span = %self.asked.trace.span,
+        let key = self.gateway.keys.name(&self.asked.scope);
+        at_level!(
+            self.level(status),
+            request = self.asked.id.as_str(),
+            trace = self.asked.trace.id.as_str(),
+            span = self.asked.trace.span.as_str(),
             protocol,
-            model = %self.asked.model,
+            model = bounded(&self.asked.model),
             upstream,
             status,
             error,
+            key,
             streamed = self.asked.is_streamed,
             tries = self.tries,
-            first_ms = self.first.map(|first| first.as_secs_f64() * 1e3),
-            ms = self.began.elapsed().as_secs_f64() * 1e3,
+            fallbacks = Some(self.fallbacks).filter(|count| *count > 0),
+            first_ms = self.first.map(millis),
+            ms = millis(self.began.elapsed()),
             "answered"
         );
+    }
+
+    /// What failed here or behind, and what only another could answer, is for whoever runs the gateway; so is a key that
+    /// an upstream refuses, if it is the gateway's own. What a client does wrong is not.
+    fn level(&self, status: &str) -> Level {
+        let has_failed = status.starts_with('5') || status == "broken";
+        let is_own_key = self.target.as_ref().is_some_and(|target| target.upstream.has_key());
+        let is_refused = matches!(status, "401" | "403") && is_own_key;
+        if has_failed || is_refused || self.fallbacks > 0 { Level::WARN } else { Level::INFO }
     }
 }
 

@@ -81,6 +81,9 @@ struct Original {
     models: Vec<Range<usize>>,
 }
 
+/// So many losses of a request are told at most.
+const MOST_LOSSES: usize = 16;
+
 /// What is known of a request before its body.
 pub(crate) struct Beginning<'b> {
     pub(crate) headers: &'b HeaderMap,
@@ -255,6 +258,7 @@ impl Asked {
             Some(original) => original.naming(&self.model, &target.model),
             None => {
                 let changed = self.write(target, wire, &mut reading)?;
+                self.tell_losses(target, &changed);
                 let mut body = String::with_capacity(self.size);
                 changed.body.write_into(&mut body);
                 written = Some(changed);
@@ -280,6 +284,21 @@ impl Asked {
             false => Tools::default(),
         };
         Ok(Sent { outgoing, written, reading, tools })
+    }
+
+    /// Tells what a target is not asked though the client did.
+    fn tell_losses(&self, target: &Target, written: &Written) {
+        if written.losses.is_empty() {
+            return;
+        }
+        let mut lost: Vec<&str> = Vec::new();
+        for loss in &written.losses {
+            if !lost.contains(&loss.what.as_str()) && lost.len() < MOST_LOSSES {
+                lost.push(&loss.what);
+            }
+        }
+        let (request, upstream, lost) = (self.id.as_str(), target.upstream.name.as_str(), lost.join(", "));
+        tracing::warn!(request, upstream, lost, "left out of the request");
     }
 
     fn write(

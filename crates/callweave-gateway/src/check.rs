@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use crate::config::{Check, OnInvalid, Stop, StopMode, Teaching};
+use crate::config::{Check, OnInvalid, Stop, StopMode, Teaching, shown_url};
 use crate::gateway::Gateway;
 use crate::upstream::Upstream;
 use crate::{demo, models};
@@ -25,11 +25,7 @@ impl Gateway {
     pub fn explain(&self) -> String {
         let config = &self.config;
         let mut text = String::new();
-        let who = match config.client_keys.len() {
-            0 => "anybody".to_owned(),
-            keys => format!("who shows one of {keys} keys"),
-        };
-        let _ = writeln!(text, "listens on {}, for {who}", config.listen);
+        let _ = writeln!(text, "listens on {}, for {}", config.listen, config.reach());
         for upstream in self.routes.upstreams() {
             let _ = writeln!(text, "\nupstream {}", upstream.name);
             describe(upstream, &mut text);
@@ -67,6 +63,14 @@ impl Gateway {
         if let Some(folder) = &config.record {
             let _ = writeln!(text, "records every conversation in {}", folder.display());
         }
+        for (what, all) in [("hosts", &config.allowed_hosts), ("pages", &config.allowed_origins)] {
+            if !all.is_empty() {
+                let _ = writeln!(text, "lets in other {what}: {}", all.join(", "));
+            }
+        }
+        for warning in self.warnings() {
+            let _ = writeln!(text, "warning: {warning}");
+        }
         text
     }
 
@@ -93,7 +97,7 @@ fn describe(upstream: &Upstream, text: &mut String) {
     match config.is_demo() {
         true => text.push_str("  scripted models; needs no network and no key\n"),
         false => {
-            let _ = writeln!(text, "  {} at {}", config.protocol, config.url);
+            let _ = writeln!(text, "  {} at {}", config.protocol, shown_url(&config.url));
             let key = match (&config.key_env, upstream.has_key()) {
                 (Some(variable), true) => format!("the one in {variable}"),
                 (Some(variable), false) => format!("none: {variable} is not set"),

@@ -21,8 +21,13 @@
 //! # Ok::<(), callweave_gateway::config::Problem>(())
 //! ```
 
+mod address;
+mod document;
 mod environment;
+mod names;
+mod nearest;
 mod problem;
+mod rules;
 mod seconds;
 mod upstream;
 
@@ -33,7 +38,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+pub use address::{completed_url, listen_address, listen_host, shown_url};
+pub(crate) use address::{ip, unmapped};
 pub use environment::Environment;
+pub(crate) use names::{Named, Names};
+pub use nearest::nearest;
+use problem::Origin;
 pub use problem::Problem;
 pub use upstream::{Check, OnInvalid, Stop, StopMode, Teaching, Upstream};
 
@@ -49,11 +59,20 @@ pub const DEMO: &str = "demo";
 #[non_exhaustive]
 pub struct Config {
     /// Where to listen.
+    #[serde(deserialize_with = "address::deserialize")]
     pub listen: SocketAddr,
     /// Whether other machines may connect although no keys are asked of clients.
     pub allow_open: bool,
     /// The SHA-256 digests of the keys that clients must show, as `sha256:…`. Without any, everybody is served.
     pub client_keys: Vec<String>,
+    /// The hosts that clients may know the gateway by, besides this machine's own names: `gateway.example`,
+    /// `*.example`, `*`. They are not asked for where clients need a key.
+    pub allowed_hosts: Vec<String>,
+    /// The pages that may ask, by their origins: `https://app.example`, `http://localhost:*`, a scheme such as
+    /// `vscode-webview:`, `null`, `*`.
+    pub allowed_origins: Vec<String>,
+    /// Whether the scripted models are served, as the upstream `demo`.
+    pub demo: bool,
     /// Those who answer, by name.
     pub upstreams: BTreeMap<String, Upstream>,
     /// The names that clients use, in order; the first that fits counts.
@@ -70,6 +89,9 @@ pub struct Config {
     pub record: Option<PathBuf>,
     /// Certificates of authorities that are trusted besides the usual ones, in PEM; else those of `SSL_CERT_FILE`.
     pub ca_file: Option<PathBuf>,
+    /// Where all this comes from.
+    #[serde(skip)]
+    origin: Origin,
 }
 
 /// A name that clients use, and who answers to it.
@@ -187,6 +209,9 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], PORT)),
             allow_open: false,
             client_keys: Vec::new(),
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            demo: false,
             upstreams: BTreeMap::new(),
             models: Vec::new(),
             default_upstream: None,
@@ -195,24 +220,46 @@ impl Default for Config {
             store: Store::default(),
             record: None,
             ca_file: None,
+            origin: Origin::default(),
         }
     }
 }
 
 impl Config {
-    /// Reads the text of a file, and fills in what the file leaves to the program. The environment is not asked.
+    /// Reads the text of a file, and checks it. The environment is not asked.
     pub fn read(text: &str) -> Result<Self, Problem> {
-        let mut config: Self = toml::from_str(text).map_err(|error| Problem::of_text(text, &error))?;
-        config.add_demo();
-        config.check()?;
-        Ok(config)
+        let (mut config, found) = document::read(text);
+        if config.demo {
+            config.add_demo();
+        }
+        match (found, config.check()) {
+            (None, checked) => checked.map(|()| config),
+            (Some(found), Ok(())) => Err(found),
+            (Some(found), Err(meant)) => Err(found.and(meant)),
+        }
     }
 
-    /// Reads a file.
+    /// Reads a file, and checks it.
     pub fn load(path: &Path) -> Result<Self, Problem> {
+        let config = Self::open(path)?;
+        config.check().map(|()| config)
+    }
+
+    /// Reads a file. What it means is checked when a gateway is made of it: it may be changed before.
+    pub fn open(path: &Path) -> Result<Self, Problem> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Problem::new(format!("{}: {error}", path.display())))?;
-        Self::read(&text).map_err(|problem| problem.in_file(path))
+        let (mut config, found) = document::read(&text);
+        config.origin.set_file(path);
+        if config.demo {
+            config.add_demo();
+        }
+        let Some(found) = found else { return Ok(config) };
+        let found = found.in_file(path);
+        Err(match config.check() {
+            Ok(()) => found,
+            Err(meant) => found.and(meant),
+        })
     }
 
     /// One upstream that answers to every name, as the command line names it.
@@ -220,43 +267,41 @@ impl Config {
         let mut config = Self::default();
         config.upstreams.insert("upstream".to_owned(), upstream);
         config.default_upstream = Some("upstream".to_owned());
-        config.add_demo();
         config
     }
 
-    /// The scripted models are always there, unless the file describes an upstream of that name.
-    fn add_demo(&mut self) {
+    /// Serves the scripted models, too, unless there is an upstream of that name.
+    pub fn add_demo(&mut self) {
+        self.demo = true;
         self.upstreams.entry(DEMO.to_owned()).or_insert_with(Upstream::demo);
     }
 
-    /// Whether all that is named exists.
+    /// Whether all is as it should be: everything that is wrong is told at once, with its line.
     pub fn check(&self) -> Result<(), Problem> {
-        for (name, upstream) in &self.upstreams {
-            upstream.check().map_err(|what| Problem::new(format!("upstreams.{name}: {what}")))?;
+        self.origin.problem(self.flaws())
+    }
+
+    /// What is doubtful, though it can be served: keys that are not there, and what is not sent.
+    pub fn warnings(&self, environment: &Environment<'_>) -> Vec<String> {
+        let doubtful = self.origin.problem(self.doubts(environment)).err();
+        doubtful.iter().flat_map(Problem::lines).collect()
+    }
+
+    /// For whom it listens, in words.
+    pub fn reach(&self) -> String {
+        let machines = if self.listen.ip().is_loopback() { "this machine only" } else { "every machine" };
+        match self.client_keys.len() {
+            0 if self.listen.ip().is_loopback() => machines.to_owned(),
+            0 => format!("{machines}, without a key"),
+            1 => format!("{machines}, with the one key"),
+            keys => format!("{machines}, with one of {keys} keys"),
         }
-        let known = |name: &str| self.upstreams.contains_key(name);
-        for model in &self.models {
-            if !known(&model.upstream) {
-                let what = format!("model {:?}: there is no upstream {:?}", model.name, model.upstream);
-                return Err(Problem::new(what));
-            }
-        }
-        if let Some(name) = self.default_upstream.as_deref().filter(|name| !known(name)) {
-            return Err(Problem::new(format!("default_upstream: there is no upstream {name:?}")));
-        }
-        for key in &self.client_keys {
-            crate::keys::digest_of(key)
-                .ok_or_else(|| Problem::new("client_keys: a key is not sha256: and 64 hexadecimal digits"))?;
-        }
-        if !self.listen.ip().is_loopback() && self.client_keys.is_empty() && !self.allow_open {
-            let what = format!(
-                "listening on {} lets other machines in without a key: \
-                 set client_keys, or allow_open = true if that is meant",
-                self.listen.ip()
-            );
-            return Err(Problem::new(what));
-        }
-        Ok(())
+    }
+
+    /// What is wrong with what a key of the file says, with its line.
+    pub(crate) fn problem(&self, path: &str, what: impl Into<String>) -> Problem {
+        let problem = self.origin.problem(vec![problem::Flaw::new(path, what)]);
+        problem.err().unwrap_or_else(|| Problem::new(path))
     }
 }
 

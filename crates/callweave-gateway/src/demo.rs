@@ -6,14 +6,14 @@
 //!
 //! What it says:
 //!
-//! - Given tools, it calls the one that the last user message speaks of, else the first, with arguments made to fit the
-//!   schema; texts and numbers are taken from the message.
+//! - Given a tool that looks at the weather, such as `get_weather`, it calls that, with arguments made to fit the schema;
+//!   texts and numbers are taken from the last user message. It calls no other tool unless it is told to.
 //! - Given the results of calls, it answers with a text that holds them.
-//! - Given no tools, it repeats what it was told, or fills the schema of the answer that was asked for.
+//! - Given nothing of the kind, it repeats what it was told, or fills the schema of the answer that was asked for.
 //!
 //! A model of a dialect understands tools that it is taught in words as well.
 //!
-//! It can be directed. Lines of the user's text that read `call NAME ARGUMENTS`, with a declared tool and its arguments
+//! It can be directed, whichever model it plays. Lines of the user's text that read `call NAME ARGUMENTS`, with a declared tool and its arguments
 //! as JSON, are the calls it makes, in this order, one in each turn; thereafter it answers with a text.
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! The gateway: everything that requests share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::models::Listed;
+use crate::pages::Pages;
 use crate::record::Recorder;
 use crate::routes::{Routes, Target};
 use crate::store::{Kept, Memory, Store};
@@ -30,11 +31,14 @@ pub struct Gateway {
     pub(crate) routes: Routes,
     pub(crate) client: Client,
     pub(crate) keys: Keys,
+    pub(crate) pages: Pages,
     pub(crate) metrics: Metrics,
     pub(crate) store: Box<dyn Store>,
     pub(crate) recorder: Recorder,
     pub(crate) listed: Listed,
     pub(crate) toolbox: Toolbox,
+    /// What is doubtful in the configuration.
+    pub(crate) warnings: Vec<String>,
     room: Arc<Semaphore>,
     stage: watch::Sender<Stage>,
 }
@@ -43,7 +47,7 @@ pub struct Gateway {
 fn trusted(config: &Config, environment: &Environment<'_>) -> Result<Vec<CertificateDer<'static>>, Problem> {
     if let Some(file) = &config.ca_file {
         let read = authorities(file);
-        return read.map_err(|error| Problem::new(format!("ca_file: {}: {error}", file.display())));
+        return read.map_err(|error| config.problem("ca_file", format!("{}: {error}", file.display())));
     }
     // A variable is there for many programs, most of which it does not concern.
     let file = environment.get("SSL_CERT_FILE").map(PathBuf::from);
@@ -78,15 +82,23 @@ impl Gateway {
         store: Box<dyn Store>,
     ) -> Result<Arc<Self>, Problem> {
         config.check()?;
+        environment.check()?;
+        let unrecorded = |error| {
+            let folder = config.record.as_deref().unwrap_or(Path::new("")).display();
+            config.problem("record", format!("{folder} cannot be made a folder for recordings: {error}"))
+        };
+        let recorder = Recorder::new(config.record.clone()).map_err(unrecorded)?;
         let trusted = trusted(&config, environment)?;
         let client = Client::new(&config.timeouts, trusted);
         Ok(Arc::new(Self {
             routes: Routes::new(&config, environment),
             client: client.map_err(|error| Problem::new(format!("TLS cannot be used: {error}")))?,
             keys: Keys::new(&config.client_keys),
+            pages: Pages::new(&config),
+            warnings: config.warnings(environment),
             metrics: Metrics::default(),
             store,
-            recorder: Recorder::new(config.record.clone()),
+            recorder,
             listed: Listed::default(),
             toolbox: Toolbox::default(),
             room: Arc::new(Semaphore::new(config.limits.concurrent)),
@@ -107,6 +119,16 @@ impl Gateway {
             failure.error.retry_after = Some(Duration::from_secs(1));
             failure
         })
+    }
+
+    /// What is doubtful in the configuration, though it can be served; a line each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether it would refuse one more request for lack of room.
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.room.available_permits() == 0
     }
 
     /// How far it has come with shutting down.

@@ -8,13 +8,16 @@ use callweave::protocol::OPENAI_RESPONSES;
 use callweave::upstream::ErrorClass;
 use callweave::{Value, protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request};
+use tracing::Level;
 
+use crate::account::{at_level, bounded};
 use crate::asked::{Asked, Beginning};
 use crate::body::Body;
 use crate::failure::{Failure, JSON};
 use crate::gateway::Gateway;
 use crate::keys::{self, Digest};
 use crate::models::Shape;
+use crate::pages::Pages;
 use crate::router::{Answer, Route};
 use crate::trace::{Trace, uuid};
 use crate::{exchange, intake, models, parse, relay, tokens};
@@ -32,8 +35,19 @@ impl Gateway {
         let (parts, body) = request.into_parts();
         let id = request_id(&parts.headers);
         let route = Route::find(&parts.method, parts.uri.path(), &parts.headers);
-        let mut response = match route {
-            Some(route) => {
+        let admitted = self.pages.admit(&parts);
+        let origin = admitted.as_ref().ok().cloned().flatten();
+        let is_open = route.as_ref().is_some_and(Route::is_open);
+        let mut response = match (admitted, route) {
+            (Err(failure), route) if !is_open => {
+                let protocol =
+                    route.map_or_else(|| Route::neighbour(parts.uri.path()), |route| route.protocol());
+                let response = failure.response(protocol);
+                self.tell(&parts, &id, protocol, response.status());
+                response
+            }
+            (_, None) if origin.is_some() && Pages::is_preflight(&parts) => Pages::preflight(&parts.headers),
+            (_, Some(route)) => {
                 let protocol = route.protocol();
                 // Answers give an account of themselves.
                 let is_told = matches!(route, Route::Relay(_) | Route::CountTokens(..));
@@ -51,7 +65,7 @@ impl Gateway {
                     }
                 }
             }
-            None => {
+            (_, None) => {
                 let path = parts.uri.path();
                 let what = format!("nothing answers to {} {path}", parts.method);
                 let allowed = Route::allowed(path, &parts.headers);
@@ -74,20 +88,25 @@ impl Gateway {
         {
             response.headers_mut().insert("x-request-id", id);
         }
+        self.pages.dress(response.headers_mut(), origin);
         response
     }
 
     /// Tells of a request that no model was asked to answer: what was refused, and what was passed through.
     fn tell(&self, parts: &request::Parts, id: &str, protocol: &protocol::Protocol, status: StatusCode) {
-        let (trace, status) = (Trace::of(&parts.headers), status.as_str());
-        self.metrics.request(protocol.name, "none", status);
-        tracing::info!(
-            request = %id,
-            trace = %trace.id,
-            span = %trace.span,
+        let trace = Trace::of(&parts.headers);
+        self.metrics.request(protocol.name, "none", status.as_str());
+        let key = keys::shown(&parts.headers, parts.uri.query()).map(Digest::of);
+        let key = key.and_then(|digest| self.keys.name(&digest));
+        at_level!(
+            if status.is_server_error() { Level::WARN } else { Level::INFO },
+            request = id,
+            trace = trace.id.as_str(),
+            span = trace.span.as_str(),
             protocol = protocol.name,
-            path = parts.uri.path(),
-            status,
+            path = bounded(parts.uri.path()),
+            status = status.as_str(),
+            key,
             "answered"
         );
     }
@@ -111,12 +130,9 @@ impl Gateway {
         }
         match route {
             Route::Healthy => return Ok(text("ok\n")),
-            Route::Ready if self.is_ready() => return Ok(text("ready\n")),
-            Route::Ready => {
-                let mut response = text("shutting down\n");
-                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-                return Ok(response);
-            }
+            Route::Ready if !self.is_ready() => return Ok(unready("shutting down\n")),
+            Route::Ready if self.is_overloaded() => return Ok(unready("overloaded\n")),
+            Route::Ready => return Ok(text("ready\n")),
             Route::Greeting => return Ok(text("callweave\n")),
             Route::Metrics => return Ok(text(self.metrics.text())),
             Route::Version => {
@@ -249,6 +265,12 @@ fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
     let given = given.filter(|id| (1..=128).contains(&id.len()));
     given.map_or_else(uuid, str::to_owned)
+}
+
+fn unready(why: &'static str) -> Response<Body> {
+    let mut response = text(why);
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
 }
 
 fn text(text: impl Into<Bytes>) -> Response<Body> {

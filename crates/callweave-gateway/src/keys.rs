@@ -19,6 +19,11 @@ impl Digest {
         Self(bytes)
     }
 
+    /// How a client is called in the log: enough to tell a few keys apart, and no way back to one.
+    pub(crate) fn short(&self) -> String {
+        self.0[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     fn is(&self, other: &Self) -> bool {
         let differing = self.0.iter().zip(other.0).fold(0, |all, (own, other)| all | (own ^ other));
         std::hint::black_box(differing) == 0
@@ -65,6 +70,11 @@ impl Keys {
     /// Whether everybody is let in.
     pub(crate) fn is_open(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// How a client with that key is called in the log: by the beginning of its digest, if it is one of these.
+    pub(crate) fn name(&self, key: &Digest) -> Option<String> {
+        (!self.is_open() && self.admits(Some(key))).then(|| key.short())
     }
 
     /// Whether a key is one of these. All are looked at.

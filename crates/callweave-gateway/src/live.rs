@@ -261,7 +261,7 @@ impl Live {
     }
 
     fn count_calls(&self, dialect: Option<&str>, is_asked_again: bool) {
-        let (upstream, model) = (&self.target.upstream.name, &self.target.model);
+        let (upstream, model) = (&self.target.upstream.name, self.target.label());
         for &outcome in &self.output.watch.calls {
             let is_retried = is_asked_again && outcome == Outcome::Invalid;
             let outcome = if is_retried { Outcome::Retried } else { outcome };

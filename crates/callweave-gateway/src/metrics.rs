@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::account::beginning;
 use crate::answer::Outcome;
 
 /// Everything that is counted.
@@ -27,13 +28,21 @@ pub(crate) struct Metrics {
 #[derive(Default)]
 struct Counts<const N: usize>(Mutex<BTreeMap<[String; N], u64>>);
 
-/// So many sets of labels there are at most: clients may name models that nobody knows.
+/// So many sets of labels there are at most, however many names a configuration has.
 const MOST: usize = 2000;
+
+/// So many bytes a label has at most.
+const LONGEST: usize = 128;
+
+/// A label, or its beginning.
+fn bounded(label: &str) -> String {
+    beginning(label, LONGEST).to_owned()
+}
 
 impl<const N: usize> Counts<N> {
     fn add(&self, labels: [&str; N], count: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut labels = labels.map(str::to_owned);
+        let mut labels = labels.map(bounded);
         if counts.len() >= MOST && !counts.contains_key(&labels) {
             labels = std::array::from_fn(|_| "other".to_owned());
         }
@@ -155,6 +164,9 @@ impl Metrics {
         );
         head("callweave_retries_total", "Requests that were sent again.", "counter", &mut text);
         let _ = writeln!(text, "callweave_retries_total {}", self.retries.load(Relaxed));
+        let lost = "Lines of the log that could not be written.";
+        head("callweave_log_lines_lost_total", lost, "counter", &mut text);
+        let _ = writeln!(text, "callweave_log_lines_lost_total {}", crate::log::lost());
         head("callweave_streams_active", "Answers under way.", "gauge", &mut text);
         let _ = writeln!(text, "callweave_streams_active {}", self.active.load(Relaxed));
         let added = "What the gateway itself added to a request, in seconds.";
@@ -188,5 +200,8 @@ mod tests {
         (0..2 * MOST).for_each(|number| counts.add([&number.to_string()], 1));
         let kept = counts.0.lock().expect("unshared");
         assert_eq!((kept.len(), kept[&["other".to_owned()]]), (MOST + 1, MOST as u64));
+        let long = Counts::<1>::default();
+        long.add([&"ä".repeat(100_000)], 1);
+        assert!(long.0.lock().expect("unshared").keys().all(|labels| labels[0].len() == LONGEST));
     }
 }

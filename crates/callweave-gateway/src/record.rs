@@ -1,8 +1,8 @@
 //! The raw traffic of upstreams, written to files that `callweave decode` reads. Only where somebody asks for it: it is
 //! the whole content of conversations.
 
-use std::fs::{File, OpenOptions, create_dir_all};
-use std::io::Write;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,13 +18,16 @@ pub(crate) struct Recorder {
 pub(crate) struct Recording(File);
 
 impl Recorder {
-    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
-        if let Some(folder) = &folder
-            && let Err(error) = create_dir_all(folder)
-        {
-            tracing::warn!(%error, "recordings cannot be written");
+    /// Makes the folder, if it is not there: nobody else may look into it.
+    pub(crate) fn new(folder: Option<PathBuf>) -> io::Result<Self> {
+        if let Some(folder) = &folder {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true);
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.create(folder)?;
         }
-        Self { folder, next: AtomicU64::new(1) }
+        Ok(Self { folder, next: AtomicU64::new(1) })
     }
 
     /// Writes a request, and opens a file for its answer: `0001-<id>.request.json` and `0001-<id>.answer`.
@@ -34,7 +37,12 @@ impl Recorder {
             id.chars().filter(|own| own.is_ascii_alphanumeric() || *own == '-').take(64).collect();
         let name = format!("{:04}-{plain}", self.next.fetch_add(1, Relaxed));
         let open = |ending: &str| {
-            OpenOptions::new().write(true).create_new(true).open(folder.join(format!("{name}.{ending}")))
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            // A conversation is its owner's, whatever the folder is.
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            options.open(folder.join(format!("{name}.{ending}")))
         };
         let begun = open("request.json").and_then(|mut file| file.write_all(&outgoing.body));
         match begun.and_then(|()| open("answer")) {

@@ -58,7 +58,7 @@ pub(crate) async fn count_tokens(
     let (path, body) = match *wire.protocol == ANTHROPIC_MESSAGES {
         true => ("/messages/count_tokens".to_owned(), renamed(body, Bytes::new(), &target.model)),
         // Gemini names the model in the path.
-        false => (format!("/models/{}:countTokens", escaped(&target.model)), Bytes::from(body.to_string())),
+        false => (format!("/models/{}:countTokens", escaped(&target.model)?), Bytes::from(body.to_string())),
     };
     let mut reply = send(gateway, target, wire, &path, body, headers, key).await?;
     let bytes = reply.rest(1 << 20).await;

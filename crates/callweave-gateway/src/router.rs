@@ -4,7 +4,7 @@ use callweave::protocol::{self, Protocol};
 use http::{HeaderMap, Method};
 
 use crate::models::Shape;
-use crate::wire::Wire;
+use crate::wire::{Wire, decoded};
 
 /// What a client wants.
 #[derive(Debug, PartialEq)]
@@ -175,23 +175,6 @@ impl Answer {
     pub(crate) fn wire(&self) -> Option<&'static Wire> {
         Wire::of(self.protocol)
     }
-}
-
-/// A part of a path without its escapes.
-fn decoded(part: &str) -> String {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let escaped = match (first, tail) {
-            (b'%', [high, low, ..]) => {
-                std::str::from_utf8(&[*high, *low]).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok())
-            }
-            _ => None,
-        };
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

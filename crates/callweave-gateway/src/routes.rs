@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use callweave::upstream::ErrorClass;
 
-use crate::config::{Config, Environment, Model};
+use crate::config::{Config, Environment, Model, Named, Names};
 use crate::demo;
 use crate::failure::Failure;
 use crate::upstream::Upstream;
@@ -15,13 +15,35 @@ use crate::upstream::Upstream;
 pub(crate) struct Target {
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) model: String,
+    label: Label,
 }
 
-/// The names that are known.
+/// How the model of a target is called in metrics: clients may invent any number of names.
+#[derive(Clone)]
+enum Label {
+    /// As the upstream calls it, since it stands in the configuration.
+    Model,
+    /// As the row that it fits.
+    Row(Arc<str>),
+    /// As all others.
+    Other,
+}
+
+impl Target {
+    /// What the model is called in metrics: a name of the configuration's, or `other`.
+    pub(crate) fn label(&self) -> &str {
+        match &self.label {
+            Label::Model => &self.model,
+            Label::Row(name) => name,
+            Label::Other => "other",
+        }
+    }
+}
+
+/// The names that are known, and those who are meant.
 pub(crate) struct Routes {
     upstreams: BTreeMap<String, Arc<Upstream>>,
-    models: Vec<Model>,
-    default: Option<String>,
+    names: Names,
 }
 
 /// So many are tried for one request at most, however the names refer to each other.
@@ -32,11 +54,7 @@ impl Routes {
         let ready = |(name, upstream): (&String, &_)| {
             (name.clone(), Arc::new(Upstream::new(name, upstream, environment)))
         };
-        Self {
-            upstreams: config.upstreams.iter().map(ready).collect(),
-            models: config.models.clone(),
-            default: config.default_upstream.clone(),
-        }
+        Self { upstreams: config.upstreams.iter().map(ready).collect(), names: Names::new(config) }
     }
 
     /// Those who can answer, in the order in which they are asked.
@@ -69,34 +87,14 @@ impl Routes {
     }
 
     fn target(&self, name: &str) -> Option<(Target, Option<&Model>)> {
-        let of_row = |row: &Model| {
-            let model = row.model.clone().unwrap_or_else(|| name.to_owned());
-            self.upstream(&row.upstream, model)
+        let Named { upstream, model, row, is_configured } = self.names.find(name)?;
+        let label = match row {
+            _ if is_configured => Label::Model,
+            Some(row) => Label::Row(row.name.as_str().into()),
+            None => Label::Other,
         };
-        let is_exact = |row: &&Model| row.name == name || row.aliases.iter().any(|alias| alias == name);
-        if let Some(row) = self.models.iter().find(is_exact) {
-            return Some((of_row(row)?, Some(row)));
-        }
-        if let Some((upstream, model)) = name.split_once('/')
-            && let Some(target) = self.upstream(upstream, model.to_owned())
-        {
-            return Some((target, None));
-        }
-        let begins =
-            |pattern: &String| pattern.strip_suffix('*').is_some_and(|start| name.starts_with(start));
-        let is_alike = |row: &&Model| begins(&row.name) || row.aliases.iter().any(begins);
-        if let Some(row) = self.models.iter().find(is_alike) {
-            return Some((of_row(row)?, Some(row)));
-        }
-        let lists = |upstream: &&Arc<Upstream>| upstream.config.models.iter().any(|model| model == name);
-        let listed = self.upstreams.values().find(lists).map(|upstream| upstream.name.clone());
-        let last = listed.or_else(|| self.default.clone())?;
-        Some((self.upstream(&last, name.to_owned())?, None))
-    }
-
-    fn upstream(&self, name: &str, model: String) -> Option<Target> {
-        let upstream = Arc::clone(self.upstreams.get(name)?);
-        Some(Target { upstream, model })
+        let upstream = Arc::clone(self.upstreams.get(upstream)?);
+        Some((Target { upstream, model, label }, row))
     }
 
     fn unknown(&self, name: &str) -> Failure {
@@ -111,13 +109,13 @@ impl Routes {
 
     /// The names that can be listed without asking anybody.
     pub(crate) fn names(&self) -> Vec<String> {
-        let rows = self.models.iter().flat_map(|row| std::iter::once(&row.name).chain(&row.aliases));
+        let rows = self.names.rows().iter().flat_map(|row| std::iter::once(&row.name).chain(&row.aliases));
         let mut names: Vec<String> = rows.filter(|name| !name.ends_with('*')).cloned().collect();
         for upstream in self.upstreams.values() {
             if upstream.config.is_demo() {
                 names.extend(demo::models().map(|model| format!("{}/{model}", upstream.name)));
             }
-            let is_default = self.default.as_ref() == Some(&upstream.name);
+            let is_default = self.names.default() == Some(&upstream.name);
             names.extend(upstream.config.models.iter().map(|model| match is_default {
                 true => model.clone(),
                 false => format!("{}/{model}", upstream.name),
@@ -163,7 +161,7 @@ mod tests {
         assert_eq!(found(&routes, "claude-exact"), ["b:claude-exact"]);
         assert_eq!(found(&routes, "a/x/y"), ["a:x/y"]);
         assert_eq!(found(&routes, "other"), ["b:other"]);
-        assert_eq!(found(&routes, "demo/x"), ["demo:x"]);
+        assert_eq!(found(&routes, "demo/x"), ["b:demo/x"]);
     }
 
     #[test]
@@ -176,5 +174,24 @@ mod tests {
     #[test]
     fn a_name_that_nobody_answers_to_is_an_error() {
         assert!(routes("").find("none").is_err());
+    }
+
+    #[test]
+    fn only_names_of_the_configuration_are_labels() {
+        let routes = routes(&format!("demo = true\n{TABLE}\n[[models]]\nname = \"gpt-*\"\nupstream = \"a\""));
+        for (name, label) in [
+            ("claude-5", "big"),
+            ("a/big", "big"),
+            ("claude-exact", "claude-exact"),
+            ("small", "small"),
+            ("b/small", "small"),
+            ("gpt-anything", "gpt-*"),
+            ("a/anything", "other"),
+            ("anything", "other"),
+            ("demo/hermes", "hermes"),
+            ("demo/HeRmEs", "other"),
+        ] {
+            assert_eq!(routes.first(name).expect("a target").label(), label, "{name}");
+        }
     }
 }

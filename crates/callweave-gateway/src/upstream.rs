@@ -85,7 +85,8 @@ impl Upstream {
             None => ExtractOptions::new("auto").ok().as_ref().map(only_thoughts),
         };
         let wire = config.protocol().and_then(Wire::of);
-        let address = |wire: &Wire, is_streamed| wire.address(&config.url, "", is_streamed).parse().ok();
+        let address =
+            |wire: &Wire, is_streamed| wire.address(&config.url, "", is_streamed).ok()?.parse().ok();
         let fixed = wire.filter(|wire| !wire.names_model());
         let addresses = fixed.and_then(|wire| Some([address(wire, false)?, address(wire, true)?]));
         Self {
@@ -163,7 +164,7 @@ impl Upstream {
         let Outgoing { wire, model, is_streamed, .. } = outgoing;
         let address = match &self.addresses {
             Some(addresses) => addresses[usize::from(*is_streamed)].clone(),
-            None => address(&wire.address(&self.config.url, model, *is_streamed))?,
+            None => address(&wire.address(&self.config.url, model, *is_streamed)?)?,
         };
         let mut headers = outgoing.headers.clone();
         if let Some((name, value)) = wire.version
@@ -230,7 +231,7 @@ impl Reply {
 
 /// Where to ask.
 pub(crate) fn address(text: &str) -> Result<Uri, Failure> {
-    text.parse().map_err(|error| transport(format!("{text}: {error}")))
+    text.parse().map_err(|error| transport(format!("{}: {error}", config::shown_url(text))))
 }
 
 /// The headers of an upstream's answer that concern the client.

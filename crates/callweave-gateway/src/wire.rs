@@ -3,6 +3,8 @@
 
 use callweave::protocol::{self, Protocol};
 
+use crate::failure::Failure;
+
 /// A row: one protocol over HTTP.
 #[derive(Debug)]
 pub(crate) struct Wire {
@@ -121,10 +123,13 @@ impl Wire {
         TABLE.iter().find(|row| row.protocol == protocol)
     }
 
-    /// Where to ask under a base URL without a slash at its end.
-    pub(crate) fn address(&self, base: &str, model: &str, is_streamed: bool) -> String {
+    /// Where to ask for a model under a base URL.
+    pub(crate) fn address(&self, base: &str, model: &str, is_streamed: bool) -> Result<String, Failure> {
         let path = if is_streamed { self.streamed } else { self.whole };
-        self.under(base, &path.replace("{model}", &escaped(model)))
+        if !self.names_model() {
+            return Ok(self.under(base, path));
+        }
+        Ok(self.under(base, &path.replace("{model}", &escaped(model)?)))
     }
 
     /// Whether addresses name the model.
@@ -132,8 +137,10 @@ impl Wire {
         [self.whole, self.streamed].iter().any(|path| path.contains("{model}"))
     }
 
-    /// A path under a base URL.
+    /// A path under a base URL. What the URL has behind a `?` stays behind the path.
     pub(crate) fn under(&self, base: &str, path: &str) -> String {
+        let base = base.split('#').next().unwrap_or_default();
+        let (base, query) = base.split_once('?').map_or((base, ""), |(base, query)| (base, query));
         let base = base.trim_end_matches('/');
         let own = base.split_once("://").map_or(base, |(_, rest)| rest);
         let own = own.find('/').map_or("", |at| &own[at..]);
@@ -143,12 +150,24 @@ impl Wire {
             Root::IfBare(root) if own.is_empty() => root,
             Root::IfBare(_) => "",
         };
-        format!("{base}{root}{path}")
+        let mark = match query {
+            "" => "",
+            _ if path.contains('?') => "&",
+            _ => "?",
+        };
+        format!("{base}{root}{path}{mark}{query}")
     }
 }
 
-/// The name of a model as a part of a path.
-pub(crate) fn escaped(name: &str) -> String {
+/// The name of a model as a part of a path. One that would lead elsewhere is refused, however it is escaped.
+pub(crate) fn escaped(name: &str) -> Result<String, Failure> {
+    if walks(name) {
+        let shown: String = name.chars().take(100).collect();
+        let what = format!(
+            "the model {shown:?} cannot be asked for: its name has a . or .. between slashes, a backslash or a control character"
+        );
+        return Err(Failure::invalid(what).with_code("invalid_model"));
+    }
     let mut path = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
@@ -158,7 +177,41 @@ pub(crate) fn escaped(name: &str) -> String {
             _ => path.push_str(&format!("%{byte:02X}")),
         }
     }
-    path
+    Ok(path)
+}
+
+/// Whether a name would lead to another path, for whoever takes escapes out of it, once or several times.
+fn walks(name: &str) -> bool {
+    let mut name = name.to_owned();
+    loop {
+        // Some servers take what stands behind a semicolon for a parameter of the segment.
+        let is_dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
+        if name.contains('\\') || name.chars().any(char::is_control) || name.split('/').any(is_dots) {
+            return true;
+        }
+        let plain = decoded(&name);
+        if plain.len() == name.len() {
+            return false;
+        }
+        name = plain;
+    }
+}
+
+/// A part of a path without its escapes.
+pub(crate) fn decoded(part: &str) -> String {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = match (first, tail) {
+            (b'%', [high, low, ..]) => {
+                std::str::from_utf8(&[*high, *low]).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok())
+            }
+            _ => None,
+        };
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -166,7 +219,7 @@ mod tests {
     use super::*;
 
     fn address(protocol: &Protocol, base: &str, is_streamed: bool) -> String {
-        Wire::of(protocol).expect("a row").address(base, "m:1", is_streamed)
+        Wire::of(protocol).expect("a row").address(base, "m:1", is_streamed).expect("a name")
     }
 
     #[test]
@@ -182,6 +235,10 @@ mod tests {
             (&protocol::ANTHROPIC_MESSAGES, "http://h/anthropic", "http://h/anthropic/v1/messages"),
             (&protocol::GEMINI_GENERATE_CONTENT, "http://h", "http://h/v1beta/models/m%3A1:generateContent"),
             (&protocol::OLLAMA, "http://h:11434", "http://h:11434/api/chat"),
+            (&protocol::OPENAI_CHAT, "http://h/v1?key=q", "http://h/v1/chat/completions?key=q"),
+            (&protocol::OPENAI_CHAT, "http://h?key=q#f", "http://h/v1/chat/completions?key=q"),
+            (&protocol::OPENAI_CHAT, "http://h/v1/?key=a/b", "http://h/v1/chat/completions?key=a/b"),
+            (&protocol::ANTHROPIC_MESSAGES, "http://h/v1?a=b&c", "http://h/v1/messages?a=b&c"),
         ];
         for (protocol, base, expected) in cases {
             assert_eq!(address(protocol, base, false), expected);
@@ -192,5 +249,49 @@ mod tests {
     fn a_stream_may_have_a_path_of_its_own() {
         let streamed = address(&protocol::GEMINI_GENERATE_CONTENT, "http://h/v1beta", true);
         assert_eq!(streamed, "http://h/v1beta/models/m%3A1:streamGenerateContent?alt=sse");
+        let keyed = address(&protocol::GEMINI_GENERATE_CONTENT, "http://h/v1beta?key=q", true);
+        assert_eq!(keyed, "http://h/v1beta/models/m%3A1:streamGenerateContent?alt=sse&key=q");
+    }
+
+    #[test]
+    fn a_name_never_leads_to_another_path() {
+        for name in [
+            "..",
+            ".",
+            "../x",
+            "x/..",
+            "a/../b",
+            "a/./b",
+            "../../admin/keys",
+            "%2e%2e/x",
+            "%2E./x",
+            "a/%2e",
+            "..%2f..",
+            "%252e%252e%252fx",
+            "%25252e%25252e",
+            "a\\b",
+            "..\\..",
+            "%5c..",
+            "..;/x",
+            "a/..;p=1/b",
+            "a\nb",
+            "a%0d%0ab",
+            "%00",
+        ] {
+            assert!(escaped(name).is_err(), "{name:?}");
+        }
+        for (name, path) in [
+            ("gemini-2.5-pro", "gemini-2.5-pro"),
+            ("models/a..b", "models/a..b"),
+            ("...", "..."),
+            (".hidden", ".hidden"),
+            ("100%", "100%25"),
+            ("%zz", "%25zz"),
+            ("a b?c#d", "a%20b%3Fc%23d"),
+            ("a%2Fb", "a%252Fb"),
+            ("arn:aws:bedrock:x/y", "arn%3Aaws%3Abedrock%3Ax/y"),
+        ] {
+            assert_eq!(escaped(name).expect("a name"), path, "{name}");
+        }
     }
 }

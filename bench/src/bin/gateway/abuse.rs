@@ -62,7 +62,7 @@ pub(crate) fn slow_clients(gateway: &Process, count: usize) {
         for _ in 0..count {
             let mut stream = TcpStream::connect(gateway.address).await.expect("somebody listens");
             stream
-                .write_all(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-a: ")
+                .write_all(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-a: ")
                 .await
                 .expect("a part of a head");
             streams.push(stream);

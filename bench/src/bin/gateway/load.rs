@@ -58,7 +58,7 @@ pub(crate) fn request(path: &str, model: &str, is_streamed: bool) -> Vec<u8> {
         r#"{{"model":"{model}","max_tokens":1000,"stream":{is_streamed},"messages":[{{"role":"user","content":"{words}"}}],"tools":[{tool}]}}"#
     );
     let head =
-        "content-type: application/json\r\nauthorization: Bearer none\r\nhost: bench\r\ncontent-length";
+        "content-type: application/json\r\nauthorization: Bearer none\r\nhost: localhost\r\ncontent-length";
     format!("POST {path} HTTP/1.1\r\n{head}: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 

@@ -1,5 +1,7 @@
 //! `callweave check`: what a configuration of the gateway means, and whether its upstreams answer.
 
+use std::io::Write;
+
 use anyhow::{Result, bail};
 use callweave_gateway::Gateway;
 use callweave_gateway::config::Environment;
@@ -26,21 +28,22 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(&self) -> Result<()> {
         let gateway = Gateway::new(self.sources.config()?, &Environment::process())?;
-        anstream::print!("{}", gateway.explain());
+        let mut out = anstream::stdout();
+        write!(out, "{}", gateway.explain())?;
         if self.offline {
             return Ok(());
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let probes = runtime.block_on(gateway.probe());
-        anstream::println!();
+        writeln!(out)?;
         let mut silent = Vec::new();
         for probe in probes {
             match probe.found {
                 Ok((count, took)) => {
-                    anstream::println!("{}: {count} models, after {} ms", probe.upstream, took.as_millis());
+                    writeln!(out, "{}: {count} models, after {} ms", probe.upstream, took.as_millis())?;
                 }
                 Err(what) => {
-                    anstream::println!("{}: {what}", probe.upstream);
+                    writeln!(out, "{}: {what}", probe.upstream)?;
                     silent.push(probe.upstream);
                 }
             }

@@ -37,7 +37,10 @@ impl Dialects {
             None => registry.dialects().iter().collect(),
             Some(name) => match registry.find(name).or_else(|| registry.for_model(name)) {
                 Some(row) => vec![row],
-                None => anyhow::bail!("no dialect and no model is called {name}; see callweave dialects"),
+                None => anyhow::bail!(
+                    "no dialect and no model is called {name}; {}see callweave dialects",
+                    dialects.meant(name)
+                ),
             },
         };
         let mut out = String::new();

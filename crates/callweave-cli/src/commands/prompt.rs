@@ -80,7 +80,7 @@ fn options(
     name: &str,
     is_compact: bool,
 ) -> Result<PromptOptions> {
-    let unknown = || anyhow!("no dialect is called {name:?}; see callweave dialects");
+    let unknown = || anyhow!("no dialect is called {name:?}; {}see callweave dialects", dialects.meant(name));
     let dialect = own.or_else(|| dialects.registry().find(name)).with_context(unknown)?;
     let options =
         PromptOptions::of(dialect).map_err(|error| anyhow!("{}; see callweave dialects", error.detail()))?;

@@ -82,7 +82,9 @@ impl Translation<'_> {
                 let unknown = || format!("no dialect is known for the model {model}; name one");
                 registry.for_model(model).with_context(unknown)?
             }
-            (name, _) => registry.find(name).with_context(|| format!("no dialect is called {name:?}"))?,
+            (name, _) => registry.find(name).with_context(|| {
+                format!("no dialect is called {name:?}; {}see callweave dialects", self.dialects.meant(name))
+            })?,
         };
         Ok(Some(found))
     }

@@ -1,25 +1,29 @@
 //! `callweave serve`: the gateway between agents and models.
 
-use std::io::IsTerminal;
-use std::net::SocketAddr;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, IsTerminal, Write as _};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use callweave::protocol::Protocol;
-use callweave_gateway::config::{Config, Environment, Upstream};
+use callweave::protocol::{Protocol, TABLE};
+use callweave_gateway::config::{
+    Config, Environment, Upstream, completed_url, listen_address, listen_host, nearest, shown_url,
+};
 use callweave_gateway::{Gateway, Server};
 use clap::Args;
 
-use crate::log::{self, Plain};
+use crate::log::{Log, Plain};
+use crate::tell::tell;
 
 /// Serve any client from any model, with valid tool calls
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  callweave serve                                          scripted models, and whoever the environment has keys for
-  callweave serve --upstream http://127.0.0.1:11434/v1     in front of a local server
-  callweave serve --upstream http://127.0.0.1:8000/v1 --dialect hermes
-  callweave serve --config gateway.toml                    see callweave check --config gateway.toml
+  callweave serve                              whoever the environment has keys for, else scripted models
+  callweave serve --upstream localhost:8000    in front of a local server
+  callweave serve --upstream http://127.0.0.1:8000/v1 --dialect hermes --port 8080
+  callweave serve --config gateway.toml        see callweave check --config gateway.toml
 
 Whose key goes to an upstream: the one that the configuration names; if it names none, the client's own, unless that
 is a key of this gateway's.")]
@@ -54,9 +58,18 @@ pub(crate) struct Sources {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to listen; else 127.0.0.1:2255
-    #[arg(long, value_name = "ADDRESS")]
+    /// Where to listen: an address, a port, or both; else 127.0.0.1:2255
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     listen: Option<SocketAddr>,
+    /// The port to listen on
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// The address to listen on; 0.0.0.0 for other machines
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_host)]
+    host: Option<IpAddr>,
+    /// Serve the scripted models, too, as demo/NAME
+    #[arg(long)]
+    demo: bool,
     /// Ask this server for every model, without a configuration
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     upstream: Option<String>,
@@ -75,13 +88,18 @@ impl Sources {
     /// The configuration.
     pub(crate) fn config(&self) -> Result<Config> {
         let mut config = match (&self.config, &self.upstream) {
-            (Some(path), _) => Config::load(path)?,
+            (Some(path), _) => Config::open(path)?,
             (None, Some(url)) => {
                 let name = self.upstream_protocol.as_deref().unwrap_or("openai-chat");
                 let Some(protocol) = Protocol::named(name) else {
-                    bail!("no protocol is called {name:?}; see callweave protocols");
+                    let names = TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
+                    let meant = nearest(name, names).map(|name| format!("did you mean {name:?}? "));
+                    bail!(
+                        "no protocol is called {name:?}; {}see callweave protocols",
+                        meant.unwrap_or_default()
+                    );
                 };
-                let mut upstream = Upstream::at(url, protocol);
+                let mut upstream = Upstream::at(completed_url(url), protocol);
                 upstream.key_env.clone_from(&self.key_env);
                 if let Some(dialect) = &self.dialect {
                     upstream.dialect.clone_from(dialect);
@@ -93,6 +111,15 @@ impl Sources {
         if let Some(listen) = self.listen {
             config.listen = listen;
         }
+        if let Some(host) = self.host {
+            config.listen.set_ip(host);
+        }
+        if let Some(port) = self.port {
+            config.listen.set_port(port);
+        }
+        if self.demo {
+            config.add_demo();
+        }
         Ok(config)
     }
 }
@@ -102,63 +129,81 @@ impl Serve {
         let mut config = self.sources.config()?;
         config.allow_open |= self.allow_open;
         config.record = self.record.clone().or(config.record);
-        self.begin_log();
+        let log = self.begin_log()?;
         let gateway = Gateway::new(config, &Environment::process())?;
+        gateway.warnings().iter().for_each(|warning| tell(&format!("warning: {warning}")));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(async {
+        let served = runtime.block_on(async {
             let listen = gateway.config().listen;
             let server = Server::bind(gateway.clone()).await;
-            let server = server.with_context(|| format!("cannot listen on {listen}"))?;
-            greet(gateway.config(), server.address()?);
+            let is_taken = server.as_ref().is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+            let server = server.with_context(|| match is_taken {
+                true => format!(
+                    "cannot listen on {listen}, where somebody else does; use --port for another port"
+                ),
+                false => format!("cannot listen on {listen}"),
+            })?;
+            // Whoever does not want to hear it is served nevertheless.
+            let _ = write!(anstream::stdout(), "{}", greeting(gateway.config(), server.address()?));
+            let _ = std::io::stdout().flush();
             server.run(stopped()).await;
             Ok(())
-        })
+        });
+        log.finish();
+        served
     }
 
-    fn begin_log(&self) {
-        let filter = std::env::var("CALLWEAVE_LOG").ok().and_then(|level| level.parse().ok());
-        let level = filter.unwrap_or(tracing::Level::INFO);
-        let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(log::writer());
-        let is_terminal = std::io::stderr().is_terminal();
-        let builder = builder.with_target(false).with_ansi(is_terminal);
+    fn begin_log(&self) -> Result<Log> {
+        let log = Log::new()?;
+        let level = match std::env::var("CALLWEAVE_LOG").ok().filter(|level| !level.is_empty()) {
+            None => tracing::Level::INFO,
+            Some(name) => match name.parse() {
+                Ok(level) => level,
+                Err(_) => bail!("CALLWEAVE_LOG: {name:?} is not error, warn, info, debug or trace"),
+            },
+        };
+        let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(log.clone());
+        let builder = builder.with_target(false).with_ansi(std::io::stderr().is_terminal());
         match self.log {
-            LogForm::Text if is_terminal => builder.init(),
             LogForm::Text => builder.fmt_fields(Plain).init(),
             LogForm::Json => builder.json().flatten_event(true).init(),
             LogForm::None => {}
         }
+        Ok(log)
     }
 }
 
 /// Says what is served, and how to try it.
-fn greet(config: &Config, address: SocketAddr) {
-    let reach = match (address.ip().is_loopback(), config.client_keys.len()) {
-        (true, 0) => "this machine only".to_owned(),
-        (_, 0) => "every machine, without a key".to_owned(),
-        (true, keys) => format!("this machine only, with one of {keys} keys"),
-        (false, keys) => format!("every machine, with one of {keys} keys"),
-    };
-    anstream::println!("callweave serves http://{address} for {reach}");
+fn greeting(config: &Config, address: SocketAddr) -> String {
+    let mut text = format!("callweave serves http://{address} for {}\n", config.reach());
     for (name, upstream) in &config.upstreams {
         let what = match upstream.is_demo() {
             true => "scripted models, no network".to_owned(),
-            false => format!("{} at {}", upstream.protocol, upstream.url),
+            false => format!("{} at {}", upstream.protocol, shown_url(&upstream.url)),
         };
-        anstream::println!("  {name}/…  {what}");
+        let _ = writeln!(text, "  {name}/…  {what}");
     }
     for model in &config.models {
         let own = model.model.as_deref().unwrap_or("the same name");
-        anstream::println!("  {}  {} as {own}", model.name, model.upstream);
+        let _ = writeln!(text, "  {}  {} as {own}", model.name, model.upstream);
     }
     if let Some(name) = &config.default_upstream {
-        anstream::println!("  any other name  {name}");
+        let _ = writeln!(text, "  any other name  {name}");
     }
     if let Some(folder) = &config.record {
-        anstream::println!("  records every conversation in {}", folder.display());
+        let _ = writeln!(text, "  records every conversation in {}", folder.display());
     }
-    anstream::println!(
-        "try it:\n  curl -sN http://{address}/v1/chat/completions -H 'content-type: application/json' -d '{TRY}'"
-    );
+    let url = format!("http://{address}/v1");
+    match config.upstreams.values().any(Upstream::is_demo) {
+        true => {
+            let json = "-H 'content-type: application/json'";
+            let _ = writeln!(text, "try it:\n  curl -sN {url}/chat/completions {json} -d '{TRY}'");
+        }
+        false => {
+            let _ = writeln!(text, "try it:\n  curl -s {url}/models");
+        }
+    }
+    text
 }
 
 /// A request that shows a call in text becoming a call.

@@ -17,6 +17,8 @@ mod repair;
 mod requests;
 mod rows;
 mod schemas;
+#[cfg(unix)]
+mod serve;
 mod spelling;
 mod streaming;
 mod terminal;

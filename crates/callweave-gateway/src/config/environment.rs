@@ -2,7 +2,7 @@
 
 use callweave::protocol::{self, Protocol};
 
-use super::{Check, Config, Stop, StopMode, Upstream};
+use super::{Check, Config, Problem, Stop, StopMode, Upstream};
 
 /// The variables of the process, or those of a test.
 pub struct Environment<'e>(Variables<'e>);
@@ -86,34 +86,66 @@ impl<'e> Environment<'e> {
 
     /// What `PROXY_STOP_AFTER_TOOLS`, `PROXY_STOP_AFTER_TOOLS_MODE` (`first`, `all`), `PROXY_STOP_AFTER_TOOLS_GRACE_MS`,
     /// `PROXY_SUPPRESS_TAIL_AFTER_TOOLS` and `PROXY_ENABLE_PARALLEL_TOOL_CALLS` say, for all upstreams that say nothing
-    /// themselves.
+    /// themselves. A value that is none says nothing: see [`check`](Self::check).
     pub fn stop(&self) -> Stop {
-        let truth = |name: &str| match self.get(name)?.to_ascii_lowercase().as_str() {
-            "1" | "true" | "yes" | "on" => Some(true),
-            "0" | "false" | "no" | "off" => Some(false),
-            _ => None,
-        };
-        Stop {
-            is_on: truth("PROXY_STOP_AFTER_TOOLS"),
-            mode: match self.get("PROXY_STOP_AFTER_TOOLS_MODE").as_deref() {
-                Some("first") => Some(StopMode::First),
-                Some("all") => Some(StopMode::All),
-                _ => None,
-            },
-            grace_ms: self.get("PROXY_STOP_AFTER_TOOLS_GRACE_MS").and_then(|text| text.parse().ok()),
-            suppress_tail: truth("PROXY_SUPPRESS_TAIL_AFTER_TOOLS"),
-            parallel: truth("PROXY_ENABLE_PARALLEL_TOOL_CALLS"),
-        }
+        self.read_stop().0
     }
 
-    /// What is served without a file: the scripted models, and each provider whose variables are set.
+    /// Whether the variables that are read have values that can be.
+    pub fn check(&self) -> Result<(), Problem> {
+        let mut wrong = self
+            .read_stop()
+            .1
+            .into_iter()
+            .map(|(name, value, allowed)| Problem::new(format!("{name}: {value:?} is not {allowed}")));
+        let first = wrong.next();
+        first.map_or(Ok(()), |first| Err(wrong.fold(first, Problem::and)))
+    }
+
+    fn read_stop(&self) -> (Stop, Vec<(&'static str, String, &'static str)>) {
+        let mut wrong = Vec::new();
+        let mode = |text: &str| match text {
+            "first" => Some(StopMode::First),
+            "all" => Some(StopMode::All),
+            _ => None,
+        };
+        let grace = |text: &str| text.parse().ok().filter(|grace| *grace <= 3_600_000);
+        let stop = Stop {
+            is_on: self.value("PROXY_STOP_AFTER_TOOLS", truth, TRUTH, &mut wrong),
+            mode: self.value("PROXY_STOP_AFTER_TOOLS_MODE", mode, "first or all", &mut wrong),
+            grace_ms: self.value("PROXY_STOP_AFTER_TOOLS_GRACE_MS", grace, GRACE, &mut wrong),
+            suppress_tail: self.value("PROXY_SUPPRESS_TAIL_AFTER_TOOLS", truth, TRUTH, &mut wrong),
+            parallel: self.value("PROXY_ENABLE_PARALLEL_TOOL_CALLS", truth, TRUTH, &mut wrong),
+        };
+        (stop, wrong)
+    }
+
+    /// The value of a variable; one that cannot be read is put beside.
+    fn value<T>(
+        &self,
+        name: &'static str,
+        read: impl Fn(&str) -> Option<T>,
+        allowed: &'static str,
+        wrong: &mut Vec<(&'static str, String, &'static str)>,
+    ) -> Option<T> {
+        let text = self.get(name).filter(|text| !text.trim().is_empty())?;
+        let value = read(&text.trim().to_ascii_lowercase());
+        if value.is_none() {
+            wrong.push((name, text, allowed));
+        }
+        value
+    }
+
+    /// What is served without a file: each provider whose variables are set; the scripted models if there is none.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
-        config.add_demo();
-        for &(name, key, url, home, protocol) in PROVIDERS {
-            let base = self.get(url);
+        for &(name, key, variable, home, protocol) in PROVIDERS {
+            let base = self.get(variable);
             if self.get(key).is_none() && base.is_none() {
                 continue;
+            }
+            if base.is_some() {
+                config.origin.put_variable(format!("upstreams.{name}.url"), variable);
             }
             // Who else speaks for OpenAI at another address speaks chat, and may be any model.
             let is_home = base.as_deref().is_none_or(|base| base.trim_end_matches('/') == home);
@@ -128,8 +160,8 @@ impl<'e> Environment<'e> {
             config.upstreams.insert(name.to_owned(), upstream);
         }
         if let Some(host) = self.get("OLLAMA_HOST") {
-            let url = if host.contains("://") { host } else { format!("http://{host}") };
-            config.upstreams.insert("ollama".to_owned(), Upstream::at(url, &protocol::OLLAMA));
+            config.origin.put_variable("upstreams.ollama.url".to_owned(), "OLLAMA_HOST");
+            config.upstreams.insert("ollama".to_owned(), Upstream::at(ollama(&host), &protocol::OLLAMA));
         }
         config.models.extend(
             FAMILIES.iter().filter(|(_, upstream)| config.upstreams.contains_key(*upstream)).map(
@@ -142,8 +174,37 @@ impl<'e> Environment<'e> {
                 },
             ),
         );
+        if config.upstreams.is_empty() {
+            config.add_demo();
+        }
         config
     }
+}
+
+const TRUTH: &str = "true or false (1, yes, on; 0, no, off)";
+const GRACE: &str = "a number of milliseconds up to 3600000, without a unit";
+
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// Where Ollama is asked. Its own server reads the variable, too: no port means the usual one, every address means this
+/// machine.
+fn ollama(host: &str) -> String {
+    let host = host.trim();
+    if host.contains("://") {
+        return host.to_owned();
+    }
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, port),
+        _ => (host, "11434"),
+    };
+    let name = if matches!(name, "" | "0.0.0.0" | "[::]") { "127.0.0.1" } else { name };
+    format!("http://{name}:{port}")
 }
 
 #[cfg(test)]
@@ -160,7 +221,7 @@ mod tests {
     fn providers_are_served_whose_variables_are_set() {
         let config = environment(&[("ANTHROPIC_API_KEY", "k"), ("OLLAMA_HOST", "127.0.0.1:1")]).config();
         let names: Vec<_> = config.upstreams.keys().map(String::as_str).collect();
-        assert_eq!(names, ["anthropic", "demo", "ollama"]);
+        assert_eq!(names, ["anthropic", "ollama"]);
         assert_eq!(config.upstreams["ollama"].url, "http://127.0.0.1:1");
         assert_eq!(config.models[0].name, "claude-*");
         assert!(config.check().is_ok());
@@ -175,5 +236,63 @@ mod tests {
         let own = Stop { is_on: Some(false), ..Stop::default() };
         let both = own.or(stop.stop());
         assert_eq!((both.is_on, both.mode, both.parallel), (Some(false), Some(StopMode::All), None));
+    }
+
+    #[test]
+    fn the_scripted_models_are_served_where_nobody_else_is() {
+        assert!(environment(&[]).config().upstreams.contains_key("demo"));
+        for variable in ["OPENAI_API_KEY", "CO_API_URL", "OLLAMA_HOST"] {
+            let config = Environment::of(|name| (name == variable).then(|| "http://h".to_owned())).config();
+            assert!(!config.demo && !config.upstreams.contains_key("demo"), "{variable}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_told_with_what_is_allowed() {
+        for (name, value, allowed) in [
+            ("PROXY_STOP_AFTER_TOOLS", "treu", "true or false"),
+            ("PROXY_STOP_AFTER_TOOLS_MODE", "burst", "first or all"),
+            ("PROXY_STOP_AFTER_TOOLS_GRACE_MS", "1s", "milliseconds"),
+            ("PROXY_STOP_AFTER_TOOLS_GRACE_MS", "-1", "milliseconds"),
+            ("PROXY_SUPPRESS_TAIL_AFTER_TOOLS", "2", "true or false"),
+            ("PROXY_ENABLE_PARALLEL_TOOL_CALLS", "maybe", "true or false"),
+        ] {
+            let environment = Environment::of(move |own| (own == name).then(|| value.to_owned()));
+            let problem = environment.check().expect_err("a value that is none").to_string();
+            assert!(problem.starts_with(name) && problem.contains(allowed), "{problem}");
+        }
+        let sound = [("PROXY_STOP_AFTER_TOOLS", "On"), ("PROXY_STOP_AFTER_TOOLS_GRACE_MS", " 5 ")];
+        let sound =
+            Environment::of(|own| sound.iter().find(|(name, _)| *name == own).map(|it| it.1.to_owned()));
+        assert!(
+            sound.check().is_ok() && sound.stop().is_on == Some(true) && sound.stop().grace_ms == Some(5)
+        );
+    }
+
+    #[test]
+    fn ollama_is_asked_where_its_own_server_listens() {
+        for (host, url) in [
+            ("127.0.0.1:1", "http://127.0.0.1:1"),
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            (":5", "http://127.0.0.1:5"),
+            ("box", "http://box:11434"),
+            ("[::1]", "http://[::1]:11434"),
+            ("https://h/x", "https://h/x"),
+        ] {
+            assert_eq!(ollama(host), url);
+        }
+    }
+
+    #[test]
+    fn a_variable_that_means_this_gateway_is_told_with_the_way_out() {
+        let mut config = environment(&[("ANTHROPIC_BASE_URL", "http://127.0.0.1:2255")]).config();
+        let problem = config.check().expect_err("it would ask itself").to_string();
+        assert!(
+            problem.starts_with("ANTHROPIC_BASE_URL: ") && problem.contains("env -u ANTHROPIC_BASE_URL"),
+            "{problem}"
+        );
+        assert!(problem.contains("Claude Code") && problem.contains("--port"), "{problem}");
+        config.listen.set_port(1);
+        assert!(config.check().is_ok());
     }
 }

@@ -1,41 +1,127 @@
-//! What is wrong with a configuration.
+//! What is wrong with a configuration, and where it stands.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// What is wrong with a configuration, and on which line.
+/// What is wrong with a configuration: everything that was found, each with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     file: Option<String>,
-    line: Option<usize>,
-    what: String,
+    flaws: Vec<(Option<Place>, String)>,
+}
+
+/// One thing that is wrong, or doubtful: the path of the key, such as `upstreams.local.url`, and what is said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Flaw {
+    pub(crate) path: String,
+    pub(crate) what: String,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Line(usize),
+    Variable(&'static str),
+}
+
+/// Where the values of a configuration come from: a file, variables, or nowhere that could be named.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    file: Option<String>,
+    places: BTreeMap<String, Place>,
+}
+
+impl Flaw {
+    pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { path: path.into(), what: what.into() }
+    }
+}
+
+impl Origin {
+    pub(super) fn put_line(&mut self, path: &str, line: usize) {
+        self.places.entry(path.to_owned()).or_insert(Place::Line(line));
+    }
+
+    pub(super) fn put_variable(&mut self, path: String, variable: &'static str) {
+        self.places.insert(path, Place::Variable(variable));
+    }
+
+    pub(super) fn set_file(&mut self, path: &Path) {
+        self.file = Some(path.display().to_string());
+    }
+
+    /// The variable that a value was taken from.
+    pub(super) fn variable(&self, path: &str) -> Option<&'static str> {
+        match self.places.get(path) {
+            Some(Place::Variable(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The place of a key; of one that does not stand there, that of its table.
+    fn place(&self, path: &str) -> Option<Place> {
+        let mut path = path;
+        loop {
+            if let Some(place) = self.places.get(path) {
+                return Some(place.clone());
+            }
+            path = path.rsplit_once('.')?.0;
+        }
+    }
+
+    /// What is wrong, each with its place; nothing if that is nothing.
+    pub(crate) fn problem(&self, flaws: Vec<Flaw>) -> Result<(), Problem> {
+        let placed = |flaw: Flaw| (self.place(&flaw.path), format!("{}{}", path_of(&flaw.path), flaw.what));
+        match flaws.is_empty() {
+            true => Ok(()),
+            false => Err(Problem { file: self.file.clone(), flaws: flaws.into_iter().map(placed).collect() }),
+        }
+    }
+}
+
+fn path_of(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
 impl Problem {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { file: None, line: None, what: what.into() }
+        Self { file: None, flaws: vec![(None, what.into())] }
     }
 
-    pub(super) fn of_text(text: &str, error: &toml::de::Error) -> Self {
-        let line =
-            error.span().map(|span| text.as_bytes()[..span.start].split(|byte| *byte == b'\n').count());
-        Self { line, ..Self::new(error.message().trim()) }
+    pub(super) fn at_line(mut self, line: Option<usize>) -> Self {
+        self.flaws.iter_mut().for_each(|(place, _)| *place = line.map(Place::Line));
+        self
+    }
+
+    /// Both.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.flaws.extend(other.flaws);
+        self
     }
 
     pub(super) fn in_file(self, path: &Path) -> Self {
         Self { file: Some(path.display().to_string()), ..self }
     }
+
+    /// What was found, one line each.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.flaws.iter().map(|(place, what)| {
+            let file = |file: &String| format!("{file}: ");
+            match place {
+                Some(Place::Variable(name)) => format!("{name}: {what}"),
+                Some(Place::Line(line)) => {
+                    format!("{}line {line}: {what}", self.file.as_ref().map(file).unwrap_or_default())
+                }
+                None => format!("{}{what}", self.file.as_ref().map(file).unwrap_or_default()),
+            }
+        })
+    }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
-            write!(f, "{file}: ")?;
-        }
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
-        }
-        f.write_str(&self.what)
+        f.write_str(&self.lines().collect::<Vec<_>>().join("\n"))
     }
 }
 

@@ -2,23 +2,22 @@
 
 use std::time::Duration;
 
-use callweave::dialect::Registry;
 use callweave::protocol::{self, Protocol};
 use serde::Deserialize;
-
-use super::DEMO;
-use crate::wire::Wire;
 
 /// One upstream. A provider is a row of this.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Upstream {
-    /// Its base URL: `http://127.0.0.1:8000/v1`; `demo:` for scripted models.
+    /// Its base URL: `http://127.0.0.1:8000/v1`; `demo:` for scripted models. What it has behind a `?` is sent with
+    /// every request.
+    #[serde(alias = "base_url")]
     pub url: String,
     /// The protocol it speaks.
     pub protocol: String,
     /// The environment variable that holds its key. Where none is named, the client's own key is sent on.
+    #[serde(alias = "api_key_env")]
     pub key_env: Option<String>,
     /// Whose rules requests must keep, where the protocol is spoken by many.
     pub provider: Option<String>,
@@ -198,23 +197,5 @@ impl Upstream {
             suppress_tail: self.suppress_tail_after_tools,
             parallel: self.parallel_tool_calls,
         }
-    }
-
-    pub(super) fn check(&self) -> Result<(), String> {
-        let Some(protocol) = self.protocol() else {
-            return Err(format!("no protocol is called {:?}", self.protocol));
-        };
-        if Wire::of(protocol).is_none() {
-            return Err(format!("nobody can be asked in {} yet", protocol.name));
-        }
-        if !self.is_demo() && !self.url.starts_with("http://") && !self.url.starts_with("https://") {
-            return Err(format!("url {:?} is neither http:// nor https:// nor {DEMO}:", self.url));
-        }
-        if !matches!(self.dialect.as_str(), "auto" | "none" | "model")
-            && Registry::builtin().find(&self.dialect).is_none()
-        {
-            return Err(format!("no dialect is called {:?}", self.dialect));
-        }
-        Ok(())
     }
 }

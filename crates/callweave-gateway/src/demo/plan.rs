@@ -41,7 +41,7 @@ impl Plan {
         let tools = usable(request);
         let told = request.messages.iter().flat_map(|message| calls_of(&message.content)).count();
         let user = last_text(&request.messages);
-        let is_open = !habits.is_silent_on_tools && request.tool_choice != Some(ToolChoice::None);
+        let is_open = request.tool_choice != Some(ToolChoice::None);
         let results = results(&request.messages);
         let (directed, done) = directions(&request.messages, &tools);
         let is_asked_again = habits.arguments == Arguments::LackingOnce && lacked(&request.messages, &tools);
@@ -49,7 +49,7 @@ impl Plan {
         let mut calls: Vec<(&Tool, Value)> = match is_open {
             false => Vec::new(),
             true if !directed.is_empty() => directed.into_iter().skip(done).take(habits.calls).collect(),
-            true if !results.is_empty() && !is_asked_again => Vec::new(),
+            true if habits.is_silent_on_tools || (!results.is_empty() && !is_asked_again) => Vec::new(),
             true => choose(request, &tools, &user)
                 .map(|tool| (tool, arguments(tool, &user, extent)))
                 .into_iter()
@@ -111,7 +111,8 @@ fn usable(request: &Request) -> Vec<&Tool> {
     tools
 }
 
-/// The tool whose name has the most words in the text, of several the first.
+/// The tool that is called without a direction: one that looks at the weather, and never one that might do something.
+/// Of several it is the one whose name has the most words in the text.
 fn choose<'t>(request: &Request, tools: &[&'t Tool], text: &str) -> Option<&'t Tool> {
     // An answer was given already, and the user asks nothing new of the tools.
     if request.messages.last().is_some_and(|message| message.role == Role::Assistant) {
@@ -122,8 +123,31 @@ fn choose<'t>(request: &Request, tools: &[&'t Tool], text: &str) -> Option<&'t T
         let words = tool.name.split(|char: char| !char.is_alphanumeric()).filter(|word| word.len() > 2);
         words.filter(|word| text.contains(&word.to_lowercase())).count()
     };
-    let best = tools.iter().map(|tool| score(tool)).max()?;
-    tools.iter().copied().find(|tool| score(tool) == best)
+    let harmless = || tools.iter().copied().filter(|tool| tells_weather(&tool.name));
+    let best = harmless().map(score).max()?;
+    harmless().find(|tool| score(tool) == best)
+}
+
+/// The words that the name of a tool may have that is called without a direction.
+const HARMLESS: [&str; 20] = [
+    "get", "fetch", "check", "look", "up", "lookup", "current", "the", "local", "today", "now", "weather",
+    "forecast", "report", "info", "in", "at", "for", "city", "location",
+];
+
+/// Whether a tool looks at the weather: its name says so, and says nothing else.
+fn tells_weather(name: &str) -> bool {
+    let mut words: Vec<String> = vec![String::new()];
+    for char in name.chars() {
+        let begins = char.is_uppercase() || !char.is_alphanumeric();
+        if begins && words.last().is_some_and(|word| !word.is_empty()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| char.is_alphanumeric()) {
+            word.extend(char.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words.iter().any(|word| word == "weather") && words.iter().all(|word| HARMLESS.contains(&word.as_str()))
 }
 
 fn arguments(tool: &Tool, text: &str, extent: Extent) -> Value {
@@ -267,4 +291,22 @@ fn last_text(messages: &[Message]) -> String {
 
 fn texts(messages: &[Message]) -> impl Iterator<Item = &str> {
     messages.iter().flat_map(|message| &message.content.parts).filter_map(|part| part.as_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_look_at_the_weather_is_harmless() {
+        for name in ["get_weather", "getCurrentWeather", "weather", "Weather-Forecast", "get_weather_in_city"]
+        {
+            assert!(tells_weather(name), "{name}");
+        }
+        for name in
+            ["bash", "delete_weather", "get_file", "weatherize", "set_weather_alert", "", "forecast", "exec"]
+        {
+            assert!(!tells_weather(name), "{name}");
+        }
+    }
 }

@@ -89,6 +89,13 @@ fn every_protocol_of_an_upstream_is_told() {
     }
 }
 
+#[test]
+fn every_provider_with_rules_of_its_own_is_told() {
+    let told = MANUAL.split_once("`provider` is one of").expect("a list").1;
+    let told: Vec<_> = told.split_once(".\n").expect("an end").0.split('`').skip(1).step_by(2).collect();
+    assert_eq!(told, callweave::request::providers().collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn every_variable_and_every_metric_is_told() {
     let asked = RefCell::new(BTreeSet::new());

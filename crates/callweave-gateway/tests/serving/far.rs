@@ -351,8 +351,10 @@ async fn a_client_that_takes_nothing_is_given_up() {
     let address = crate::support::listening(front.clone()).await;
     let body = chat("x", true).to_string();
     let mut client = TcpStream::connect(address.trim_start_matches("http://")).await.expect("a server");
-    let head =
-        format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     client.write_all(format!("{head}{body}").as_bytes()).await.expect("a request is taken");
     assert!(far.is_left().await);
     assert_eq!(metric(&front, "callweave_streams_active").await, 0);

@@ -4,6 +4,7 @@ mod again;
 mod asking;
 #[path = "../upstream/client.rs"]
 mod client;
+mod configured;
 mod documented;
 mod doors;
 mod far;
@@ -14,6 +15,7 @@ mod manners;
 mod others;
 mod own;
 mod packed;
+mod pages;
 mod reading;
 mod relayed;
 mod room;

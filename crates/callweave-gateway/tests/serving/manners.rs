@@ -169,6 +169,13 @@ async fn what_upstreams_say_is_recorded_where_somebody_wants_it() {
         names.iter().find(|name| name.extension().is_some_and(|own| own == "answer")).expect("an answer");
     let message = callweave::pipeline::decode(&std::fs::read(answer).expect("readable")).expect("an answer");
     assert!(message.text().contains("<tool_call>"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode =
+            |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        assert!(mode(&folder) == 0o700 && names.iter().all(|name| mode(name) == 0o600), "{names:?}");
+    }
     std::fs::remove_dir_all(&folder).expect("removable");
 }
 
@@ -228,7 +235,7 @@ async fn answers_under_way_end_before_the_gateway_does() {
 async fn a_configuration_is_explained_and_tried() {
     let far = listening(gateway("listen = \"127.0.0.1:0\"")).await;
     let gateway = gateway(&format!(
-        "[upstreams.far]\nurl = \"{far}\"\nkey_env = \"NONE\"\nprovider = \"groq\"\n[upstreams.gone]\nurl = \"http://127.0.0.1:9\"\n[[models]]\nname = \"x\"\nupstream = \"far\"\nfallbacks = [\"y\"]"
+        "[upstreams.far]\nurl = \"{far}\"\nkey_env = \"NONE\"\nprovider = \"groq\"\n[upstreams.gone]\nurl = \"http://127.0.0.1:9\"\n[[models]]\nname = \"x\"\nupstream = \"far\"\nfallbacks = [\"gone/y\"]"
     ));
     let text = gateway.explain();
     assert!(text.contains("openai-chat at http://127.0.0.1:9") && text.contains("x: far"), "{text}");

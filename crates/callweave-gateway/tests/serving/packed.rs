@@ -83,7 +83,7 @@ async fn a_body_may_come_in_chunks_and_wait_until_it_is_wanted() {
     let server = address(gateway("listen = \"127.0.0.1:0\"")).await;
     let body = messages("demo/hermes", false).to_string();
     let mut stream = TcpStream::connect(server).await.expect("a server");
-    let head = "POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n";
+    let head = "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n";
     stream.write_all(format!("{head}expect: 100-continue\r\n\r\n").as_bytes()).await.expect("taken");
     let mut interim = [0; 25];
     stream.read_exact(&mut interim).await.expect("an interim answer");
@@ -106,7 +106,7 @@ async fn a_body_that_will_not_be_taken_is_not_asked_for() {
     )))
     .await;
     let mut stream = TcpStream::connect(server).await.expect("a server");
-    let head = "POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 9\r\n";
+    let head = "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 9\r\n";
     stream.write_all(format!("{head}expect: 100-continue\r\n\r\n").as_bytes()).await.expect("taken");
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer).await;

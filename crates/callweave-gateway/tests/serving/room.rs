@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::Request;
 
-use crate::support::{chat, gateway, post};
+use crate::support::{chat, gateway, get, post, request};
 
 #[tokio::test]
 async fn a_client_that_sends_slowly_takes_nobodys_place() {
@@ -31,4 +31,17 @@ async fn a_client_that_sends_slowly_takes_nobodys_place() {
     let mut slow = Box::pin(gateway.handle(slow));
     assert!(poll_fn(|context| Poll::Ready(slow.as_mut().poll(context).is_pending())).await);
     assert_eq!(post(&gateway, "/v1/chat/completions", &chat("demo/hermes", false)).await.status, 200);
+}
+
+#[tokio::test]
+async fn whoever_has_no_room_is_not_ready() {
+    let gateway = gateway("[limits]\nconcurrent = 1");
+    assert_eq!(get(&gateway, "/readyz").await.status, 200);
+    let body = chat("demo/slow", true).to_string();
+    let taken = gateway.handle(request(http::Method::POST, "/v1/chat/completions", &[], &body)).await;
+    let got = get(&gateway, "/readyz").await;
+    assert_eq!((got.status, got.text.as_str()), (503, "overloaded\n"));
+    assert_eq!(get(&gateway, "/healthz").await.status, 200);
+    drop(taken);
+    assert_eq!(get(&gateway, "/readyz").await.status, 200);
 }

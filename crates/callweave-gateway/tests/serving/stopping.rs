@@ -55,7 +55,8 @@ async fn all_calls_come_in_mode_all() {
 #[tokio::test]
 async fn the_environment_speaks_for_all() {
     let stop = |name: &str| (name == "PROXY_STOP_AFTER_TOOLS").then(|| "true".to_owned());
-    let gateway = Gateway::new(Config::read("").expect("valid"), &Environment::of(stop)).expect("a gateway");
+    let gateway =
+        Gateway::new(Config::read("demo = true").expect("valid"), &Environment::of(stop)).expect("a gateway");
     let got = post(&gateway, "/v1/chat/completions", &chat("demo/parallel", false)).await;
     assert_eq!(calls(&got.json()), 1, "{}", got.text);
 }

@@ -12,9 +12,10 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
-/// A gateway of that configuration, with nothing in its environment.
+/// A gateway of that configuration that serves the scripted models, too, with nothing in its environment.
 pub(crate) fn gateway(config: &str) -> Arc<Gateway> {
-    let config = Config::read(config).unwrap_or_else(|problem| panic!("{problem}"));
+    let config =
+        Config::read(&format!("demo = true\n{config}")).unwrap_or_else(|problem| panic!("{problem}"));
     Gateway::new(config, &Environment::of(|_| None)).expect("a gateway")
 }
 

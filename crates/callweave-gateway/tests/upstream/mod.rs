@@ -85,7 +85,7 @@ impl Upstream {
 
 /// A gateway with this configuration, at a free port. It ends with the runtime.
 pub(crate) async fn gateway(config: &str) -> SocketAddr {
-    let mut config = Config::read(config).expect("a configuration");
+    let mut config = Config::read(&format!("demo = true\n{config}")).expect("a configuration");
     config.listen.set_port(0);
     let gateway = Gateway::new(config, &Environment::of(|_| None)).expect("a gateway");
     let server = Server::bind(gateway).await.expect("a free port");

@@ -1,0 +1,94 @@
+//! From the name that a client uses to the upstream that it means.
+
+use std::collections::BTreeMap;
+
+use super::{Config, Model, Upstream};
+use crate::demo;
+
+/// The names that are known.
+pub(crate) struct Names {
+    /// The models that upstreams are said to have.
+    upstreams: BTreeMap<String, Vec<String>>,
+    models: Vec<Model>,
+    default: Option<String>,
+}
+
+/// Who is meant by a name.
+pub(crate) struct Named<'n> {
+    /// The upstream.
+    pub(crate) upstream: &'n str,
+    /// What the upstream calls the model.
+    pub(crate) model: String,
+    /// The row that says so.
+    pub(crate) row: Option<&'n Model>,
+    /// Whether the configuration names the model itself, so that there are only so many of them.
+    pub(crate) is_configured: bool,
+}
+
+impl Names {
+    pub(crate) fn new(config: &Config) -> Self {
+        let listed = |upstream: &Upstream| match upstream.is_demo() {
+            true => demo::models().map(str::to_owned).collect(),
+            false => upstream.models.clone(),
+        };
+        Self {
+            upstreams: config.upstreams.iter().map(|(name, it)| (name.clone(), listed(it))).collect(),
+            models: config.models.clone(),
+            default: config.default_upstream.clone(),
+        }
+    }
+
+    /// Who is meant by a name: exactly, by the upstream's name before a slash, by the beginning, or by default.
+    pub(crate) fn find(&self, name: &str) -> Option<Named<'_>> {
+        let is_exact = |row: &&Model| row.name == name || row.aliases.iter().any(|alias| alias == name);
+        if let Some(row) = self.models.iter().find(is_exact) {
+            return self.of_row(row, name);
+        }
+        if let Some((upstream, model)) = name.split_once('/')
+            && let Some((upstream, _)) = self.upstreams.get_key_value(upstream)
+        {
+            return self.of_upstream(upstream, model);
+        }
+        let begins =
+            |pattern: &String| pattern.strip_suffix('*').is_some_and(|start| name.starts_with(start));
+        let is_alike = |row: &&Model| begins(&row.name) || row.aliases.iter().any(begins);
+        if let Some(row) = self.models.iter().find(is_alike) {
+            return self.of_row(row, name);
+        }
+        let lists = |(_, models): &(&String, &Vec<String>)| models.iter().any(|model| model == name);
+        let listed = self.upstreams.iter().find(lists).map(|(upstream, _)| upstream);
+        self.of_upstream(listed.or(self.default.as_ref())?, name)
+    }
+
+    fn of_row<'n>(&'n self, row: &'n Model, name: &str) -> Option<Named<'n>> {
+        let model = row.model.clone().unwrap_or_else(|| name.to_owned());
+        let (upstream, _) = self.upstreams.get_key_value(&row.upstream)?;
+        let is_configured = row.model.is_some() || self.is_configured(upstream, name);
+        Some(Named { upstream, model, row: Some(row), is_configured })
+    }
+
+    fn of_upstream<'n>(&'n self, upstream: &'n str, model: &str) -> Option<Named<'n>> {
+        let is_configured = self.is_configured(upstream, model);
+        Some(Named { upstream, model: model.to_owned(), row: None, is_configured })
+    }
+
+    /// Whether a model of an upstream stands in the configuration.
+    fn is_configured(&self, upstream: &str, model: &str) -> bool {
+        let is_listed = || self.upstreams.get(upstream).is_some_and(|all| all.iter().any(|own| own == model));
+        let names = |row: &Model| match &row.model {
+            Some(own) => own == model,
+            None => row.name == model || row.aliases.iter().any(|alias| alias == model),
+        };
+        self.models.iter().any(|row| row.upstream == upstream && names(row)) || is_listed()
+    }
+
+    /// The rows.
+    pub(crate) fn rows(&self) -> &[Model] {
+        &self.models
+    }
+
+    /// Who answers for every other name.
+    pub(crate) fn default(&self) -> Option<&String> {
+        self.default.as_ref()
+    }
+}

@@ -1,0 +1,266 @@
+//! The rules that a configuration must keep, and what is doubtful in one that keeps them.
+
+use std::time::Duration;
+
+use callweave::dialect::Registry;
+use callweave::protocol::TABLE;
+use callweave::request::providers;
+
+use super::names::Names;
+use super::nearest::unknown;
+use super::problem::Flaw;
+use super::{Config, DEMO, Environment, Limits, Store, Timeouts, Upstream, address};
+use crate::wire::Wire;
+use crate::{demo, keys, pages};
+
+/// Bytes of one thing: a tebibyte is more than any machine takes.
+const BYTES: (u64, u64) = (1, 1 << 40);
+/// Things that each take a place in memory.
+const PLACES: (u64, u64) = (1, 1 << 20);
+/// Repeats of a request.
+const REPEATS: (u64, u64) = (0, 100);
+/// A year.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Less than that would be a flood, or no time to do anything.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+impl Config {
+    /// All that is wrong.
+    pub(super) fn flaws(&self) -> Vec<Flaw> {
+        let mut flaws = Vec::new();
+        self.check_numbers(&mut flaws);
+        for (name, upstream) in &self.upstreams {
+            let path = format!("upstreams.{name}");
+            if name.is_empty() || name.contains('/') {
+                flaws.push(Flaw::new(
+                    &path,
+                    "the name of an upstream has no / in it, since clients ask for NAME/MODEL",
+                ));
+            }
+            upstream.check(&path, &mut flaws);
+            self.check_own(name, upstream, &mut flaws);
+        }
+        self.check_names(&mut flaws);
+        self.check_doors(&mut flaws);
+        flaws
+    }
+
+    fn check_numbers(&self, flaws: &mut Vec<Flaw>) {
+        let Limits { body, decompressed, answer, concurrent, arguments, headers } = &self.limits;
+        let Store { answers, bytes, expiry } = &self.store;
+        let wide = |number: &usize| *number as u64;
+        for (path, number, (least, most)) in [
+            ("limits.body", wide(body), BYTES),
+            ("limits.decompressed", wide(decompressed), BYTES),
+            ("limits.answer", *answer, BYTES),
+            ("limits.arguments", wide(arguments), BYTES),
+            ("limits.concurrent", wide(concurrent), PLACES),
+            ("limits.headers", wide(headers), (1, 10_000)),
+            ("store.answers", wide(answers), (0, 1 << 30)),
+            ("store.bytes", wide(bytes), (0, BYTES.1)),
+        ] {
+            if !(least..=most).contains(&number) {
+                flaws.push(Flaw::new(path, format!("{number} is not from {least} to {most}")));
+            }
+        }
+        let Timeouts { connect, first_byte, idle, request, keep_alive, shutdown } = &self.timeouts;
+        for (path, time, least) in [
+            ("timeouts.connect", connect, SHORTEST),
+            ("timeouts.first_byte", first_byte, SHORTEST),
+            ("timeouts.idle", idle, SHORTEST),
+            ("timeouts.request", request, SHORTEST),
+            ("timeouts.keep_alive", keep_alive, SHORTEST),
+            ("timeouts.shutdown", shutdown, Duration::ZERO),
+            ("store.expiry", expiry, Duration::ZERO),
+        ] {
+            if !(least..=LONGEST).contains(time) {
+                let (time, least) = (time.as_secs_f64(), least.as_secs_f64());
+                let what = format!("{time} seconds are not from {least} to {}", LONGEST.as_secs());
+                flaws.push(Flaw::new(path, what));
+            }
+        }
+    }
+
+    /// Nobody may ask itself.
+    fn check_own(&self, name: &str, upstream: &Upstream, flaws: &mut Vec<Flaw>) {
+        if upstream.is_demo() || !address::is_own(&upstream.url, self.listen) {
+            return;
+        }
+        let path = format!("upstreams.{name}.url");
+        let (url, listen) = (address::shown_url(&upstream.url), self.listen);
+        let what = format!(
+            "{url} is this gateway itself, which listens on {listen}: every request would come back to it"
+        );
+        let way_out = match self.origin.variable(&path) {
+            Some(variable) => format!(
+                "; the variable tells both clients such as Claude Code and this gateway whom to ask: \
+                 start the gateway without it (env -u {variable} callweave serve), name another upstream in it, or use --port"
+            ),
+            None => "; name another upstream, or listen elsewhere with --port".to_owned(),
+        };
+        flaws.push(Flaw::new(path, what + &way_out));
+    }
+
+    fn check_names(&self, flaws: &mut Vec<Flaw>) {
+        let upstreams = || self.upstreams.keys().map(String::as_str);
+        let missing = |name: &str| match name {
+            DEMO => "the scripted models are served only with demo = true".to_owned(),
+            _ => unknown("upstream", name, upstreams()),
+        };
+        if let Some(name) =
+            self.default_upstream.as_deref().filter(|name| !self.upstreams.contains_key(*name))
+        {
+            flaws.push(Flaw::new("default_upstream", missing(name)));
+        }
+        let names = Names::new(self);
+        let rows = || self.models.iter().flat_map(|row| std::iter::once(&row.name).chain(&row.aliases));
+        for (at, model) in self.models.iter().enumerate() {
+            let path = format!("models.{at}");
+            if rows().any(|name| name.is_empty()) && model.name.is_empty() {
+                flaws.push(Flaw::new(format!("{path}.name"), "a model has a name"));
+            }
+            match self.upstreams.get(&model.upstream) {
+                None => flaws.push(Flaw::new(format!("{path}.upstream"), missing(&model.upstream))),
+                Some(upstream) => {
+                    let own = model.model.as_deref().filter(|_| upstream.is_demo());
+                    if let Some(own) = own.filter(|own| demo::protocol(own).is_none()) {
+                        let what = unknown("scripted model", own, demo::models());
+                        flaws.push(Flaw::new(format!("{path}.model"), what));
+                    }
+                }
+            }
+            for (number, fallback) in model.fallbacks.iter().enumerate() {
+                let path = format!("{path}.fallbacks.{number}");
+                let found = names.find(fallback);
+                let is_demo = found
+                    .as_ref()
+                    .and_then(|found| self.upstreams.get(found.upstream))
+                    .is_some_and(Upstream::is_demo);
+                match found {
+                    Some(found) if is_demo && demo::protocol(&found.model).is_none() => {
+                        flaws.push(Flaw::new(path, unknown("scripted model", &found.model, demo::models())));
+                    }
+                    Some(_) => {}
+                    None if fallback.starts_with("demo/") => flaws.push(Flaw::new(path, missing(DEMO))),
+                    None => {
+                        let known: Vec<String> =
+                            rows().cloned().chain(upstreams().map(|name| format!("{name}/MODEL"))).collect();
+                        let what = unknown("model", fallback, known.iter().map(String::as_str));
+                        flaws.push(Flaw::new(path, what));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who is let in.
+    fn check_doors(&self, flaws: &mut Vec<Flaw>) {
+        for (at, key) in self.client_keys.iter().enumerate() {
+            let what = match keys::digest_of(key) {
+                None => {
+                    "a key is not sha256: and 64 hexadecimal digits; printf %s KEY | sha256sum tells them"
+                }
+                Some(digest) if digest == keys::Digest::of("") => "that is the digest of no key at all",
+                Some(_) => continue,
+            };
+            flaws.push(Flaw::new(format!("client_keys.{at}"), what));
+        }
+        let told = |key: &str, all: &[String], fault: fn(&str) -> Option<String>| -> Vec<Flaw> {
+            let of = |(at, text): (usize, &String)| Some(Flaw::new(format!("{key}.{at}"), fault(text)?));
+            all.iter().enumerate().filter_map(of).collect()
+        };
+        flaws.extend(told("allowed_hosts", &self.allowed_hosts, pages::host_fault));
+        flaws.extend(told("allowed_origins", &self.allowed_origins, pages::origin_fault));
+        if !self.listen.ip().is_loopback() && self.client_keys.is_empty() && !self.allow_open {
+            let what = format!(
+                "listening on {} lets other machines in without a key: \
+                 set client_keys, or allow_open = true if that is meant",
+                self.listen.ip()
+            );
+            flaws.push(Flaw::new("listen", what));
+        }
+    }
+
+    /// What is doubtful, though it can be served.
+    pub(crate) fn doubts(&self, environment: &Environment<'_>) -> Vec<Flaw> {
+        let mut doubts = Vec::new();
+        if self.upstreams.is_empty() {
+            doubts.push(Flaw::new(
+                "",
+                "no upstream is configured, so there is no model; demo = true serves scripted ones",
+            ));
+        }
+        for (name, upstream) in &self.upstreams {
+            let path = |key: &str| format!("upstreams.{name}.{key}");
+            if let Some(variable) = upstream.key_env.as_deref().filter(|name| environment.get(name).is_none())
+            {
+                let what = format!("{variable} is not set, so {name} is asked without a key");
+                doubts.push(Flaw::new(path("key_env"), what));
+            }
+            if address::has_user(&upstream.url) {
+                let what =
+                    "the name and the password in it are not sent: an upstream gets the key in key_env";
+                doubts.push(Flaw::new(path("url"), what));
+            }
+        }
+        doubts
+    }
+}
+
+impl Upstream {
+    fn check(&self, path: &str, flaws: &mut Vec<Flaw>) {
+        let mut put = |key: &str, what: String| flaws.push(Flaw::new(format!("{path}.{key}"), what));
+        match self.protocol() {
+            None => put("protocol", unknown("protocol", &self.protocol, asked().chain(aliases()))),
+            Some(protocol) if Wire::of(protocol).is_none() => {
+                let known = asked().collect::<Vec<_>>().join(", ");
+                put("protocol", format!("nobody can be asked in {} yet (known: {known})", protocol.name));
+            }
+            Some(_) => {}
+        }
+        if !self.is_demo()
+            && let Some(what) = address::fault(&self.url)
+        {
+            put("url", what);
+        }
+        let dialects = ["auto", "none", "model"];
+        if !dialects.contains(&self.dialect.as_str()) && Registry::builtin().find(&self.dialect).is_none() {
+            let known = Registry::builtin().dialects().iter().map(|dialect| dialect.name.as_str());
+            put("dialect", unknown("dialect", &self.dialect, dialects.into_iter().chain(known)));
+        }
+        if let Some(provider) = &self.provider
+            && !providers().any(|known| known.eq_ignore_ascii_case(provider))
+        {
+            put("provider", unknown("provider", provider, providers()));
+        }
+        if let Some(variable) = &self.key_env
+            && (variable.is_empty() || variable.contains(['=', '\0', ' ']))
+        {
+            let what =
+                "it is the name of an environment variable, such as \"LOCAL_KEY\", and never the key itself";
+            put("key_env", what.to_owned());
+        }
+        let grace = self.stop_after_tools_grace_ms.unwrap_or_default();
+        for (key, number, (least, most)) in [
+            ("ask_again", u64::from(self.ask_again), REPEATS),
+            ("retries", u64::from(self.retries), REPEATS),
+            ("stop_after_tools_grace_ms", grace, (0, 3_600_000)),
+        ] {
+            if !(least..=most).contains(&number) {
+                put(key, format!("{number} is not from {least} to {most}"));
+            }
+        }
+    }
+}
+
+/// The protocols in which somebody can be asked.
+fn asked() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().filter(|protocol| Wire::of(protocol).is_some()).map(|protocol| protocol.name)
+}
+
+fn aliases() -> impl Iterator<Item = &'static str> {
+    TABLE
+        .iter()
+        .filter(|protocol| Wire::of(protocol).is_some())
+        .flat_map(|protocol| protocol.aliases.iter().copied())
+}

@@ -1,0 +1,185 @@
+//! The log's way out. It has a thread of its own, so no answer waits for a disk that is full, a pipe that nobody reads,
+//! or a terminal that was stopped: lines are lost instead, and counted.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So many bytes wait to be written, at most.
+const ROOM: usize = 1 << 20;
+/// So long whoever takes nothing just now is left alone.
+const PAUSE: Duration = Duration::from_millis(20);
+
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// How many lines were lost since the program began.
+pub fn lost() -> u64 {
+    LOST.load(Relaxed)
+}
+
+/// Takes lines, and never waits: each is whole when it is written. Copies write to the same place.
+///
+/// ```
+/// use std::io::Write;
+/// use std::time::Duration;
+/// use callweave_gateway::log::LogWriter;
+///
+/// let mut log = LogWriter::to(std::io::sink())?;
+/// log.write_all(b"a line\n")?;
+/// assert!(log.finish(Duration::from_secs(5)));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct LogWriter(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to write.
+    filled: Condvar,
+    /// All is written.
+    emptied: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<u8>,
+    is_writing: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LogWriter {
+    /// A log that goes there. Its thread ends with the program.
+    pub fn to(sink: impl Write + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || write_all(&own, sink))?;
+        Ok(Self(shared))
+    }
+
+    /// Waits until all is written, but not for long; says whether it is.
+    pub fn finish(&self, patience: Duration) -> bool {
+        let is_busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
+        let waited = self.0.emptied.wait_timeout_while(self.0.state(), patience, is_busy);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut state = self.0.state();
+        if state.waiting.len() + line.len() > ROOM {
+            LOST.fetch_add(1, Relaxed);
+            return Ok(line.len());
+        }
+        state.waiting.extend_from_slice(line);
+        let is_idle = !state.is_writing;
+        drop(state);
+        if is_idle {
+            self.0.filled.notify_one();
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes what waits, again and again.
+fn write_all(shared: &Shared, mut sink: impl Write) {
+    let mut lines = Vec::new();
+    loop {
+        let mut state = shared.state();
+        state.is_writing = false;
+        if state.waiting.is_empty() {
+            shared.emptied.notify_all();
+        }
+        let filled = shared.filled.wait_while(state, |state| state.waiting.is_empty());
+        let mut state = filled.unwrap_or_else(PoisonError::into_inner);
+        state.is_writing = true;
+        std::mem::swap(&mut state.waiting, &mut lines);
+        drop(state);
+        let written = write(&lines, &mut sink);
+        let left = lines[written..].iter().filter(|byte| **byte == b'\n').count();
+        LOST.fetch_add(left as u64, Relaxed);
+        lines.clear();
+    }
+}
+
+/// Writes as much as can be written; says how much that is.
+fn write(lines: &[u8], sink: &mut impl Write) -> usize {
+    let mut written = 0;
+    while written < lines.len() {
+        match sink.write(&lines[written..]) {
+            Ok(0) => break,
+            Ok(count) => written += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
+            Err(_) => break,
+        }
+    }
+    let _ = sink.flush();
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// Waits before each write until somebody lets it, and tells what was written.
+    struct Slow(Receiver<()>, Sender<Vec<u8>>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.recv().map_err(io::Error::other)?;
+            self.1.send(bytes.to_vec()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The count of lost lines is the process's: one test looks at it.
+    #[test]
+    fn lines_are_lost_and_counted_where_nobody_takes_them() {
+        let (go, wait) = channel();
+        let (tell, told) = channel();
+        let mut log = LogWriter::to(Slow(wait, tell)).expect("a thread");
+        let line = [b"x".repeat(1023), b"\n".to_vec()].concat();
+        let before = lost();
+        // Nobody takes anything: no write waits, the memory is bounded, and all that has no room is counted.
+        for _ in 0..5000 {
+            log.write_all(&line).expect("no write fails");
+        }
+        let dropped = lost() - before;
+        assert!((5000 - 2 * 1024 - 1..5000).contains(&(dropped as usize)), "{dropped}");
+        assert!(!log.finish(Duration::from_millis(1)));
+        // Somebody takes them again: what waited comes whole.
+        let mut bytes = Vec::new();
+        while bytes.len() < (5000 - dropped as usize) * 1024 {
+            go.send(()).expect("a thread");
+            bytes.extend(told.recv_timeout(LONG).expect("lines"));
+        }
+        assert!(log.finish(LONG) && bytes.chunks(1024).all(|own| own == line));
+        // One that cannot be written is lost, and the next one is tried.
+        drop(go);
+        let before = lost();
+        log.write_all(b"a\nb\n").expect("no write fails");
+        assert!(log.finish(LONG));
+        log.write_all(b"c\n").expect("no write fails");
+        assert!(log.finish(LONG) && lost() - before == 3, "{}", lost() - before);
+    }
+}
