@@ -5,7 +5,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::instructions::guard;
-use crate::{agents, clients, dist, fuzz, gateway_clients, growth, licences, readme, root, semver, target};
+use crate::{
+    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, readme, root, semver, target,
+};
 
 /// How a step ended that did not fail.
 pub(crate) enum Outcome {
@@ -112,6 +114,7 @@ const TIERS: &[Tier] = &[
         steps: &[
             Step { title: "official clients", work: Task(clients::run) },
             Step { title: "official clients through the gateway", work: Task(gateway_clients::run) },
+            Step { title: "pages in a browser", work: Task(browser::run) },
         ],
     },
     Tier { flag: "--agents", steps: &[Step { title: "coding agents", work: Task(agents::run) }] },

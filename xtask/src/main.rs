@@ -3,6 +3,7 @@
 mod agents;
 mod bench;
 mod bench_gateway;
+mod browser;
 mod check;
 mod clients;
 #[path = "../../crates/callweave/tests/support/cores.rs"]

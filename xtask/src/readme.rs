@@ -151,7 +151,7 @@ impl Reader {
             return Ok(());
         }
         println!("   {place}: {command}");
-        if command.starts_with("cargo run ") && command.ends_with(" -- serve") {
+        if command.starts_with("cargo run ") && command.contains(" -- serve") {
             self.serving = None;
             self.serving = Some(Background::start(command, &self.home.join("serving.txt"))?);
             return Ok(());

@@ -25,7 +25,7 @@ impl Serving {
         let said = File::create(log).map_err(told(log))?;
         let complained = said.try_clone().map_err(told(log))?;
         let mut command = Command::new(target().join("debug/callweave"));
-        command.args(["serve", "--listen", &address.to_string()]);
+        command.args(["serve", "--demo", "--listen", &address.to_string()]);
         // No provider but the scripted one, whatever keys lie in the environment of whoever runs this.
         command.env_clear().stdin(Stdio::null()).stdout(said).stderr(complained);
         let child = command.spawn().map_err(|error| format!("callweave does not start: {error}"))?;

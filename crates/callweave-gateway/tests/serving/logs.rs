@@ -209,3 +209,99 @@ async fn every_request_is_logged_with_its_trace_and_what_became_of_it() {
         lines[1]["trace"] != lines[2]["trace"] && lines[1]["trace"].as_str().is_some_and(|id| id.len() == 32)
     );
 }
+
+#[tokio::test]
+async fn levels_say_whom_a_line_concerns() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let refusal = |status| whole(status, &json!({"error": {"message": "no"}}));
+    let far = Far::start(vec![refusal(400), refusal(500), refusal(401), whole(200, &answered("hi"))]).await;
+    let text = format!(
+        "demo = true\ndefault_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\nretries = 0\nkey_env = \"K\"\n[[models]]\nname = \"best\"\nupstream = \"demo\"\nmodel = \"status-401\"\nfallbacks = [\"demo/hermes\"]",
+        far.url
+    );
+    let environment = Environment::of(|name| (name == "K").then(|| "k".to_owned()));
+    let gateway = Gateway::new(Config::read(&text).expect("valid"), &environment).expect("a gateway");
+    for (model, level, status, fallbacks) in [
+        ("x", "INFO", "400", json!(null)),
+        ("x", "WARN", "500", json!(null)),
+        // The key is the gateway's own.
+        ("x", "WARN", "401", json!(null)),
+        ("x", "INFO", "200", json!(null)),
+        ("demo/nobody", "INFO", "404", json!(null)),
+        ("demo/abrupt-end", "WARN", "broken", json!(null)),
+        ("best", "WARN", "200", json!(1)),
+    ] {
+        post(&gateway, "/v1/chat/completions", &chat(model, true)).await;
+        let lines = log.answered();
+        let line = lines.last().expect("a line");
+        let told = (line["level"].as_str(), line["status"].as_str(), &line["fallbacks"]);
+        assert_eq!(told, (Some(level), Some(status), &fallbacks), "{model}: {line}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_said_to_an_upstream_is_a_warning() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let far = Far::start(vec![whole(200, &json!({"type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn"}))]).await;
+    let gateway = far.gateway("protocol = \"anthropic-messages\"");
+    let mut body = chat("x", false);
+    (body["seed"], body["logit_bias"]) = (json!(7), json!({"5": 1}));
+    assert_eq!(post(&gateway, "/v1/chat/completions", &body).await.status, 200);
+    let lines: Vec<Value> =
+        log.text().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let line = lines.iter().find(|line| line["message"] == "left out of the request").expect("a line");
+    let lost = line["lost"].as_str().expect("words");
+    assert!(line["level"] == "WARN" && lost.contains("seed") && lost.contains("logit bias"), "{line}");
+    assert_eq!((&line["upstream"], line["request"].is_string()), (&json!("far"), true), "{line}");
+}
+
+#[tokio::test]
+async fn a_line_names_the_key_that_was_shown_and_never_tells_it() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let config = format!("client_keys = [\"{}\", \"{}\"]", Digest::of("one"), Digest::of("two"));
+    let keyed = gateway(&config);
+    for (key, name) in [("one", Some("one")), ("two", Some("two")), ("three", None)] {
+        let body = chat("demo/hermes", false).to_string();
+        send(&keyed, request(Method::POST, "/v1/chat/completions", &[("x-api-key", key)], &body)).await;
+        send(&keyed, request(Method::POST, "/v1/nothing", &[("x-api-key", key)], "{}")).await;
+        let digest = name.map(|name| Digest::of(name).to_string()["sha256:".len()..][..8].to_owned());
+        for line in &log.answered()[log.answered().len() - 2..] {
+            assert_eq!(line["key"].as_str(), digest.as_deref(), "{line}");
+        }
+    }
+    // Where nobody needs one, it is somebody else's.
+    let open = gateway("");
+    let body = chat("demo/hermes", false).to_string();
+    send(&open, request(Method::POST, "/v1/chat/completions", &[("x-api-key", "one")], &body)).await;
+    assert!(log.answered().last().is_some_and(|line| line["key"].is_null()), "{}", log.text());
+}
+
+#[tokio::test]
+async fn names_that_clients_make_up_take_no_room() {
+    let log = Log::default();
+    let _guard = log.listen();
+    let mut answer = answered("hi");
+    answer["usage"] = json!({"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4});
+    let far = Far::start(vec![whole(200, &answer); 40]).await;
+    let gateway = far.gateway("models = [\"real\"]");
+    for number in 0..38 {
+        post(
+            &gateway,
+            "/v1/chat/completions",
+            &chat(&format!("made-up-{number}-{}", "ä".repeat(5000)), false),
+        )
+        .await;
+    }
+    for name in ["real", "far/real"] {
+        post(&gateway, "/v1/chat/completions", &chat(name, false)).await;
+    }
+    let text = crate::support::get(&gateway, "/metrics").await.text;
+    assert!(!text.contains("made-up") && text.len() < 20_000, "{text}");
+    assert!(log.answered().iter().all(|line| line.to_string().len() < 1500), "{}", log.text());
+    for model in ["other", "real"] {
+        assert!(text.contains(&format!("upstream=\"far\",model=\"{model}\"}}")), "{text}");
+    }
+}

@@ -1,5 +1,6 @@
 //! The gateway as its clients meet it, in one process and with scripted models behind it.
 
+mod addressed;
 mod again;
 mod asking;
 #[path = "../upstream/client.rs"]
