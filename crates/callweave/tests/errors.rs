@@ -141,7 +141,7 @@ fn a_wait_until_a_date_counts_from_the_answers_own_date() {
         error.retry_after.map(|wait| wait.as_secs())
     };
     assert_eq!(wait("Wed, 21 Oct 2026 07:28:00 GMT"), Some(30));
-    assert_eq!(wait("Wed, 21 Oct 2026 07:29:00 GMT"), None);
+    assert_eq!(wait("Wed, 21 Oct 2026 07:29:00 GMT"), Some(0));
     assert_eq!(wait("yesterday"), None);
 }
 
@@ -187,12 +187,9 @@ fn errors_survive_in_mid_stream() {
                 // In an answer, or instead of one.
                 let is_first = told.status == Some(400);
                 let found = in_stream(to, &told, if is_first { &[] } else { &opening });
-                // Streams of Amazon's have no name for it; clients try again in both cases.
-                let is_amazon = to.name.starts_with("bedrock") && told.class == ErrorClass::Transport;
-                let class = if is_amazon { ErrorClass::Server } else { told.class };
                 assert_eq!(
                     (found.class, &found.message),
-                    (class, &told.message),
+                    (told.class, &told.message),
                     "{} → {}",
                     from.name,
                     to.name
@@ -272,4 +269,23 @@ fn written_errors_are_as_recorded() {
         fs::write(&path, &lines).expect("the record can be written");
     }
     assert_eq!(fs::read_to_string(&path).expect("the record"), lines);
+}
+
+#[test]
+fn a_lost_connection_is_no_timeout() {
+    for protocol in written() {
+        for (status, is_timeout) in [(Some(502), false), (Some(500), false), (Some(504), true), (None, true)] {
+            let mut error = UpstreamError::new(ErrorClass::Transport, "It went wrong");
+            error.status = status;
+            let answer = protocol.write_error(&error).expect("it is written");
+            let headers: String = answer.headers.iter().map(|(_, value)| value.as_str()).collect();
+            let text = format!("{headers}{}", String::from_utf8_lossy(&answer.body)).to_lowercase();
+            let has_word = text.contains("timeout") || text.contains("deadline");
+            assert!(is_timeout || !has_word, "{} {status:?}: {text}", protocol.name);
+            let told = read(protocol, &answer);
+            assert_eq!(told.class, ErrorClass::Transport, "{} {status:?}: {text}", protocol.name);
+            let streamed = in_stream(protocol, &error, &[]);
+            assert_eq!(streamed.class, ErrorClass::Transport, "{} {status:?}", protocol.name);
+        }
+    }
 }

@@ -306,7 +306,13 @@ pub(crate) fn error_word<'e>(
 ) -> Option<&'e str> {
     let said = error.code.as_deref().filter(|code| words.contains(&(code, error.class)));
     let of = |class| words.iter().find(|(_, known)| *known == class).map(|(word, _)| *word);
-    said.or_else(|| of(error.class)).or_else(|| of(ErrorClass::Server))
+    let lost = error::LOST_CONNECTION;
+    let own = match error::is_lost_connection(error) {
+        // Most words for transport speak of timeouts.
+        true => words.contains(&(lost, error.class)).then_some(lost),
+        false => of(error.class),
+    };
+    said.or(own).or_else(|| of(ErrorClass::Server))
 }
 
 #[cfg(test)]

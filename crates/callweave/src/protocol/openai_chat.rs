@@ -83,9 +83,12 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("invalid_model", ErrorClass::NotFound),
     ("model_not_found", ErrorClass::NotFound),
     ("DeploymentNotFound", ErrorClass::NotFound),
+    ("unknown_url", ErrorClass::NotFound),
+    ("response_not_found", ErrorClass::NotFound),
     ("server_error", ErrorClass::Server),
     ("api_error", ErrorClass::Server),
     ("timeout", ErrorClass::Transport),
+    ("connection_error", ErrorClass::Transport),
 ];
 
 /// The numbers in MiniMax's `base_resp`.

@@ -80,8 +80,11 @@ const ERRORS: &[(&str, ErrorClass)] = &[
     ("previous_response_not_found", ErrorClass::InvalidRequest),
     ("context_length_exceeded", ErrorClass::ContextTooLong),
     ("model_not_found", ErrorClass::NotFound),
+    ("unknown_url", ErrorClass::NotFound),
+    ("response_not_found", ErrorClass::NotFound),
     ("server_error", ErrorClass::Server),
     ("timeout", ErrorClass::Transport),
+    ("connection_error", ErrorClass::Transport),
     ("vector_store_timeout", ErrorClass::Transport),
 ];
 

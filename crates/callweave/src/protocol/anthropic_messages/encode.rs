@@ -8,6 +8,7 @@ use super::{CITATIONS, DATA, ERRORS, FINISH, MESSAGE, SIGNATURE, TEXT, THINKING,
 use crate::encode::{Encoding, Feature, Says, no_logprobs};
 use crate::event::{AttachmentKind, Counters, FinishReason, Json, ReasoningForm};
 use crate::json::{Paths, Tape, Writer, each_member};
+use crate::protocol::error::{LOST_CONNECTION, is_lost_connection};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
@@ -106,6 +107,10 @@ fn write_error(error: &UpstreamError<'_>, is_mended: bool, writer: &mut Writer<'
     writer.object();
     writer.text_member("type", error_word(error, ERRORS).unwrap_or_default());
     writer.text_member("message", &error.message);
+    if is_lost_connection(error) {
+        // The wire has no type for it.
+        writer.text_member("code", LOST_CONNECTION);
+    }
     writer.end_object();
 }
 

@@ -25,7 +25,10 @@ use crate::upstream::{ErrorBody, ErrorClass, UpstreamError};
 
 pub(crate) use write::ErrorCoding;
 pub use write::WrittenError;
-pub(super) use write::{error_beside, is_told_by_status, status_of, write_message, write_typed};
+pub(super) use write::{
+    LOST_CONNECTION, error_beside, is_lost_connection, is_told_by_status, status_of, write_message,
+    write_typed,
+};
 
 /// A protocol's own words for the classes of errors; of several words for a class the canonical one is first.
 pub(super) type Words = [(&'static str, ErrorClass)];
@@ -157,12 +160,12 @@ impl Head {
             let text = || Some(value.to_owned()).filter(|value| !value.is_empty());
             match name.as_ref().to_ascii_lowercase().as_str() {
                 "retry-after" => {
-                    head.wait = head.wait.or_else(|| value.parse().ok().and_then(seconds));
+                    head.wait = head.wait.or_else(|| value.parse().ok().and_then(header_seconds));
                     then = date::seconds(value);
                 }
                 "retry-after-ms" | "x-ms-retry-after-ms" => {
                     let millis: Option<f64> = value.parse().ok();
-                    head.wait = millis.map(|count| count / 1000.0).and_then(seconds).or(head.wait);
+                    head.wait = millis.map(|count| count / 1000.0).and_then(header_seconds).or(head.wait);
                 }
                 "date" => now = date::seconds(value),
                 "x-amzn-errortype" => head.code = text(),
@@ -173,8 +176,9 @@ impl Head {
                 _ => {}
             }
         }
-        let until = now.zip(then).and_then(|(now, then)| u64::try_from(then - now).ok());
-        head.wait = head.wait.or_else(|| until.map(Duration::from_secs));
+        // A date that is over asks for no wait.
+        let until = now.zip(then).map(|(now, then)| u64::try_from(then - now).unwrap_or(0));
+        head.wait = head.wait.or_else(|| until.map(|until| Duration::from_secs(until).min(A_YEAR)));
         head
     }
 
@@ -480,7 +484,10 @@ impl<'a> Findings<'a> {
     fn class(&self, own: &Words, message: &str, name: &str) -> ErrorClass {
         let codes = self.codes.iter().map(AsRef::as_ref).chain([name]);
         let texts = std::iter::once(message).chain(self.texts.iter().map(AsRef::as_ref));
-        let by_code = codes.filter_map(|code| words::by_code(own, code));
+        let by_code: Vec<_> = codes.filter_map(|code| words::by_code(own, code)).collect();
+        // Where one word says that somebody failed, and another that a connection did, the second says more.
+        let is_transport = by_code.contains(&ErrorClass::Transport);
+        let by_code = by_code.into_iter().filter(|class| !is_transport || *class != ErrorClass::Server);
         let by_status = self.status.and_then(words::by_status);
         let by_text = texts.filter_map(words::by_text);
         let mut vague = ErrorClass::Other;
@@ -508,6 +515,14 @@ fn status(value: Value<'_>) -> Option<u16> {
 
 fn seconds(count: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(count).ok()
+}
+
+/// Waits that are longer say no more than this one.
+const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The wait that a header tells: however long it is, it is one.
+fn header_seconds(count: f64) -> Option<Duration> {
+    if count > A_YEAR.as_secs_f64() { Some(A_YEAR) } else { seconds(count) }
 }
 
 #[cfg(test)]

@@ -209,7 +209,12 @@ fn a_wait_is_found_wherever_it_stands() {
         (("Retry-After-Ms", "750"), "", Some(750)),
         (("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT"), "", None),
         (("retry-after", "-1"), "", None),
-        (("retry-after", "1e300"), "", None),
+        (("retry-after", "NaN"), "", None),
+        (("retry-after", "0"), "", Some(0)),
+        // However long it is, it is a wait.
+        (("retry-after", "1e300"), "", Some(31_536_000_000)),
+        (("retry-after", "1e400"), "", Some(31_536_000_000)),
+        (("retry-after", "99999999999999999999"), "", Some(31_536_000_000)),
         (("server", "x"), google, Some(17_500)),
         (("server", "x"), loading, Some(20_000)),
         (("server", "x"), said, Some(90_000)),

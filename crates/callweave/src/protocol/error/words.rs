@@ -30,10 +30,7 @@ const CODES: &[(ErrorClass, &str)] = &[
     ),
     (ErrorClass::NotFound, "modelnotavailable gone"),
     (ErrorClass::Server, "internalfailure badgateway"),
-    (
-        ErrorClass::Transport,
-        "requesttimeout gatewaytimeout apitimeout connection apiconnection clientclosedrequest",
-    ),
+    (ErrorClass::Transport, "requesttimeout gatewaytimeout apitimeout apiconnection clientclosedrequest"),
 ];
 
 /// What messages say, in lower case; the first that is found counts. Only asked where nothing else tells.

@@ -124,6 +124,15 @@ pub(in crate::protocol) fn status_of(class: ErrorClass) -> u16 {
     }
 }
 
+/// The code of an error that says that a connection failed.
+pub(in crate::protocol) const LOST_CONNECTION: &str = "connection_error";
+
+/// Whether a connection failed, and nobody waited in vain: the status says so.
+pub(in crate::protocol) fn is_lost_connection(error: &UpstreamError<'_>) -> bool {
+    let is_timeout = |status| by_status(status) == Some(ErrorClass::Transport);
+    error.class == ErrorClass::Transport && error.status.is_some_and(|status| !is_timeout(status))
+}
+
 /// Whether the status alone tells the class.
 pub(in crate::protocol) fn is_told_by_status(error: &UpstreamError<'_>) -> bool {
     error.class == ErrorClass::Other || error.status.and_then(by_status) == Some(error.class)
@@ -161,6 +170,7 @@ pub(in crate::protocol) fn write_typed(
 ) {
     let row = TYPES.iter().find(|(class, ..)| *class == error.class);
     let (word, code) = row.map_or(("server_error", None), |(_, word, code)| (*word, *code));
+    let code = if is_lost_connection(error) { Some(LOST_CONNECTION) } else { code };
     let said = error.code.as_deref().filter(|said| is_class(said, error.class, words) && *said != word);
     writer.object();
     writer.text_member("message", &error.message);

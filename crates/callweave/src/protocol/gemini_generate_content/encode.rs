@@ -19,7 +19,7 @@ use crate::encode::{EncodeOptions, Encoding, Feature, Ids, Mode, Piece, Says, no
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, NoticeCode};
 use crate::json::{Paths, Tape, Writer, write_members};
 use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall, Usage};
-use crate::protocol::error::status_of;
+use crate::protocol::error::{is_lost_connection, status_of};
 use crate::protocol::{error_word, finish_word};
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -159,7 +159,8 @@ fn write_error(error: &UpstreamError<'_>, mode: Mode, writer: &mut Writer<'_>) {
     if mode == Mode::Faithful || is_own {
         return writer.raw_member("error", error.raw.as_str());
     }
-    let class = (error.class == ErrorClass::ContextTooLong).then(|| error.class.name());
+    let is_beside = error.class == ErrorClass::ContextTooLong || is_lost_connection(error);
+    let class = is_beside.then(|| error.class.name());
     writer.key("error");
     write_status(error, class, writer);
 }
@@ -181,7 +182,7 @@ fn write_status(error: &UpstreamError<'_>, class: Option<&str>, writer: &mut Wri
     writer.key("code");
     writer.number(error.status.unwrap_or(status_of(error.class)));
     writer.text_member("message", &error.message);
-    let plain = UpstreamError::new(of_word, "");
+    let plain = UpstreamError { status: error.status, ..UpstreamError::new(of_word, "") };
     writer.text_member("status", error_word(&plain, ERRORS).unwrap_or("UNKNOWN"));
     if error.retry_after.is_some() || class.is_some() {
         writer.key("details");
