@@ -1,13 +1,13 @@
 //! A frame that was cut by the end of the input: what of it can be read.
 //!
 //! The JSON text is closed where it ends ([`Truncated::of`]), and the fragments of that value are told as far
-//! as they are known to be whole ([`Remains`]): texts as far as they came; ids, names and reasons only whole;
-//! of a call what came of its arguments, so that it is marked as cut; and nothing that would say that the
-//! answer ended well.
+//! as they are known to be whole ([`Remains`]): texts as far as they came; ids and names only whole; of a call
+//! what came of its arguments, so that it is marked as cut; and nothing that would say that the answer ended, well
+//! or otherwise: who was cut off has not finished.
 
 use std::ops::Range;
 
-use crate::event::{FinishReason, NoticeCode, Sink};
+use crate::event::{NoticeCode, Sink};
 use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::repair::{RepairOptions, Verdict};
 use crate::json::{Scanner, Status, Str};
@@ -145,7 +145,7 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
         let frame = self.frame;
         let part = match part {
             // Nobody knows whether that step was taken, or what the item would have been called.
-            Part::Done | Part::HalfDone | Part::Progress { .. } => return,
+            Part::Done | Part::HalfDone | Part::Progress { .. } | Part::Finish { .. } => return,
             Part::Item { word, .. } if frame.range(word).is_none() => return,
             Part::Item { word, .. } | Part::Opaque { word, .. } if !frame.has(Str::Plain(word)) => return,
             Part::End | Part::ItemEnd if self.ends_cut_call(choice, place) => return,
@@ -153,10 +153,6 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
             Part::Start { id, model, word } => {
                 Part::Start { id: frame.whole(id), model: frame.whole(model), word }
             }
-            Part::Finish { reason, raw } => match raw.is_none_or(|raw| frame.has(raw)) {
-                true => Part::Finish { reason: unclean(reason), raw },
-                false => return,
-            },
             Part::Call { id, name, kind, word, .. } => {
                 let (arguments, is_cut) = frame.arguments(&part);
                 let (id, name) = (frame.whole(id), frame.whole(name));
@@ -173,15 +169,5 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
             part => part,
         };
         self.next.put(Fragment { choice, place, part });
-    }
-}
-
-/// A reason as an answer can have it that was cut.
-fn unclean(reason: FinishReason) -> FinishReason {
-    match reason {
-        FinishReason::Stop | FinishReason::ToolCalls => FinishReason::Other,
-        FinishReason::Length | FinishReason::ContentFilter | FinishReason::Error | FinishReason::Other => {
-            reason
-        }
     }
 }
