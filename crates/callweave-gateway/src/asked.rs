@@ -273,6 +273,7 @@ impl Asked {
         let outgoing = Outgoing {
             wire,
             model: target.model.clone(),
+            address: target.upstream.address_naming(wire, &target.model, self.is_streamed)?,
             is_streamed: self.is_streamed,
             body,
             headers,

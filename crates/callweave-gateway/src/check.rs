@@ -48,8 +48,9 @@ impl Gateway {
         let timeouts = &config.timeouts;
         let _ = writeln!(
             text,
-            "\nwaits {:?} for a connection, {:?} for the first byte, {:?} for the next, and pings after {:?}",
-            timeouts.connect, timeouts.first_byte, timeouts.idle, timeouts.keep_alive
+            "\nwaits {:?} for a connection, {:?} for the first byte, {:?} for the next, {:?} for all of an answer, and pings \
+             after {:?}",
+            timeouts.connect, timeouts.first_byte, timeouts.idle, timeouts.answer, timeouts.keep_alive
         );
         let limits = &config.limits;
         let _ = writeln!(
@@ -81,7 +82,7 @@ impl Gateway {
             let began = Instant::now();
             let found = match upstream.config.is_demo() {
                 true => Ok((demo::models().count(), Duration::ZERO)),
-                false => match tokio::time::timeout(PATIENCE, models::ask(self, upstream)).await {
+                false => match tokio::time::timeout(PATIENCE, models::ask(self, upstream, None)).await {
                     Ok(listed) => listed.map(|models| (models.len(), began.elapsed())),
                     Err(_) => Err(format!("no answer within {PATIENCE:?}")),
                 },

@@ -159,6 +159,9 @@ pub struct Timeouts {
     /// For the next bytes of a stream, and for a client to take them.
     #[serde(with = "seconds")]
     pub idle: Duration,
+    /// For an answer from its request to its end, with all that is tried for it.
+    #[serde(with = "seconds")]
+    pub answer: Duration,
     /// For a whole request of a client, headers and body.
     #[serde(with = "seconds")]
     pub request: Duration,
@@ -176,6 +179,7 @@ impl Default for Timeouts {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(300),
             idle: Duration::from_secs(120),
+            answer: Duration::from_secs(3600),
             request: Duration::from_secs(60),
             keep_alive: Duration::from_secs(15),
             shutdown: Duration::from_secs(30),

@@ -12,6 +12,7 @@ use callweave::framing::Framing;
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderValue, Response, header};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use crate::account::Account;
 use crate::answer::Wanted;
@@ -20,6 +21,7 @@ use crate::body::{Body, Slot};
 use crate::failure::{Failure, JSON};
 use crate::gateway::Gateway;
 use crate::live::{Live, Progress, Turn};
+use crate::retry;
 use crate::routes::Target;
 
 /// Answers a client.
@@ -53,9 +55,18 @@ pub(crate) async fn answer(
 /// An answer that has begun, or why there is none.
 type Opened = (Result<Box<Live>, Failure>, Account);
 
-/// Asks until an answer begins.
+/// Asks until an answer begins, there is no more time for it, or the gateway goes.
 async fn opened(gateway: Arc<Gateway>, mut asked: Arc<Asked>, mut account: Account) -> Opened {
-    let mut opened = open(&gateway, &asked, &mut account).await;
+    let end = Instant::now() + gateway.config.timeouts.answer;
+    let mut opened = tokio::select! {
+        biased;
+        opened = open(&gateway, &asked, &mut account, end) => opened,
+        () = tokio::time::sleep_until(end) => {
+            let what = format!("no answer came within {} s", gateway.config.timeouts.answer.as_secs_f64());
+            Err(Failure::new(ErrorClass::Transport, what))
+        }
+        () = gateway.closing() => Err(Failure::shutting_down()),
+    };
     if let Ok(live) = &mut opened
         && asked.is_streamed
         && !live.needs_request()
@@ -115,24 +126,33 @@ fn told(asked: &Asked, failure: Failure) -> Bytes {
 }
 
 /// Asks those who can answer, in order, until one does. Nothing was sent to the client yet, so whatever fails can be
-/// tried again.
+/// tried again; but what an upstream has answered was paid, and is not asked for again unless it is configured so.
 async fn open(
     gateway: &Arc<Gateway>,
     asked: &Arc<Asked>,
     account: &mut Account,
+    end: Instant,
 ) -> Result<Box<Live>, Failure> {
     let targets = gateway.routes.find(&asked.model)?;
-    let mut last = None;
+    let mut last: Option<Failure> = None;
     for target in &targets {
-        for attempt in 0..=target.upstream.config.retries {
-            if attempt > 0 && !back_off(attempt, last.as_ref()).await {
-                break;
+        let upstream = &target.upstream;
+        upstream.budget.add();
+        for attempt in 0..=upstream.config.retries {
+            if attempt > 0 {
+                let asked_for = last.as_ref().and_then(|failure| failure.error.retry_after);
+                // Longer waits, and troubles of many, are left to the client.
+                let Some(wait) = retry::wait(attempt, asked_for).filter(|_| upstream.budget.take()) else {
+                    break;
+                };
+                tokio::time::sleep(wait).await;
             }
             account.ask(target);
-            match attempt_at(gateway, asked, target).await {
+            match attempt_at(gateway, asked, target, end).await {
                 Ok(live) => return Ok(live),
+                Err(failure) if failure.is_answered && !upstream.config.retry_broken => return Err(failure),
                 Err(failure) => {
-                    let is_retryable = failure.error.is_retryable();
+                    let is_retryable = failure.is_retryable() || failure.is_answered;
                     last = Some(failure);
                     if !is_retryable {
                         break;
@@ -141,25 +161,11 @@ async fn open(
             }
         }
         // What is wrong with the request is wrong with it everywhere.
-        if last.as_ref().is_some_and(|failure: &Failure| failure.error.class == ErrorClass::InvalidRequest) {
+        if last.as_ref().is_some_and(|failure| failure.error.class == ErrorClass::InvalidRequest) {
             break;
         }
     }
     Err(last.unwrap_or_else(|| Failure::new(ErrorClass::Server, "nobody was asked")))
-}
-
-/// The longest wait that is not left to the client.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
-
-/// Waits before another try; false if that would take too long.
-async fn back_off(attempt: u32, last: Option<&Failure>) -> bool {
-    let asked_for = last.and_then(|failure| failure.error.retry_after);
-    let wait = asked_for.unwrap_or(Duration::from_millis(200) * 2_u32.saturating_pow(attempt.min(8) - 1));
-    if wait > LONGEST_WAIT {
-        return false;
-    }
-    tokio::time::sleep(wait).await;
-    true
 }
 
 /// Asks one target, and waits until its answer shows something; or, if it is wanted as a whole, until it is over.
@@ -167,6 +173,7 @@ async fn attempt_at(
     gateway: &Arc<Gateway>,
     asked: &Arc<Asked>,
     target: &Target,
+    end: Instant,
 ) -> Result<Box<Live>, Failure> {
     let wire = target.upstream.wire(&target.model)?;
     let is_same = wire.protocol == asked.wire.protocol;
@@ -183,7 +190,8 @@ async fn attempt_at(
         has_comments: asked.is_streamed && !asked.pings()[0].is_empty(),
     };
     // It goes a long way, and stays long: only a pointer to it does.
-    let mut live = Box::new(Live::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), turn, wanted));
+    let live = Live::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), turn, wanted, end);
+    let mut live = Box::new(live);
     loop {
         let progress = live.advance().await;
         // Of a stream that broke after some words clients get the words, and then the error.

@@ -16,12 +16,30 @@ pub(crate) struct Failure {
     pub(crate) error: Box<UpstreamError<'static>>,
     /// Headers of the upstream's that concern the client.
     pub(crate) headers: HeaderMap,
+    /// Whether an upstream has answered, but what it said cannot be used: to ask again is to pay again.
+    pub(crate) is_answered: bool,
 }
 
 impl Failure {
     /// A failure of that class.
     pub(crate) fn new(class: ErrorClass, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { error: Box::new(UpstreamError::new(class, message)), headers: HeaderMap::new() }
+        Self::of(UpstreamError::new(class, message))
+    }
+
+    /// The failure that is told by that error.
+    pub(crate) fn of(error: UpstreamError<'static>) -> Self {
+        Self { error: Box::new(error), headers: HeaderMap::new(), is_answered: false }
+    }
+
+    /// What clients are told whose answer would keep the gateway from shutting down.
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(ErrorClass::Overloaded, "the gateway shuts down")
+    }
+
+    /// Whether the same request may succeed if it is sent again.
+    pub(crate) fn is_retryable(&self) -> bool {
+        // A request that goes round does so each time.
+        self.error.is_retryable() && self.error.status != Some(StatusCode::LOOP_DETECTED.as_u16())
     }
 
     /// What a client did wrong.

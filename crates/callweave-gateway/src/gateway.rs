@@ -1,5 +1,6 @@
 //! The gateway: everything that requests share.
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +90,7 @@ impl Gateway {
         };
         let recorder = Recorder::new(config.record.clone()).map_err(unrecorded)?;
         let trusted = trusted(&config, environment)?;
-        let client = Client::new(&config.timeouts, trusted);
+        let client = Client::new(&config, trusted);
         Ok(Arc::new(Self {
             routes: Routes::new(&config, environment),
             client: client.map_err(|error| Problem::new(format!("TLS cannot be used: {error}")))?,
@@ -132,8 +133,19 @@ impl Gateway {
     }
 
     /// How far it has come with shutting down.
-    pub(crate) fn stage(&self) -> watch::Receiver<Stage> {
+    fn stage(&self) -> watch::Receiver<Stage> {
         self.stage.subscribe()
+    }
+
+    /// Waits until nothing is waited for any more.
+    pub(crate) fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stage = self.stage();
+        async move {
+            // Who is gone without a word has nothing to close.
+            if stage.wait_for(|stage| *stage == Stage::Closing).await.is_err() {
+                std::future::pending().await
+            }
+        }
     }
 
     pub(crate) fn enter(&self, stage: Stage) {

@@ -51,7 +51,12 @@ impl Gateway {
                 let protocol = route.protocol();
                 // Answers give an account of themselves.
                 let is_told = matches!(route, Route::Relay(_) | Route::CountTokens(..));
-                match self.dispatch(route, &parts, body, &id).await {
+                let dispatched = tokio::select! {
+                    biased;
+                    dispatched = self.dispatch(route, &parts, body, &id) => dispatched,
+                    () = self.closing() => Err(Failure::shutting_down()),
+                };
+                match dispatched {
                     Ok(response) => {
                         if is_told {
                             self.tell(&parts, &id, protocol, response.status());
@@ -122,6 +127,7 @@ impl Gateway {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Unfit>,
     {
+        self.client.own.check(&parts.headers)?;
         let key = keys::shown(&parts.headers, parts.uri.query());
         let scope = Digest::of(key.unwrap_or_default());
         if !route.is_open() && !self.keys.admits(key.map(|_| &scope)) {
@@ -138,7 +144,9 @@ impl Gateway {
             Route::Version => {
                 return Ok(json(&Value::object([("version", env!("CARGO_PKG_VERSION").into())])));
             }
-            Route::Models(shape) => return Ok(json(&models::list(shape, &models::names(self).await))),
+            Route::Models(shape) => {
+                return Ok(json(&models::list(shape, &models::names(self, &parts.headers).await)));
+            }
             Route::Model(shape, name) => return self.model(shape, &name),
             Route::Kept(kept) => return self.kept(&parts.method, &scope, &kept),
             _ => {}

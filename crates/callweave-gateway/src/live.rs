@@ -11,19 +11,18 @@ use callweave::event::FinishReason;
 use callweave::message::{Content, Message};
 use callweave::upstream::{ErrorClass, UpstreamError};
 use http::HeaderMap;
-use tokio::sync::watch;
 
 use crate::again;
 use crate::answer::{Chain, Hold, Outcome, Output, Reading, Wanted};
 use crate::asked::{Asked, Sent};
 use crate::config::OnInvalid;
 use crate::failure::Failure;
-use crate::gateway::{Gateway, Stage};
+use crate::gateway::Gateway;
 use crate::quiet::{Due, Quiet};
 use crate::record::Recording;
 use crate::routes::Target;
 use crate::trace::made;
-use crate::upstream::{Reply, passed_on, too_late};
+use crate::upstream::{Reply, Trouble, passed_on};
 
 /// An answer that is under way.
 pub(crate) struct Live {
@@ -41,6 +40,8 @@ pub(crate) struct Live {
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Headers for the client.
     pub(crate) headers: HeaderMap,
+    /// Whether the upstream has answered, and told no error, but the answer fails.
+    is_broken: bool,
 }
 
 enum State {
@@ -75,7 +76,7 @@ pub(crate) enum Progress {
 enum Tick {
     Bytes(Bytes),
     End,
-    Failed(Failure),
+    Failed(Trouble),
     Due(Due),
     Closing,
 }
@@ -88,10 +89,10 @@ impl Turn {
         let prepared = began.elapsed();
         let upstream = &target.upstream;
         let recording = gateway.recorder.begin(&asked.id, &outgoing);
-        let mut reply = upstream.ask(&gateway.client, &outgoing).await?;
+        let asking = upstream.ask(&gateway.client, &outgoing).await;
+        let mut reply = asking.map_err(|trouble| trouble.of(target))?;
         if reply.status >= 300 {
-            let body = reply.rest(MOST_OF_AN_ERROR).await;
-            return Err(reply.failure(outgoing.wire.protocol, &body));
+            return Err(reply.failure(outgoing.wire.protocol, target, gateway.config.timeouts.idle).await);
         }
         let chain = Chain::new(Reading {
             protocol: outgoing.wire.protocol,
@@ -104,6 +105,7 @@ impl Turn {
             id_prefix: format!("call_{}", made::<8>()),
             limit: gateway.config.limits.answer,
             arguments: gateway.config.limits.arguments,
+            target,
         });
         Ok(Self { reply, chain, recording, prepared })
     }
@@ -112,9 +114,6 @@ impl Turn {
 /// So long the last bytes are waited for.
 const LAST_BYTES: Duration = Duration::from_millis(50);
 
-/// So much is read of a body that tells an error.
-const MOST_OF_AN_ERROR: usize = 64 << 10;
-
 impl Live {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
@@ -122,17 +121,19 @@ impl Live {
         target: Target,
         mut turn: Turn,
         wanted: Wanted,
+        end: tokio::time::Instant,
     ) -> Self {
         let timeouts = &gateway.config.timeouts;
         let (headers, turn_took) = (passed_on(&std::mem::take(&mut turn.reply.headers)), turn.prepared);
         Self {
-            quiet: Quiet::new(timeouts.keep_alive, timeouts.idle),
+            quiet: Quiet::new(timeouts.keep_alive, timeouts.idle, end),
             output: Output::new(wanted),
             state: State::Reading(Box::new(turn)),
             again: 0,
             worked: turn_took,
-            closing: Box::pin(closing(gateway.stage())),
+            closing: Box::pin(gateway.closing()),
             headers,
+            is_broken: false,
             gateway,
             asked,
             target,
@@ -162,7 +163,7 @@ impl Live {
     /// The failure, if the answer is one before anything of it was shown.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let error = self.output.watch.error.clone()?;
-        Some(Failure { error, headers: self.headers.clone() })
+        Some(Failure { error, headers: self.headers.clone(), is_answered: self.is_broken })
     }
 
     /// Waits for what comes next, and does what is to be done about it.
@@ -173,13 +174,16 @@ impl Live {
                 let asked = tokio::select! {
                     biased;
                     asked = asking => asked,
-                    due = poll_fn(|context| self.quiet.poll_due(context)) => {
+                    due = poll_fn(|context| self.quiet.poll_due(context)) => match due {
+                        Due::Over => Err(overdue(&self.gateway).of(&self.target)),
+                        Due::Ping => return Progress::Ping,
                         // The time to the first byte has a limit of its own.
-                        if due != Due::Ping {
+                        Due::Idle | Due::Grace => {
                             self.quiet.hear();
+                            return Progress::Ping;
                         }
-                        return Progress::Ping;
-                    }
+                    },
+                    () = &mut self.closing => Err(Failure::shutting_down()),
                 };
                 return self.asked_again(asked);
             }
@@ -198,6 +202,9 @@ impl Live {
                 self.output.take_raw(&bytes);
                 chain.push(&bytes, &mut self.output);
                 self.output.mark();
+                if self.output.has_bytes() {
+                    self.quiet.tell();
+                }
                 let grace = chain.awaits_call().then(|| self.target.upstream.stop.grace());
                 self.quiet.set_grace(grace);
                 let took = began.elapsed();
@@ -208,16 +215,14 @@ impl Live {
                 chain.finish(&mut self.output);
                 self.output.mark();
             }
-            Tick::Failed(failure) => chain.fail(*failure.error, &mut self.output),
+            Tick::Failed(trouble) => chain.break_off(&trouble, &mut self.output),
             Tick::Due(Due::Grace) => chain.cut(&mut self.output),
             Tick::Due(Due::Idle) => {
                 let waited = self.gateway.config.timeouts.idle;
-                chain.fail(*too_late("the upstream sent nothing", waited).error, &mut self.output);
+                chain.break_off(&Trouble::late("sent nothing more", waited), &mut self.output);
             }
-            Tick::Closing => {
-                let what = "the gateway shuts down";
-                chain.fail(UpstreamError::new(ErrorClass::Overloaded, what), &mut self.output);
-            }
+            Tick::Due(Due::Over) => chain.break_off(&overdue(&self.gateway), &mut self.output),
+            Tick::Closing => chain.fail(*Failure::shutting_down().error, &mut self.output),
         }
         if !is_heard && !had_error {
             self.output.end_raw();
@@ -235,6 +240,7 @@ impl Live {
         };
         let Turn { reply, chain, .. } = *turn;
         let dialect = chain.dialect().map(str::to_owned);
+        self.is_broken = chain.is_broken();
         if !chain.is_cut() && self.output.watch.error.is_none() {
             self.state = State::Over(Some(reply));
         }
@@ -330,12 +336,9 @@ impl Live {
     }
 }
 
-/// Waits until nothing is waited for any more.
-async fn closing(mut stage: watch::Receiver<Stage>) {
-    // Who is gone without a word has nothing to close.
-    if stage.wait_for(|stage| *stage == Stage::Closing).await.is_err() {
-        std::future::pending().await
-    }
+/// What is told of an answer that takes too long.
+pub(crate) fn overdue(gateway: &Gateway) -> Trouble {
+    Trouble::late("did not come to the end of its answer", gateway.config.timeouts.answer)
 }
 
 /// Waits for what comes next.
@@ -349,7 +352,7 @@ async fn tick(
         if let Poll::Ready(next) = next.as_mut().poll(context) {
             return Poll::Ready(match next {
                 Some(Ok(bytes)) => Tick::Bytes(bytes),
-                Some(Err(failure)) => Tick::Failed(failure),
+                Some(Err(trouble)) => Tick::Failed(trouble),
                 None => Tick::End,
             });
         }

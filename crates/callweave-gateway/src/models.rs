@@ -1,16 +1,17 @@
 //! The lists of models, in each client's shape.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use callweave::Value;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::failure::Failure;
 use crate::gateway::Gateway;
-use crate::upstream::{Upstream, address};
+use crate::hops::VIA;
+use crate::upstream::{Trouble, Upstream, address};
 
 /// The shapes in which clients know lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +35,14 @@ const LONGEST: usize = 4 << 20;
 #[derive(Default)]
 pub(crate) struct Listed(Mutex<Option<(Instant, Vec<String>)>>);
 
-/// All names that clients can use.
-pub(crate) async fn names(gateway: &Gateway) -> Vec<String> {
+/// All names that clients can use; `headers` are those of the client that wants to know.
+pub(crate) async fn names(gateway: &Arc<Gateway>, headers: &HeaderMap) -> Vec<String> {
     let mut names = gateway.routes.names();
     let known = gateway.listed.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let listed = match known {
         Some((since, listed)) if since.elapsed() < GOOD_FOR => listed,
         _ => {
-            let listed = ask_all(gateway).await;
+            let listed = ask_all(gateway, headers).await;
             let mut slot = gateway.listed.0.lock().unwrap_or_else(PoisonError::into_inner);
             *slot = Some((Instant::now(), listed.clone()));
             listed
@@ -53,43 +54,60 @@ pub(crate) async fn names(gateway: &Gateway) -> Vec<String> {
     names
 }
 
-/// Asks the upstreams of which nobody has said what models they have.
-async fn ask_all(gateway: &Gateway) -> Vec<String> {
-    let mut names = Vec::new();
-    for upstream in gateway.routes.upstreams() {
-        if upstream.config.is_demo() || !upstream.config.models.is_empty() {
-            continue;
-        }
-        let asked = tokio::time::timeout(PATIENCE, ask(gateway, upstream)).await;
-        for model in asked.ok().and_then(Result::ok).unwrap_or_default() {
+/// Asks the upstreams of which nobody has said what models they have, all at the same time.
+async fn ask_all(gateway: &Arc<Gateway>, headers: &HeaderMap) -> Vec<String> {
+    let upstreams = gateway.routes.upstreams();
+    let unknown =
+        upstreams.filter(|upstream| !upstream.config.is_demo() && upstream.config.models.is_empty());
+    let mut asking = JoinSet::new();
+    for (at, upstream) in unknown.enumerate() {
+        let (gateway, upstream) = (Arc::clone(gateway), Arc::clone(upstream));
+        let via = headers.get(VIA).cloned();
+        asking.spawn(async move {
+            let asked = tokio::time::timeout(PATIENCE, ask(&gateway, &upstream, via)).await;
+            let models = asked.ok().and_then(Result::ok).unwrap_or_default();
             let is_own = |name: &str| {
                 let found = gateway.routes.find(name).ok();
                 found.is_some_and(|found| {
                     found.first().is_some_and(|target| target.upstream.name == upstream.name)
                 })
             };
-            names.push(if is_own(&model) { model } else { format!("{}/{model}", upstream.name) });
-        }
+            let names = models.into_iter().map(|model| match is_own(&model) {
+                true => model,
+                false => format!("{}/{model}", upstream.name),
+            });
+            (at, names.collect::<Vec<_>>())
+        });
     }
-    names
+    let mut all = asking.join_all().await;
+    all.sort_unstable_by_key(|(at, _)| *at);
+    all.into_iter().flat_map(|(_, names)| names).collect()
 }
 
-/// Asks one upstream what models it has.
-pub(crate) async fn ask(gateway: &Gateway, upstream: &Upstream) -> Result<Vec<String>, String> {
+/// Asks one upstream what models it has, after the request came through those in `via`.
+pub(crate) async fn ask(
+    gateway: &Gateway,
+    upstream: &Upstream,
+    via: Option<HeaderValue>,
+) -> Result<Vec<String>, String> {
     let wire = upstream.listing().ok_or("its protocol has no lists")?;
     let mut headers = HeaderMap::new();
     if let Some((name, value)) = wire.version {
         headers.insert(name, http::HeaderValue::from_static(value));
     }
+    if let Some(via) = via {
+        headers.insert(VIA, via);
+    }
     upstream.sign(wire, None, &mut headers);
-    let told = |failure: Failure| failure.error.message.to_string();
+    let told = |trouble: Trouble| trouble.to_string();
     let address = address(&wire.under(&upstream.config.url, wire.models)).map_err(told)?;
     let sent = gateway.client.send(Method::GET, address, headers, Bytes::new()).await;
     let mut reply = sent.map_err(told)?;
-    let body = reply.rest(LONGEST).await;
+    let body = reply.rest(LONGEST, gateway.config.timeouts.idle).await.map_err(told)?;
     if reply.status >= 300 {
-        let failure = reply.failure(wire.protocol, &body);
-        return Err(format!("{}: {}", reply.status, failure.error.message));
+        let mut error = wire.protocol.read_error(Some(reply.status), NO_HEADERS, &body);
+        upstream.mask(&mut error);
+        return Err(format!("{}: {}", reply.status, error.message));
     }
     let body: Value = String::from_utf8_lossy(&body).parse().map_err(|_| "its list is no JSON")?;
     let list = body.get("data").or_else(|| body.get("models")).and_then(Value::as_array);
@@ -99,6 +117,8 @@ pub(crate) async fn ask(gateway: &Gateway, upstream: &Upstream) -> Result<Vec<St
     };
     Ok(list.into_iter().flatten().filter_map(name).collect())
 }
+
+const NO_HEADERS: [(&str, &str); 0] = [];
 
 /// A list.
 pub(crate) fn list(shape: Shape, names: &[String]) -> Value {

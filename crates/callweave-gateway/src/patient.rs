@@ -1,5 +1,5 @@
-//! A connection whose peer must take what it is sent: one that never reads would hold its answer, and the upstream of it,
-//! for ever.
+//! A connection whose peer must take what it is sent, and must be there: one that never reads would hold its answer, and
+//! the upstream of it, for ever; and one that has left would be waited for.
 
 use std::io;
 use std::pin::Pin;
@@ -7,20 +7,38 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::io::ReadBuf;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// A connection that breaks if nothing can be written for too long.
-pub(crate) struct Patient<T> {
-    io: T,
+pub(crate) struct Patient {
+    io: TokioIo<TcpStream>,
     patience: Duration,
+    /// Whether somebody has read since the last look at the peer.
+    is_read: bool,
     /// Runs while a write waits.
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
 }
 
-impl<T: Unpin> Patient<T> {
-    pub(crate) fn new(io: T, patience: Duration) -> Self {
-        Self { io, patience, timer: None, is_waiting: false }
+impl Patient {
+    pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
+        Self { io: TokioIo::new(stream), patience, is_read: false, timer: None, is_waiting: false }
+    }
+
+    /// Whether the peer has left. Whoever reads notices that; but while requests wait that were sent before their
+    /// turn, nobody reads. A peer that has sent more than was taken from it is seen to leave only later.
+    fn has_left(&mut self, context: &mut Context<'_>) -> bool {
+        if std::mem::replace(&mut self.is_read, false) {
+            return false;
+        }
+        let mut byte = [0];
+        matches!(
+            self.io.inner().poll_peek(context, &mut ReadBuf::new(&mut byte)),
+            Poll::Ready(Ok(0) | Err(_))
+        )
     }
 
     /// What a write has come to, or that it waits for too long.
@@ -39,17 +57,19 @@ impl<T: Unpin> Patient<T> {
     }
 }
 
-impl<T: Read + Unpin> Read for Patient<T> {
+impl Read for Patient {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_read(context, buffer)
+        let this = self.get_mut();
+        this.is_read = true;
+        Pin::new(&mut this.io).poll_read(context, buffer)
     }
 }
 
-impl<T: Write + Unpin> Write for Patient<T> {
+impl Write for Patient {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.io).poll_write(context, bytes);
@@ -58,6 +78,9 @@ impl<T: Write + Unpin> Write for Patient<T> {
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.has_left(context) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         let flushed = Pin::new(&mut this.io).poll_flush(context);
         this.within(context, flushed)
     }

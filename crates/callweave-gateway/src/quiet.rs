@@ -18,6 +18,8 @@ pub(crate) enum Due {
     Idle,
     /// No other call is waited for.
     Grace,
+    /// The answer has taken all the time that there is for one.
+    Over,
 }
 
 /// The clock of one answer.
@@ -27,23 +29,31 @@ pub(crate) struct Quiet {
     waker: Option<Waker>,
     ping: Duration,
     idle: Duration,
+    /// When the answer must be over.
+    end: Instant,
     heard: Instant,
+    /// When the client last got something.
     told: Instant,
     grace: Option<Instant>,
 }
 
 impl Quiet {
-    /// A clock that begins now.
-    pub(crate) fn new(ping: Duration, idle: Duration) -> Self {
+    /// A clock that begins now, and must not go on after `end`.
+    pub(crate) fn new(ping: Duration, idle: Duration, end: Instant) -> Self {
         let now = Instant::now();
-        let timer = Box::pin(sleep_until(now + ping.min(idle)));
-        Self { timer, waker: None, ping, idle, heard: now, told: now, grace: None }
+        let timer = Box::pin(sleep_until(end.min(now + ping.min(idle))));
+        Self { timer, waker: None, ping, idle, end, heard: now, told: now, grace: None }
     }
 
     /// Notes that bytes came.
     pub(crate) fn hear(&mut self) -> Instant {
         self.heard = Instant::now();
         self.heard
+    }
+
+    /// Notes that the client gets something of what came last: only then it knows that somebody is there.
+    pub(crate) fn tell(&mut self) {
+        self.told = self.heard;
     }
 
     /// Says until when a next call is waited for, if only that is waited for.
@@ -78,16 +88,17 @@ impl Quiet {
                 return Poll::Ready(Due::Grace);
             }
             let idle = self.heard + self.idle;
-            if idle <= now {
-                return Poll::Ready(Due::Idle);
+            if self.end <= now || idle <= now {
+                return Poll::Ready(if self.end <= now { Due::Over } else { Due::Idle });
             }
-            let ping = self.heard.max(self.told) + self.ping;
+            let last = idle.min(self.end);
+            let ping = self.told + self.ping;
             if ping <= now {
                 self.told = now;
-                self.set(idle.min(now + self.ping));
+                self.set(last.min(now + self.ping));
                 return Poll::Ready(Due::Ping);
             }
-            let next = idle.min(ping).min(self.grace.unwrap_or(idle));
+            let next = last.min(ping).min(self.grace.unwrap_or(last));
             self.set(next);
         }
     }
@@ -110,9 +121,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn far() -> Instant {
+        Instant::now() + 1000 * SECOND
+    }
+
     #[tokio::test(start_paused = true)]
     async fn silence_is_told_of_and_then_ended() {
-        let mut quiet = Quiet::new(2 * SECOND, 5 * SECOND);
+        let mut quiet = Quiet::new(2 * SECOND, 5 * SECOND, far());
         assert_eq!(due(&mut quiet).await.0, Due::Ping);
         assert_eq!(due(&mut quiet).await.0, Due::Ping);
         let (last, waited) = due(&mut quiet).await;
@@ -122,9 +137,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_put_everything_off() {
-        let mut quiet = Quiet::new(2 * SECOND, 3 * SECOND);
+        let mut quiet = Quiet::new(2 * SECOND, 3 * SECOND, far());
         tokio::time::advance(SECOND).await;
         quiet.hear();
+        quiet.tell();
         let (first, waited) = due(&mut quiet).await;
         assert_eq!(first, Due::Ping);
         assert!(waited >= 2 * SECOND, "{waited:?}");
@@ -132,10 +148,34 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_next_call_is_waited_for_only_so_long() {
-        let mut quiet = Quiet::new(9 * SECOND, 9 * SECOND);
+        let mut quiet = Quiet::new(9 * SECOND, 9 * SECOND, far());
         quiet.set_grace(Some(SECOND));
         let (first, waited) = due(&mut quiet).await;
         assert_eq!(first, Due::Grace);
+        assert!(waited < 2 * SECOND, "{waited:?}");
+    }
+
+    /// Bytes of which the client gets nothing keep the answer alive, and not the client.
+    #[tokio::test(start_paused = true)]
+    async fn what_the_client_does_not_see_puts_off_no_ping() {
+        let mut quiet = Quiet::new(3 * SECOND, 5 * SECOND, far());
+        for _ in 0..2 {
+            tokio::time::advance(SECOND).await;
+            quiet.hear();
+        }
+        let (first, waited) = due(&mut quiet).await;
+        assert_eq!(first, Due::Ping);
+        assert!(waited < 2 * SECOND, "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_never_ends_is_ended() {
+        let mut quiet = Quiet::new(9 * SECOND, 9 * SECOND, Instant::now() + 2 * SECOND);
+        tokio::time::advance(SECOND).await;
+        quiet.hear();
+        quiet.tell();
+        let (first, waited) = due(&mut quiet).await;
+        assert_eq!(first, Due::Over);
         assert!(waited < 2 * SECOND, "{waited:?}");
     }
 }

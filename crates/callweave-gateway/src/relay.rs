@@ -9,14 +9,16 @@ use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES};
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, Response, StatusCode, header};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use crate::body::{Body, Slot};
+use crate::config::Timeouts;
 use crate::failure::Failure;
 use crate::gateway::Gateway;
 use crate::handle::read_json;
 use crate::routes::Target;
 use crate::trace::Trace;
-use crate::upstream::{Reply, address, passed_on};
+use crate::upstream::{Reply, Trouble, address, passed_on};
 use crate::wire::{Wire, escaped};
 
 /// Sends a body to the upstream of its model, under another name if need be, and its answer back.
@@ -42,8 +44,12 @@ pub(crate) async fn relay(
         Failure::new(ErrorClass::NotFound, what)
     })?;
     let wire = target.upstream.wire(&target.model)?;
-    let reply = send(gateway, target, wire, path, renamed(body, bytes, &target.model), headers, key).await?;
-    Ok(response(reply, gateway.config.timeouts.idle, room))
+    let mut reply =
+        send(gateway, target, wire, path, renamed(body, bytes, &target.model), headers, key).await?;
+    if reply.status >= 300 {
+        return Err(reply.failure(wire.protocol, target, gateway.config.timeouts.idle).await);
+    }
+    Ok(response(reply, gateway, room))
 }
 
 /// Asks an upstream that can count.
@@ -61,9 +67,13 @@ pub(crate) async fn count_tokens(
         false => (format!("/models/{}:countTokens", escaped(&target.model)?), Bytes::from(body.to_string())),
     };
     let mut reply = send(gateway, target, wire, &path, body, headers, key).await?;
-    let bytes = reply.rest(1 << 20).await;
+    let patience = gateway.config.timeouts.idle;
     if reply.status >= 300 {
-        return Err(reply.failure(wire.protocol, &bytes));
+        return Err(reply.failure(wire.protocol, target, patience).await);
+    }
+    let bytes = reply.rest(1 << 20, patience).await.map_err(|trouble| trouble.of(target))?;
+    if serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_err() {
+        return Err(Trouble::unfit("sent a count that is no JSON").of(target));
     }
     let mut response = Response::new(Body::whole(bytes));
     *response.headers_mut() = passed_on(&reply.headers);
@@ -104,31 +114,41 @@ async fn send(
     }
     Trace::of(headers).put(&mut sent);
     target.upstream.sign(wire, key.as_deref(), &mut sent);
-    let address = address(&wire.under(&target.upstream.config.url, path))?;
-    gateway.client.post(address, sent, body).await
+    let posted = match address(&wire.under(&target.upstream.config.url, path)) {
+        Ok(address) => gateway.client.post(address, sent, body).await,
+        Err(trouble) => Err(trouble),
+    };
+    posted.map_err(|trouble| trouble.of(target))
 }
 
-fn response(reply: Reply, idle: Duration, room: OwnedSemaphorePermit) -> Response<Body> {
+fn response(reply: Reply, gateway: &Gateway, room: OwnedSemaphorePermit) -> Response<Body> {
+    let Timeouts { idle, answer, .. } = gateway.config.timeouts;
+    let (end, closing) = (Instant::now() + answer, gateway.closing());
     let (status, mut headers) = (reply.status, passed_on(&reply.headers));
     if let Some(kind) = reply.headers.get(header::CONTENT_TYPE) {
         headers.insert(header::CONTENT_TYPE, kind.clone());
     }
-    let mut response = Response::new(Body::made(move |slot| pass(reply, slot, idle, room)));
+    let body = Body::made(move |slot| async move {
+        let _room = room;
+        // All that can be told of a body that passes through is that it broke off.
+        tokio::select! {
+            biased;
+            passed = pass(reply, slot, idle) => passed,
+            () = tokio::time::sleep_until(end) => Err(std::io::ErrorKind::TimedOut.into()),
+            () = closing => Err(std::io::ErrorKind::Interrupted.into()),
+        }
+    });
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = headers;
     response
 }
 
-async fn pass(
-    mut reply: Reply,
-    slot: Slot,
-    idle: Duration,
-    _room: OwnedSemaphorePermit,
-) -> std::io::Result<()> {
+async fn pass(mut reply: Reply, slot: Slot, idle: Duration) -> std::io::Result<()> {
     while let Some(bytes) = tokio::time::timeout(idle, reply.next()).await? {
         match bytes {
             Ok(bytes) => slot.put(bytes).await,
-            Err(failure) => return Err(std::io::Error::other(failure.error.message.into_owned())),
+            Err(trouble) => return Err(std::io::Error::other(trouble.to_string())),
         }
     }
     Ok(())

@@ -98,7 +98,14 @@ impl Routes {
     }
 
     fn unknown(&self, name: &str) -> Failure {
-        let what = format!("there is no model {name:?}; GET /v1/models lists those that there are");
+        let hint = match self.names.default() {
+            Some(_) => "",
+            None => ", or default_upstream names who answers to every name",
+        };
+        let what = format!(
+            "there is no model {name:?}; GET /v1/models lists those that there are, UPSTREAM/MODEL asks an upstream \
+             by its name{hint}"
+        );
         Failure::new(ErrorClass::NotFound, what).with_code("model_not_found")
     }
 

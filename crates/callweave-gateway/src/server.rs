@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -40,6 +40,11 @@ impl Server {
     /// Serves until `stop` is over. Then nothing new is taken; answers under way have as long as the configuration says,
     /// and end with an error after that.
     pub async fn run(self, stop: impl Future<Output = ()>) {
+        self.run_until(stop, std::future::pending()).await;
+    }
+
+    /// The same; when `hurry` is over as well, nobody's answer is waited for any longer.
+    pub async fn run_until(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         let Self { gateway, listener } = self;
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
@@ -60,11 +65,14 @@ impl Server {
         drop(listener);
         gateway.enter(Stage::Draining);
         let mut drained = std::pin::pin!(graceful.shutdown());
-        let patience = gateway.config.timeouts.shutdown;
-        if tokio::time::timeout(patience, &mut drained).await.is_err() {
-            gateway.enter(Stage::Closing);
-            let _ = tokio::time::timeout(FAREWELL, drained).await;
+        tokio::select! {
+            biased;
+            () = &mut drained => return,
+            () = hurry => {}
+            () = tokio::time::sleep(gateway.config.timeouts.shutdown) => {}
         }
+        gateway.enter(Stage::Closing);
+        let _ = tokio::time::timeout(FAREWELL, drained).await;
     }
 }
 
@@ -83,7 +91,7 @@ fn serve(gateway: &Arc<Gateway>, stream: TcpStream, graceful: &GracefulShutdown)
         .timer(TokioTimer::new())
         .header_read_timeout(gateway.config.timeouts.request)
         .max_headers(gateway.config.limits.headers)
-        .serve_connection(Patient::new(TokioIo::new(stream), gateway.config.timeouts.idle), service);
+        .serve_connection(Patient::new(stream, gateway.config.timeouts.idle), service);
     // Clients leave when they like: nobody hears how it ended.
     tokio::spawn(graceful.watch(connection));
 }

@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use http::{HeaderMap, HeaderValue};
 
+use crate::hops::VIA;
+
 /// So many bytes in hexadecimal digits: never the same again, and nobody else's. They are no secrets.
 pub(crate) fn made<const N: usize>() -> String {
-    static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(2 * N);
     let (mut bits, mut left) = (0, 0);
     for _ in 0..2 * N {
         if left == 0 {
-            (bits, left) = (SEED.hash_one(NEXT.fetch_add(1, Relaxed)), 16);
+            (bits, left) = (random(), 16);
         }
         text.push(char::from(DIGITS[(bits >> 60) as usize]));
         (bits, left) = (bits << 4, left - 1);
@@ -38,6 +38,13 @@ pub(crate) fn uuid() -> String {
     text
 }
 
+/// Some number: never told before, and no secret.
+pub(crate) fn random() -> u64 {
+    static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    SEED.hash_one(NEXT.fetch_add(1, Relaxed))
+}
+
 /// Where a request stands in a trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
@@ -47,6 +54,8 @@ pub(crate) struct Trace {
     pub(crate) span: String,
     flags: String,
     state: Option<HeaderValue>,
+    /// The gateways of this kind that it came through.
+    via: Option<HeaderValue>,
 }
 
 impl Trace {
@@ -55,7 +64,7 @@ impl Trace {
         let parent = headers.get("traceparent").and_then(|value| value.to_str().ok()).and_then(parse);
         let state = headers.get("tracestate").filter(|_| parent.is_some()).cloned();
         let (id, flags) = parent.unwrap_or_else(|| (made::<16>(), "00".to_owned()));
-        Self { id, span: made::<8>(), flags, state }
+        Self { id, span: made::<8>(), flags, state, via: headers.get(VIA).cloned() }
     }
 
     /// Tells the upstream.
@@ -66,6 +75,9 @@ impl Trace {
         }
         if let Some(state) = &self.state {
             headers.insert("tracestate", state.clone());
+        }
+        if let Some(via) = &self.via {
+            headers.insert(VIA, via.clone());
         }
     }
 }

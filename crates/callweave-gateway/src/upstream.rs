@@ -2,23 +2,31 @@
 
 mod http_client;
 mod script;
+mod trouble;
+mod unpack;
 
-use std::time::Duration;
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use callweave::dialect::{Dialect, ExtractOptions, Registry};
 use callweave::doors::prompt::PromptOptions;
+use callweave::event::Json;
 use callweave::protocol::Protocol;
-use callweave::upstream::ErrorClass;
+use callweave::upstream::{ErrorClass, UpstreamError};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use hyper::body::Incoming;
 
 use crate::config::{self, Check, Environment, OnInvalid, Stop, Teaching};
 use crate::demo;
 use crate::failure::Failure;
+use crate::retry::Budget;
+use crate::routes::Target;
 use crate::wire::Wire;
 pub(crate) use http_client::{Client, authorities};
 use script::Player;
+pub(crate) use trouble::{Trouble, named};
+use unpack::Unpack;
 
 /// An upstream that is ready to be asked.
 pub(crate) struct Upstream {
@@ -28,6 +36,8 @@ pub(crate) struct Upstream {
     pub(crate) config: config::Upstream,
     /// When it is stopped.
     pub(crate) stop: Stop,
+    /// How many requests may be sent to it again.
+    pub(crate) budget: Budget,
     key: Option<String>,
     /// The row of its protocol; that of a scripted model is its own.
     wire: Option<&'static Wire>,
@@ -45,6 +55,8 @@ pub(crate) struct Outgoing {
     pub(crate) wire: &'static Wire,
     /// The model, as the upstream calls it.
     pub(crate) model: String,
+    /// Where to ask, where the address names the model.
+    pub(crate) address: String,
     /// Whether the answer is to be streamed.
     pub(crate) is_streamed: bool,
     /// The body.
@@ -62,6 +74,8 @@ pub(crate) struct Reply {
     /// Its headers.
     pub(crate) headers: HeaderMap,
     body: ReplyBody,
+    /// What unpacks the body, if it is packed.
+    unpack: Option<Box<Unpack>>,
 }
 
 enum ReplyBody {
@@ -92,6 +106,7 @@ impl Upstream {
         Self {
             name: name.to_owned(),
             addresses,
+            budget: Budget::new(config.retry_share),
             stop: config.stop().or(environment.stop()),
             key: config.key_env.as_deref().and_then(|variable| environment.get(variable)),
             wire,
@@ -153,18 +168,29 @@ impl Upstream {
             && !self.stop.suppress_tail.unwrap_or(false)
     }
 
+    /// Where to ask for a model, where addresses name it; else empty. A name that leads elsewhere is refused.
+    pub(crate) fn address_naming(
+        &self,
+        wire: &Wire,
+        model: &str,
+        is_streamed: bool,
+    ) -> Result<String, Failure> {
+        match self.addresses.is_some() || self.config.is_demo() {
+            true => Ok(String::new()),
+            false => wire.address(&self.config.url, model, is_streamed),
+        }
+    }
+
     /// Asks. The answer has begun when this returns: its status and headers are there.
-    pub(crate) async fn ask(&self, client: &Client, outgoing: &Outgoing) -> Result<Reply, Failure> {
+    pub(crate) async fn ask(&self, client: &Client, outgoing: &Outgoing) -> Result<Reply, Trouble> {
         if self.config.is_demo() {
             let script = demo::answer(&outgoing.model, &outgoing.body, outgoing.is_streamed);
-            let unknown =
-                || Failure::new(ErrorClass::NotFound, format!("there is no model {:?}", outgoing.model));
-            return Ok(Player::reply(script.ok_or_else(unknown)?));
+            return Ok(Player::reply(script.ok_or_else(|| Trouble::unfit("has no such model"))?));
         }
-        let Outgoing { wire, model, is_streamed, .. } = outgoing;
+        let wire = outgoing.wire;
         let address = match &self.addresses {
-            Some(addresses) => addresses[usize::from(*is_streamed)].clone(),
-            None => address(&wire.address(&self.config.url, model, *is_streamed)?)?,
+            Some(addresses) => addresses[usize::from(outgoing.is_streamed)].clone(),
+            None => address(&outgoing.address)?,
         };
         let mut headers = outgoing.headers.clone();
         if let Some((name, value)) = wire.version
@@ -193,6 +219,27 @@ impl Upstream {
         }
     }
 
+    /// Takes its key out of what it says, and so out of what clients and logs get to see.
+    pub(crate) fn mask(&self, error: &mut UpstreamError<'static>) {
+        // Words that stand for no key at all, such as `none`, are no secrets.
+        let Some(key) = self.key.as_deref().filter(|key| key.len() >= 8) else { return };
+        let mask = |text: &mut Cow<'static, str>| {
+            if text.contains(key) {
+                *text = Cow::Owned(text.replace(key, MASK));
+            }
+        };
+        mask(&mut error.message);
+        error.code.as_mut().map(mask);
+        if error.raw.as_str().contains(key) {
+            error.raw = Json::from_text(&error.message).into_owned();
+        }
+        if let Some(body) = &mut error.body
+            && let Cow::Owned(masked) = masked(&body.bytes, key.as_bytes())
+        {
+            body.bytes = masked;
+        }
+    }
+
     /// The row of its protocol, for lists.
     pub(crate) fn listing(&self) -> Option<&'static Wire> {
         self.wire
@@ -201,37 +248,142 @@ impl Upstream {
 
 impl Reply {
     /// The next bytes of the body; none at its end.
-    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Failure>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, Trouble>> {
+        if self.unpack.is_some() {
+            return self.next_unpacked().await;
+        }
+        self.next_raw().await
+    }
+
+    async fn next_raw(&mut self) -> Option<Result<Bytes, Trouble>> {
         match &mut self.body {
             ReplyBody::Http(body) => http_client::next(body).await,
             ReplyBody::Script(player) => player.next().await,
         }
     }
 
-    /// The rest of the body, as far as a client needs to know it.
-    pub(crate) async fn rest(&mut self, limit: usize) -> Vec<u8> {
-        let mut all = Vec::new();
-        while let Some(Ok(bytes)) = self.next().await {
-            let room = limit.saturating_sub(all.len());
-            all.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            if bytes.len() >= room {
-                break;
+    async fn next_unpacked(&mut self) -> Option<Result<Bytes, Trouble>> {
+        loop {
+            let raw = self.next_raw().await;
+            let unpacked = match raw {
+                Some(Ok(bytes)) => self.unpack.as_mut()?.push(&bytes),
+                Some(Err(trouble)) => Err(trouble),
+                // After this nothing is left to be unpacked.
+                None => match self.unpack.take()?.finish() {
+                    Ok(bytes) if bytes.is_empty() => return None,
+                    rest => rest,
+                },
+            };
+            if !matches!(&unpacked, Ok(bytes) if bytes.is_empty()) {
+                return Some(unpacked);
             }
         }
-        all
     }
 
-    /// The failure that it tells, with what it says in `body`.
-    pub(crate) fn failure(&self, protocol: &Protocol, body: &[u8]) -> Failure {
-        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let error = protocol.read_error(Some(self.status), headers, body);
-        Failure { error: Box::new(error), headers: passed_on(&self.headers) }
+    /// The rest of a body that is short: as far as a client needs to know it, and within so much time for all of it.
+    pub(crate) async fn rest(&mut self, limit: usize, patience: Duration) -> Result<Vec<u8>, Trouble> {
+        let all = async {
+            let mut all = Vec::new();
+            while let Some(bytes) = self.next().await {
+                let bytes = bytes?;
+                let room = limit.saturating_sub(all.len());
+                all.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                if bytes.len() >= room {
+                    break;
+                }
+            }
+            Ok(all)
+        };
+        let read = tokio::time::timeout(patience, all).await;
+        read.unwrap_or_else(|_| Err(Trouble::late("did not send the rest of its answer", patience)))
+    }
+
+    /// The failure that it tells; it is read now, within so much time. Words that are not written as clients expect them
+    /// become an error that is.
+    pub(crate) async fn failure(
+        &mut self,
+        protocol: &Protocol,
+        target: &Target,
+        patience: Duration,
+    ) -> Failure {
+        if let Some(to) = self.headers.get(header::LOCATION).filter(|_| (300..400).contains(&self.status)) {
+            return self.redirected(to, target);
+        }
+        let read = self.rest(MOST_OF_AN_ERROR, patience).await;
+        let (body, trouble) = read.map_or_else(|trouble| (Vec::new(), Some(trouble)), |body| (body, None));
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        // Who names a date without telling the time means ours.
+        let now = httpdate::fmt_http_date(SystemTime::now());
+        let date = (!self.headers.contains_key(header::DATE)).then_some(("date", now.as_bytes()));
+        let mut error = protocol.read_error(Some(self.status), own.chain(date), &body);
+        let status = self.status;
+        error.status.get_or_insert(502);
+        if let Some(trouble) = trouble {
+            error.message = format!("{} answered with status {status} and {trouble}", named(target)).into();
+            error.body = None;
+        } else if body.trim_ascii().is_empty() {
+            let who = named(target);
+            error.message = format!("{who} answered with status {status} and no words").into();
+            error.body = None;
+        } else if !is_object(&body) {
+            error.message =
+                format!("{} answered with status {status}: {}", named(target), error.message).into();
+            error.body = None;
+        }
+        if error.body.is_none() {
+            error.raw = Json::from_text(&error.message).into_owned();
+        }
+        target.upstream.mask(&mut error);
+        Failure { headers: passed_on(&self.headers), ..Failure::of(error) }
+    }
+
+    /// Nobody follows: a key is for whom it was meant.
+    fn redirected(&self, to: &HeaderValue, target: &Target) -> Failure {
+        let to = config::shown_url(to.to_str().unwrap_or("an address that cannot be read"));
+        let what = format!(
+            "answered with a redirect ({} to {to}), which is not followed: its url must be where it leads",
+            self.status
+        );
+        Trouble::unfit(what).of(target)
     }
 }
 
+/// So much is read of a body that tells an error.
+const MOST_OF_AN_ERROR: usize = 64 << 10;
+
+/// What stands for a key.
+const MASK: &str = "***";
+
+/// The bytes without the key.
+fn masked<'b>(bytes: &'b [u8], key: &[u8]) -> Cow<'b, [u8]> {
+    let mut rest = bytes;
+    let mut masked = Vec::new();
+    while let Some(at) = rest.windows(key.len()).position(|window| window == key) {
+        masked.extend_from_slice(&rest[..at]);
+        masked.extend_from_slice(MASK.as_bytes());
+        rest = &rest[at + key.len()..];
+    }
+    if rest.len() == bytes.len() {
+        return Cow::Borrowed(bytes);
+    }
+    masked.extend_from_slice(rest);
+    Cow::Owned(masked)
+}
+
+/// Whether a body is a JSON object.
+fn is_object(body: &[u8]) -> bool {
+    let body = body.trim_ascii();
+    body.starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok()
+}
+
 /// Where to ask.
-pub(crate) fn address(text: &str) -> Result<Uri, Failure> {
-    text.parse().map_err(|error| transport(format!("{}: {error}", config::shown_url(text))))
+pub(crate) fn address(text: &str) -> Result<Uri, Trouble> {
+    text.parse().map_err(|error| Trouble::unfit(format!("cannot be asked: {error}")))
+}
+
+/// An answer that is longer than is read.
+pub(crate) fn too_large(limit: u64) -> Trouble {
+    Trouble::unfit(format!("sent an answer of more than {limit} bytes (limits.answer)"))
 }
 
 /// The headers of an upstream's answer that concern the client.
@@ -239,10 +391,10 @@ pub(crate) fn passed_on(headers: &HeaderMap) -> HeaderMap {
     let concerns = |name: &HeaderName| {
         let name = name.as_str();
         matches!(name, "x-request-id" | "request-id" | "retry-after" | "retry-after-ms" | "x-should-retry")
+            // Not whose account it is: that is nothing for clients.
+            || matches!(name, "openai-processing-ms" | "openai-version" | "openai-model")
             || name.starts_with("x-ratelimit-")
             || name.starts_with("anthropic-ratelimit-")
-            || name.starts_with("anthropic-organization-id")
-            || name.starts_with("openai-")
     };
     // Copied, since they are parts of the buffer that the answer was read into.
     let copied = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
@@ -260,17 +412,6 @@ fn only_thoughts(options: &ExtractOptions) -> ExtractOptions {
 fn without_thoughts(options: &ExtractOptions) -> ExtractOptions {
     let only = |dialect: &Dialect| Dialect { thoughts: Vec::new(), ..dialect.clone() };
     ExtractOptions::with_dialects(options.dialects().iter().map(only).collect())
-}
-
-/// A failure of the connection.
-fn transport(message: String) -> Failure {
-    Failure::new(ErrorClass::Transport, message).with_status(http::StatusCode::BAD_GATEWAY)
-}
-
-/// A wait that ended without an answer.
-pub(crate) fn too_late(what: &'static str, waited: Duration) -> Failure {
-    transport(format!("{what} within {} s", waited.as_secs_f64()))
-        .with_status(http::StatusCode::GATEWAY_TIMEOUT)
 }
 
 /// The type of every body that is sent.

@@ -274,7 +274,8 @@ fn written_errors_are_as_recorded() {
 #[test]
 fn a_lost_connection_is_no_timeout() {
     for protocol in written() {
-        for (status, is_timeout) in [(Some(502), false), (Some(500), false), (Some(504), true), (None, true)] {
+        for (status, is_timeout) in [(Some(502), false), (Some(500), false), (Some(504), true), (None, true)]
+        {
             let mut error = UpstreamError::new(ErrorClass::Transport, "It went wrong");
             error.status = status;
             let answer = protocol.write_error(&error).expect("it is written");

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use callweave::protocol::{Protocol, TABLE};
@@ -12,6 +13,7 @@ use callweave_gateway::config::{
 };
 use callweave_gateway::{Gateway, Server};
 use clap::Args;
+use tokio::sync::Notify;
 
 use crate::log::{Log, Plain};
 use crate::tell::tell;
@@ -146,7 +148,16 @@ impl Serve {
             // Whoever does not want to hear it is served nevertheless.
             let _ = write!(anstream::stdout(), "{}", greeting(gateway.config(), server.address()?));
             let _ = std::io::stdout().flush();
-            server.run(stopped()).await;
+            let mut signals = Signals::new()?;
+            let (first, second) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+            let (stop, hurry) = (Arc::clone(&first), Arc::clone(&second));
+            tokio::spawn(async move {
+                signals.next().await;
+                first.notify_one();
+                signals.next().await;
+                second.notify_one();
+            });
+            server.run_until(stop.notified(), hurry.notified()).await;
             Ok(())
         });
         log.finish();
@@ -209,23 +220,37 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
 /// A request that shows a call in text becoming a call.
 const TRY: &str = r#"{"model": "demo/hermes", "stream": true, "messages": [{"role": "user", "content": "Weather in Oslo?"}], "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]}"#;
 
-/// Waits until somebody wants the program to end.
-async fn stopped() {
-    let interrupted = tokio::signal::ctrl_c();
+/// The signals by which somebody wants the program to end; the second says that it takes too long.
+struct Signals {
     #[cfg(unix)]
-    {
+    interrupted: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminated: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut terminated) = signal(SignalKind::terminate()) else {
-            let _ = interrupted.await;
-            return;
-        };
-        tokio::select! {
-            _ = interrupted => {}
-            _ = terminated.recv() => {}
-        }
+        Ok(Self {
+            interrupted: signal(SignalKind::interrupt())?,
+            terminated: signal(SignalKind::terminate())?,
+        })
     }
+
     #[cfg(not(unix))]
-    {
-        let _ = interrupted.await;
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = self.interrupted.recv() => {}
+            _ = self.terminated.recv() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
     }
 }

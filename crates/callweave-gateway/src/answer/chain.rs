@@ -1,16 +1,18 @@
 //! The stages between the bytes of an upstream and what is written for the client.
 
-use callweave::Decoder;
 use callweave::dialect::{ExtractOptions, Tools};
 use callweave::event::{Event, EventSink};
 use callweave::framing::Limits;
 use callweave::protocol::Protocol;
 use callweave::request::{Undo, Written};
-use callweave::upstream::{ErrorClass, UpstreamError};
+use callweave::upstream::UpstreamError;
+use callweave::{Decoder, ErrorKind};
 
 use super::ending::Ending;
 use super::stopper::Stopper;
 use crate::config::{Check, Stop};
+use crate::routes::Target;
+use crate::upstream::Trouble;
 
 /// Bytes → events as the client is to get them.
 pub(crate) struct Chain {
@@ -44,6 +46,8 @@ pub(crate) struct Reading<'r> {
     pub(crate) limit: u64,
     /// How many bytes the arguments of a call may have.
     pub(crate) arguments: usize,
+    /// Who answers.
+    pub(crate) target: &'r Target,
 }
 
 impl Chain {
@@ -72,7 +76,7 @@ impl Chain {
                 .filter(|written| is_changed(written))
                 .map(|written| Box::new(Undo::new(written))),
             stopper: Stopper::new(reading.stop).map(Box::new),
-            ending: Ending::new(reading.arguments),
+            ending: Ending::new(reading.arguments, reading.target.clone()),
         }
     }
 
@@ -80,7 +84,7 @@ impl Chain {
     pub(crate) fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) {
         let pushed = self.decode(sink, |decoder, sink| decoder.push(bytes, sink));
         if let Err(error) = pushed {
-            self.fail(as_failure(&error), sink);
+            self.fail(self.unreadable(&error), sink);
         }
     }
 
@@ -90,7 +94,7 @@ impl Chain {
             return;
         }
         if let Err(error) = self.decode(sink, |decoder, sink| decoder.finish(sink)) {
-            self.ending.fail(as_failure(&error));
+            self.ending.fail(self.unreadable(&error));
         }
         self.ending.finish(sink);
     }
@@ -102,6 +106,28 @@ impl Chain {
         }
         self.ending.fail(error);
         self.finish(sink);
+    }
+
+    /// The same for something that went wrong with the upstream.
+    pub(crate) fn break_off(&mut self, trouble: &Trouble, sink: &mut EventSink<'_>) {
+        self.fail(trouble.error(self.ending.target()), sink);
+    }
+
+    /// Whether the upstream has answered, and told no error, but the answer fails.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.ending.is_broken()
+    }
+
+    /// What is wrong with the bytes of an answer.
+    fn unreadable(&self, error: &callweave::Error) -> UpstreamError<'static> {
+        if let Some(error) = error.upstream() {
+            return error.clone();
+        }
+        let trouble = match error.kind() {
+            ErrorKind::Limit => Trouble::unfit(format!("sent an answer that is too large: {error}")),
+            _ => Trouble::unfit(format!("sent an answer that cannot be read: {error}")),
+        };
+        trouble.error(self.ending.target())
     }
 
     /// Ends the answer after the calls that are there.
@@ -153,17 +179,4 @@ impl Chain {
 /// Whether something of a request was changed that its answer tells.
 fn is_changed(Written { names, namespaces, wrapped, .. }: &Written) -> bool {
     !(names.is_empty() && namespaces.is_empty() && wrapped.is_empty())
-}
-
-/// What is wrong with the bytes of an answer.
-fn as_failure(error: &callweave::Error) -> UpstreamError<'static> {
-    match error.upstream() {
-        Some(error) => error.clone(),
-        None => {
-            let what = format!("the answer of the upstream cannot be read: {error}");
-            let mut error = UpstreamError::new(ErrorClass::Transport, what);
-            error.status = Some(502);
-            error
-        }
-    }
 }

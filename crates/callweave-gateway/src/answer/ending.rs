@@ -5,13 +5,22 @@ use std::borrow::Cow;
 use callweave::event::{BlockId, Body, DeltaKind, Event, EventSink, FinishReason, Notice, NoticeCode};
 use callweave::upstream::{ErrorClass, UpstreamError};
 
+use crate::routes::Target;
+use crate::upstream::Trouble;
+
+/// So much is told of words that are no answer.
+const LONGEST_WORDS: usize = 300;
+
 /// Takes an answer that broke off for failed, and tells failures once.
-#[derive(Debug)]
 pub(crate) struct Ending {
     /// How long arguments may be, and how long those of open calls are.
     limit: usize,
     lengths: Vec<(BlockId, usize)>,
     failure: Option<Box<UpstreamError<'static>>>,
+    /// Whether it is not the upstream that tells the failure.
+    is_broken: bool,
+    /// Who answers.
+    target: Target,
     has_begun: bool,
     is_truncated: bool,
     is_told: bool,
@@ -19,11 +28,13 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, target: Target) -> Self {
         Self {
             limit,
             lengths: Vec::new(),
             failure: None,
+            is_broken: false,
+            target,
             has_begun: false,
             is_truncated: false,
             is_told: false,
@@ -33,7 +44,18 @@ impl Ending {
 
     /// Says why the answer fails; the first reason counts.
     pub(crate) fn fail(&mut self, error: UpstreamError<'static>) {
+        self.is_broken |= self.failure.is_none();
         self.failure.get_or_insert_with(|| Box::new(error));
+    }
+
+    /// Who answers.
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Whether the upstream has answered, and told no error, but the answer fails.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Whether the answer is over.
@@ -51,22 +73,37 @@ impl Ending {
         match &mut event.body {
             Body::Start { .. } => self.has_begun = true,
             Body::Delta { block, kind: DeltaKind::Arguments, text } if self.grows(*block, text.len()) => {
-                let what = "the arguments of a call are longer than the gateway allows";
-                let mut error = UpstreamError::new(ErrorClass::Other, what);
-                error.status = Some(502);
-                self.fail(error);
+                let what = format!(
+                    "made a call with more than {} bytes of arguments (limits.arguments)",
+                    self.limit
+                );
+                self.fail(Trouble::unfit(what).error(&self.target));
                 return self.end(sink);
             }
             Body::BlockEnd { block, .. } => self.lengths.retain(|(open, _)| open != block),
-            Body::Notice(notice) => self.is_truncated |= notice.code == NoticeCode::Truncated,
+            // Whether that matters is known at the end.
+            Body::Notice(notice) if notice.code == NoticeCode::Truncated => {
+                self.is_truncated = true;
+                return;
+            }
             Body::Error(error) => {
-                self.fail(error.clone().into_owned());
+                let mut error = error.clone().into_owned();
+                // Who answers so in plain words has not answered at all, most likely: a page, or noise.
+                if error.class == ErrorClass::Other && error.raw.as_str().starts_with('"') {
+                    let words = error.message.chars().take(LONGEST_WORDS);
+                    let words: String =
+                        words.map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
+                    error = Trouble::unfit(format!("answered: {words}")).error(&self.target);
+                }
+                self.target.upstream.mask(&mut error);
+                self.failure.get_or_insert_with(|| Box::new(error));
                 return self.tell(sink);
             }
             Body::Finish { reason, raw } => {
-                // Whoever said why it finished has finished, even if its last word is missing.
-                if self.is_truncated && raw.is_none() && *reason == FinishReason::Other {
-                    self.fail(broken_off());
+                // Whoever said why it finished has finished, even if its last word is missing. All others were cut off,
+                // however whole their calls look.
+                if self.is_truncated && raw.is_none() {
+                    self.fail(self.broken_off());
                 }
                 if self.failure.is_some() {
                     self.tell(sink);
@@ -84,7 +121,7 @@ impl Ending {
         if self.is_over {
             return;
         }
-        self.fail(broken_off());
+        self.fail(self.broken_off());
         if !self.has_begun {
             self.has_begun = true;
             let body = Body::Start { id: None, model: None, word: Cow::Borrowed(""), members: None };
@@ -113,12 +150,14 @@ impl Ending {
         if self.failure.is_some() {
             self.tell(sink);
             // Where a wire has a last word that says that all went well, it is not said.
-            if !self.is_truncated {
-                let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
-                sink.put(Event::new(0, Body::Notice(notice)));
-            }
+            let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
+            sink.put(Event::new(0, Body::Notice(notice)));
         }
         sink.put(Event::new(0, Body::End));
+    }
+
+    fn broken_off(&self) -> UpstreamError<'static> {
+        Trouble::lost("broke off its answer").error(&self.target)
     }
 
     fn tell(&mut self, sink: &mut EventSink<'_>) {
@@ -127,10 +166,4 @@ impl Ending {
             sink.put(Event::new(0, Body::Error((**error).clone())));
         }
     }
-}
-
-fn broken_off() -> UpstreamError<'static> {
-    let mut error = UpstreamError::new(ErrorClass::Transport, "the answer of the upstream broke off");
-    error.status = Some(502);
-    error
 }

@@ -63,11 +63,12 @@ impl Config {
                 flaws.push(Flaw::new(path, format!("{number} is not from {least} to {most}")));
             }
         }
-        let Timeouts { connect, first_byte, idle, request, keep_alive, shutdown } = &self.timeouts;
+        let Timeouts { connect, first_byte, idle, answer, request, keep_alive, shutdown } = &self.timeouts;
         for (path, time, least) in [
             ("timeouts.connect", connect, SHORTEST),
             ("timeouts.first_byte", first_byte, SHORTEST),
             ("timeouts.idle", idle, SHORTEST),
+            ("timeouts.answer", answer, SHORTEST),
             ("timeouts.request", request, SHORTEST),
             ("timeouts.keep_alive", keep_alive, SHORTEST),
             ("timeouts.shutdown", shutdown, Duration::ZERO),

@@ -39,6 +39,10 @@ pub struct Upstream {
     pub ask_again: u32,
     /// How often a request is sent again that failed before the first byte of its answer.
     pub retries: u32,
+    /// How many requests may be sent again for each that is sent; ten are always saved up at first.
+    pub retry_share: f64,
+    /// Whether a request is sent again whose answer came, but broke off or cannot be read: it may be paid twice.
+    pub retry_broken: bool,
     /// Whether it is stopped after calls; it is not if nobody says.
     pub stop_after_tools: Option<bool>,
     /// After which call.
@@ -150,6 +154,8 @@ impl Default for Upstream {
             invalid: OnInvalid::default(),
             ask_again: 2,
             retries: 2,
+            retry_share: 0.2,
+            retry_broken: false,
             stop_after_tools: None,
             stop_after_tools_mode: None,
             stop_after_tools_grace_ms: None,

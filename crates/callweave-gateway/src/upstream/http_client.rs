@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
@@ -21,9 +21,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
 
-use super::{Reply, ReplyBody, SENT, too_late, transport};
-use crate::config::Timeouts;
-use crate::failure::Failure;
+use super::{Reply, ReplyBody, SENT, Trouble, Unpack};
+use crate::config::Config;
+use crate::hops;
 
 /// Who asks over HTTP. Connections are kept for the next request.
 pub(crate) struct Client {
@@ -32,6 +32,10 @@ pub(crate) struct Client {
     plain: Legacy<Within<HttpConnector>>,
     connect: Duration,
     first_byte: Duration,
+    /// How long an answer may be that has to be unpacked.
+    answer: u64,
+    /// The word for this gateway.
+    pub(crate) own: hops::Own,
 }
 
 type Legacy<C> = hyper_util::client::legacy::Client<C, Full<Bytes>>;
@@ -42,9 +46,10 @@ const KEPT: Duration = Duration::from_secs(60);
 impl Client {
     /// One that trusts the usual authorities, and these.
     pub(crate) fn new(
-        timeouts: &Timeouts,
+        config: &Config,
         authorities: Vec<CertificateDer<'static>>,
     ) -> Result<Self, rustls::Error> {
+        let timeouts = &config.timeouts;
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
@@ -66,6 +71,8 @@ impl Client {
             plain: builder.build(Within { connector, patience }),
             connect: patience,
             first_byte: timeouts.first_byte,
+            answer: config.limits.answer,
+            own: hops::Own::new(),
         })
     }
 
@@ -75,7 +82,7 @@ impl Client {
         address: Uri,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, Trouble> {
         headers.insert(SENT.0, SENT.1);
         self.send(Method::POST, address, headers, body).await
     }
@@ -85,9 +92,11 @@ impl Client {
         &self,
         method: Method,
         address: Uri,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, Trouble> {
+        self.own.sign(&mut headers);
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = address;
@@ -97,13 +106,16 @@ impl Client {
             _ => self.plain.request(request),
         };
         let sent = tokio::time::timeout(self.first_byte, sending).await;
-        let answered = sent.map_err(|_| too_late("the upstream did not answer", self.first_byte))?;
+        let answered = sent.map_err(|_| Trouble::late("did not answer", self.first_byte))?;
         let response = answered.map_err(|error| match is_too_late(&error) {
-            true => too_late("the upstream could not be reached", self.connect),
-            false => transport(format!("cannot reach the upstream: {}", told(&error))),
+            true => Trouble::late("could not be reached", self.connect),
+            false if error.is_connect() => Trouble::lost(format!("cannot be reached: {}", told(&error))),
+            false => Trouble::lost(format!("did not answer: {}", told(&error))),
         })?;
         let (parts, body) = response.into_parts();
-        Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body: ReplyBody::Http(body) })
+        let unpack = Unpack::of(&parts.headers, self.answer)?;
+        let (status, headers) = (parts.status.as_u16(), parts.headers);
+        Ok(Reply { status, headers, body: ReplyBody::Http(body), unpack })
     }
 }
 
@@ -156,7 +168,7 @@ fn is_too_late(error: &(dyn StdError + 'static)) -> bool {
 }
 
 /// The next bytes of a body.
-pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, Failure>> {
+pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, Trouble>> {
     loop {
         match body.frame().await? {
             // Trailers say nothing about the answer.
@@ -166,8 +178,8 @@ pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, Failure>> 
                 Err(_) => {}
             },
             Err(error) => {
-                let what = format!("the connection to the upstream broke: {}", told(&error));
-                return Some(Err(transport(what)));
+                let what = format!("lost the connection in the middle of its answer: {}", told(&error));
+                return Some(Err(Trouble::lost(what)));
             }
         }
     }

@@ -7,9 +7,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Sleep, sleep};
 
-use super::{Reply, ReplyBody, transport};
+use super::{Reply, ReplyBody, Trouble};
 use crate::demo::{Script, Step};
-use crate::failure::Failure;
 
 /// What is left of a script.
 pub(super) struct Player {
@@ -27,10 +26,11 @@ impl Player {
             status: script.status,
             headers: HeaderMap::from_iter(headers),
             body: ReplyBody::Script(Self { steps: script.steps.into_iter(), wait: None }),
+            unpack: None,
         }
     }
 
-    pub(super) async fn next(&mut self) -> Option<Result<Bytes, Failure>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, Trouble>> {
         loop {
             if let Some(wait) = &mut self.wait {
                 wait.await;
@@ -41,7 +41,7 @@ impl Player {
                 Step::Send(bytes) => return Some(Ok(bytes.into())),
                 Step::Wait(time) => self.wait = Some(Box::pin(sleep(time))),
                 Step::Break => {
-                    return Some(Err(transport("the connection to the upstream broke".to_owned())));
+                    return Some(Err(Trouble::lost("lost the connection in the middle of its answer")));
                 }
             }
         }

@@ -130,7 +130,7 @@ async fn only_so_many_are_served_at_once() {
 async fn arguments_have_a_limit() {
     let gateway = gateway("[limits]\narguments = 10");
     let got = post(&gateway, "/v1/chat/completions", &chat("demo/openai-chat", true)).await;
-    assert!(got.text.contains("longer than the gateway allows"), "{}", got.text);
+    assert!(got.text.contains("more than 10 bytes of arguments"), "{}", got.text);
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn a_configuration_is_explained_and_tried() {
     let probes = gateway.probe().await;
     let of = |name: &str| probes.iter().find(|probe| probe.upstream == name).expect("a probe").found.clone();
     assert!(of("far").is_ok_and(|(count, _)| count > 10));
-    assert!(of("gone").is_err_and(|what| what.contains("cannot reach")));
+    assert!(of("gone").is_err_and(|what| what.contains("cannot be reached")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,7 +251,9 @@ async fn another_try_waits_longer_each_time() {
     let gateway = gateway("[upstreams.demo]\nurl = \"demo:\"\nretries = 3");
     let began = tokio::time::Instant::now();
     let got = post(&gateway, "/v1/chat/completions", &chat("demo/status-500", true)).await;
-    assert_eq!((got.status, began.elapsed().as_millis()), (500, 200 + 400 + 800));
+    // Chance shortens each wait by up to one half.
+    let waited = began.elapsed().as_millis();
+    assert!(got.status == 500 && (100 + 200 + 400..=200 + 400 + 800).contains(&waited), "{waited}");
     assert_eq!(metric(&gateway, "callweave_retries_total").await, 3);
     // Who is told to wait for long can do that itself.
     let began = tokio::time::Instant::now();
