@@ -72,8 +72,9 @@ fn the_example_can_be_read_and_tells_the_defaults() {
     let choices = |upstream: &callweave_gateway::config::Upstream| {
         let own = (&upstream.protocol, &upstream.dialect, upstream.splits_reasoning(), upstream.tools);
         format!(
-            "{own:?} {:?}",
-            (upstream.repair, upstream.schema, upstream.invalid, upstream.ask_again, upstream.retries)
+            "{own:?} {:?} {:?}",
+            (upstream.repair, upstream.schema, upstream.invalid, upstream.ask_again, upstream.retries),
+            (upstream.retry_share, upstream.retry_broken)
         )
     };
     assert_eq!(choices(told), choices(own));
