@@ -2,12 +2,12 @@
 //!
 //! The JSON text is closed where it ends ([`Truncated::of`]), and the fragments of that value are told as far
 //! as they are known to be whole ([`Remains`]): texts as far as they came; ids and names only whole; of a call
-//! what came of its arguments, so that it is marked as cut; and nothing that would say that the answer ended, well
-//! or otherwise: who was cut off has not finished.
+//! what came of its arguments, so that it is marked as cut; and nothing that would say that the answer came to its
+//! end: who was cut off has not finished, unless it had refused to go on.
 
 use std::ops::Range;
 
-use crate::event::{NoticeCode, Sink};
+use crate::event::{FinishReason, NoticeCode, Sink};
 use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::repair::{RepairOptions, Verdict};
 use crate::json::{Scanner, Status, Str};
@@ -145,7 +145,14 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
         let frame = self.frame;
         let part = match part {
             // Nobody knows whether that step was taken, or what the item would have been called.
-            Part::Done | Part::HalfDone | Part::Progress { .. } | Part::Finish { .. } => return,
+            Part::Done | Part::HalfDone | Part::Progress { .. } => return,
+            // That the provider will say no more it has said; any other end it has not come to.
+            Part::Finish { reason: FinishReason::ContentFilter | FinishReason::Error, raw: Some(raw) }
+                if frame.has(raw) =>
+            {
+                part
+            }
+            Part::Finish { .. } => return,
             Part::Item { word, .. } if frame.range(word).is_none() => return,
             Part::Item { word, .. } | Part::Opaque { word, .. } if !frame.has(Str::Plain(word)) => return,
             Part::End | Part::ItemEnd if self.ends_cut_call(choice, place) => return,

@@ -101,8 +101,9 @@ impl Ending {
             }
             Body::Finish { reason, raw } => {
                 // Whoever said why it finished has finished, even if its last word is missing. All others were cut off,
-                // however whole their calls look.
-                if self.is_truncated && raw.is_none() {
+                // however whole their calls look; and so was a refusal that did not come to its end.
+                let is_refused = matches!(reason, FinishReason::ContentFilter | FinishReason::Error);
+                if self.is_truncated && (raw.is_none() || is_refused) {
                     self.fail(self.broken_off());
                 }
                 if self.failure.is_some() {

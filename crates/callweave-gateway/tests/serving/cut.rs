@@ -25,7 +25,14 @@ fn clients(is_streamed: bool) -> [(&'static str, Value); 5] {
 fn bodies() -> Vec<(&'static str, Value)> {
     let calls = json!([{"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\":\"Oslo\",\"days\":1}"}}]);
     let input = json!({"city": "Oslo", "days": 1});
+    let refused = json!({"index": 0, "message": {"role": "assistant", "content": "H"}, "finish_reason": "content_filter"});
+    let refusal =
+        json!({"id": "a", "object": "chat.completion", "choices": [refused], "usage": {"prompt_tokens": 1}});
+    let blocked =
+        json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 1}});
     vec![
+        ("openai-chat", refusal),
+        ("gemini-generatecontent", blocked),
         (
             "openai-chat",
             json!({"id": "a", "object": "chat.completion", "model": "x", "choices": [{"index": 0,
