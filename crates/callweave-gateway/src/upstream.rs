@@ -316,22 +316,24 @@ impl Reply {
         let now = httpdate::fmt_http_date(SystemTime::now());
         let date = (!self.headers.contains_key(header::DATE)).then_some(("date", now.as_bytes()));
         let mut error = protocol.read_error(Some(self.status), own.chain(date), &body);
-        let status = self.status;
         error.status.get_or_insert(502);
-        if let Some(trouble) = trouble {
-            error.message = format!("{} answered with status {status} and {trouble}", named(target)).into();
+        let (who, status) = (|| named(target), self.status);
+        let words = match trouble {
+            Some(trouble) => Some(format!("{} answered with status {status} and {trouble}", who())),
+            None if body.trim_ascii().is_empty() => {
+                Some(format!("{} answered with status {status} and no words", who()))
+            }
+            None if !is_object(&body) => {
+                Some(format!("{} answered with status {status}: {}", who(), error.message))
+            }
+            None => None,
+        };
+        if let Some(words) = words {
+            error.raw = Json::from_text(&words).into_owned();
+            error.message = words.into();
             error.body = None;
-        } else if body.trim_ascii().is_empty() {
-            let who = named(target);
-            error.message = format!("{who} answered with status {status} and no words").into();
+        } else if !is_written_as(protocol, &body, &error) {
             error.body = None;
-        } else if !is_object(&body) {
-            error.message =
-                format!("{} answered with status {status}: {}", named(target), error.message).into();
-            error.body = None;
-        }
-        if error.body.is_none() {
-            error.raw = Json::from_text(&error.message).into_owned();
         }
         target.upstream.mask(&mut error);
         Failure { headers: passed_on(&self.headers), ..Failure::of(error) }
@@ -374,6 +376,20 @@ fn masked<'b>(bytes: &'b [u8], key: &[u8]) -> Cow<'b, [u8]> {
 fn is_object(body: &[u8]) -> bool {
     let body = body.trim_ascii();
     body.starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok()
+}
+
+/// Whether the body of an error has the members that clients of its protocol look for.
+fn is_written_as(protocol: &Protocol, body: &[u8], error: &UpstreamError<'static>) -> bool {
+    let mut plain = error.clone();
+    (plain.body, plain.request_id) = (None, None);
+    let usual = protocol.write_error(&plain).map(|written| written.body).unwrap_or_default();
+    let read = |bytes: &[u8]| serde_json::from_slice::<serde_json::Map<_, _>>(bytes).unwrap_or_default();
+    let (own, usual) = (read(body), read(&usual));
+    let is_alike = |own: &serde_json::Value, usual: &serde_json::Value| match usual {
+        serde_json::Value::Object(_) => own.get("message").is_some_and(serde_json::Value::is_string),
+        _ => own.is_string() == usual.is_string(),
+    };
+    usual.iter().all(|(key, usual)| own.get(key).is_some_and(|own| is_alike(own, usual)))
 }
 
 /// Where to ask.

@@ -121,11 +121,28 @@ async fn an_error_that_is_no_json_gets_the_clients_shape() {
                 "{message}"
             );
         }
-        // What is written as it should be comes as it is.
-        let own = json!({"error": {"message": "own", "type": "x", "more": 1}});
-        let far = Far::start(vec![whole(418, &own)]).await;
-        let got = post(&far.gateway(&format!("protocol = \"{protocol}\"")), path, &body).await;
-        assert_eq!((got.status, got.json()), (418, own));
+        // What is written as it should be comes as it is; what is written as others do, as it should be.
+        let usual = json!({"error": {"message": "own", "type": "x", "more": 1}});
+        let typed = json!({"type": "error", "error": {"type": "x", "message": "own", "more": 1}});
+        let own = if protocol == "openai-chat" { &usual } else { &typed };
+        for answer in [&usual, &typed, &json!({"detail": "own"}), &json!({"error": "own"})] {
+            let far = Far::start(vec![whole(418, answer)]).await;
+            let got = post(&far.gateway(&format!("protocol = \"{protocol}\"")), path, &body).await;
+            assert_eq!(
+                (got.status, &got.json()["error"]["message"]),
+                (418, &json!("own")),
+                "{answer}: {}",
+                got.text
+            );
+            let is_kept = answer == own || protocol == "openai-chat" && *answer == typed;
+            assert_eq!(got.text.contains("more"), is_kept, "{answer}: {}", got.text);
+            assert_eq!(
+                got.json().get("type").is_some(),
+                protocol != "openai-chat" || *answer == typed,
+                "{answer}: {}",
+                got.text
+            );
+        }
     }
 }
 
