@@ -110,7 +110,7 @@ impl Account {
     /// The answer is over.
     pub(crate) fn close(&mut self, live: &mut Live, message: &Message) {
         let usage = live.output.usage();
-        let target = live.target().clone();
+        let target = live.target();
         let counts = [
             ("input", usage.input_tokens),
             ("output", usage.output_tokens),

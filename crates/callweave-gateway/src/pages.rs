@@ -66,12 +66,13 @@ impl Pages {
             Some(address) => address.is_loopback() || address == self.listen || self.listen.is_unspecified(),
             None => name.eq_ignore_ascii_case("localhost"),
         };
-        let (host, name) = (host.to_ascii_lowercase(), name.to_ascii_lowercase());
-        is_own
-            || self.hosts.iter().any(|allowed| match allowed.strip_prefix('*') {
+        is_own || {
+            let (host, name) = (host.to_ascii_lowercase(), name.to_ascii_lowercase());
+            self.hosts.iter().any(|allowed| match allowed.strip_prefix('*') {
                 Some(ending) => ending.is_empty() || name.ends_with(ending),
                 None => *allowed == host || *allowed == name,
             })
+        }
     }
 
     /// Whether a browser asks if a page may send a request.
@@ -212,14 +213,15 @@ fn unknown_host(host: &str) -> Failure {
     let host: String = host.chars().take(LONGEST).collect();
     refused(format!(
         "this gateway is not known as {host:?}; if clients may ask for it by that name, put it into allowed_hosts \
-         of the configuration, or set client_keys"
+         of the configuration (--allow-host), or set client_keys"
     ))
 }
 
 fn unknown_origin(origin: &str) -> Failure {
     let origin: String = origin.chars().take(LONGEST).collect();
     refused(format!(
-        "pages of {origin:?} may not ask this gateway; if they may, put that into allowed_origins of the configuration"
+        "pages of {origin:?} may not ask this gateway; if they may, put that into allowed_origins of the configuration \
+         (--allow-origin)"
     ))
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use callweave::upstream::ErrorClass;
 
+use crate::account::beginning;
 use crate::config::{Config, Environment, Model, Named, Names};
 use crate::demo;
 use crate::failure::Failure;
@@ -45,6 +46,9 @@ pub(crate) struct Routes {
     upstreams: BTreeMap<String, Arc<Upstream>>,
     names: Names,
 }
+
+/// So many bytes of a name are repeated to whoever asked for it.
+const LONGEST: usize = 200;
 
 /// So many are tried for one request at most, however the names refer to each other.
 const MOST: usize = 16;
@@ -98,6 +102,7 @@ impl Routes {
     }
 
     fn unknown(&self, name: &str) -> Failure {
+        let name = beginning(name, LONGEST);
         let hint = match self.names.default() {
             Some(_) => "",
             None => ", or default_upstream names who answers to every name",

@@ -22,10 +22,13 @@ use crate::tell::tell;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  callweave serve                              whoever the environment has keys for, else scripted models
-  callweave serve --upstream localhost:8000    in front of a local server
-  callweave serve --upstream http://127.0.0.1:8000/v1 --dialect hermes --port 8080
-  callweave serve --config gateway.toml        see callweave check --config gateway.toml
+  callweave serve                            every provider with a key in a variable
+  callweave serve --demo                     scripted models, without a network
+  callweave serve --upstream localhost:8000  in front of a local server
+  callweave serve --upstream http://host/v1 --dialect hermes --port 8080
+  callweave serve --config gateway.toml      see callweave check
+
+Without a file, an upstream and a provider's variable, scripted models are served.
 
 Whose key goes to an upstream: the one that the configuration names; if it names none, the client's own, unless that
 is a key of this gateway's.")]
@@ -69,6 +72,12 @@ pub(crate) struct Sources {
     /// The address to listen on; 0.0.0.0 for other machines
     #[arg(long, value_name = "ADDRESS", value_parser = listen_host)]
     host: Option<IpAddr>,
+    /// Answer for this host, too, where clients need no key; may be repeated
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+    /// Let pages of this origin ask; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
     /// Serve the scripted models, too, as demo/NAME
     #[arg(long)]
     demo: bool,
@@ -119,6 +128,8 @@ impl Sources {
         if let Some(port) = self.port {
             config.listen.set_port(port);
         }
+        config.allowed_hosts.extend(self.allow_host.iter().cloned());
+        config.allowed_origins.extend(self.allow_origin.iter().cloned());
         if self.demo {
             config.add_demo();
         }

@@ -21,8 +21,10 @@ const PLACES: (u64, u64) = (1, 1 << 20);
 const REPEATS: (u64, u64) = (0, 100);
 /// A year.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Less than that would be a flood, or no time to do anything.
+/// Less than that is no time to do anything.
 const SHORTEST: Duration = Duration::from_millis(10);
+/// Signs of life that come more often are a flood.
+const PINGS: Duration = Duration::from_millis(100);
 
 impl Config {
     /// All that is wrong.
@@ -70,7 +72,7 @@ impl Config {
             ("timeouts.idle", idle, SHORTEST),
             ("timeouts.answer", answer, SHORTEST),
             ("timeouts.request", request, SHORTEST),
-            ("timeouts.keep_alive", keep_alive, SHORTEST),
+            ("timeouts.keep_alive", keep_alive, PINGS),
             ("timeouts.shutdown", shutdown, Duration::ZERO),
             ("store.expiry", expiry, Duration::ZERO),
         ] {
@@ -142,6 +144,8 @@ impl Config {
                         flaws.push(Flaw::new(path, unknown("scripted model", &found.model, demo::models())));
                     }
                     Some(_) => {}
+                    // What is wrong with its row is told there.
+                    None if rows().any(|name| is_meant(name, fallback)) => {}
                     None if fallback.starts_with("demo/") => flaws.push(Flaw::new(path, missing(DEMO))),
                     None => {
                         let known: Vec<String> =
@@ -252,6 +256,11 @@ impl Upstream {
             }
         }
     }
+}
+
+/// Whether a row of that name answers to a name.
+fn is_meant(row: &str, name: &str) -> bool {
+    row.strip_suffix('*').map_or(row == name, |start| name.starts_with(start))
 }
 
 /// The protocols in which somebody can be asked.

@@ -69,7 +69,7 @@ fn every_problem_has_its_line_what_is_allowed_and_what_was_meant() {
         ("[limits]\nheaders = 100000000".to_owned(), &["line 2"]),
         (
             "[timeouts]\nkeep_alive = 0".to_owned(),
-            &["line 2: timeouts.keep_alive: 0 seconds are not from 0.01 to "],
+            &["line 2: timeouts.keep_alive: 0 seconds are not from 0.1 to "],
         ),
         ("[timeouts]\nidle = 0".to_owned(), &["line 2"]),
         ("[timeouts]\nrequest = 1e300".to_owned(), &["line 2"]),
@@ -98,6 +98,8 @@ fn every_problem_has_its_line_what_is_allowed_and_what_was_meant() {
 fn all_problems_are_told_at_once() {
     let text = "lissten = 1\nallow_open = 3\ndefault_upstream = \"b\"\n[upstreams.a]\nurl = \"http://\"\nprovider = \"nobody\"\nbodi = 2\n[limits]\nbody = 0\nconcurrent = \"many\"\n[[models]]\nname = \"x\"\n";
     let told = wrong(text);
+    let row = "[[models]]\nname = \"a\"\nupstream = \"b\"\nfallbacks = [\"a\"]";
+    assert_eq!(wrong(row).len(), 1, "{:?}", wrong(row));
     for (line, part) in [
         (1, "lissten"),
         (2, "boolean"),
@@ -156,6 +158,15 @@ fn variables_are_checked_as_well() {
         let environment = Environment::of(|name| (name == variable).then(|| value.to_owned()));
         let refused = Gateway::new(environment.config(), &environment).err().expect("no URL").to_string();
         assert!(refused.starts_with(variable), "{refused}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_told_before_anything_is_served() {
+    for folder in ["/dev/null/x", "/dev/null"] {
+        let config = Config::read(&format!("\nrecord = \"{folder}\"")).expect("valid");
+        let refused = Gateway::new(config, &Environment::of(|_| None)).err().expect("no folder").to_string();
+        assert!(refused.starts_with("line 2: record: /dev/null"), "{refused}");
     }
 }
 
