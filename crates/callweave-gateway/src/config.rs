@@ -130,6 +130,8 @@ pub struct Limits {
     pub arguments: usize,
     /// Headers of a request.
     pub headers: usize,
+    /// Steps that the schema of a tool may make of one call; a call that would take more is passed on unchecked.
+    pub schema_steps: u64,
 }
 
 impl Default for Limits {
@@ -141,6 +143,7 @@ impl Default for Limits {
             concurrent: 4096,
             arguments: 8 << 20,
             headers: 100,
+            schema_steps: callweave::json::schema::Budget::STEPS,
         }
     }
 }

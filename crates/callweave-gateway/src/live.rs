@@ -106,6 +106,7 @@ impl Turn {
             limit: gateway.config.limits.answer,
             arguments: gateway.config.limits.arguments,
             target,
+            steps: gateway.config.limits.schema_steps,
         });
         Ok(Self { reply, chain, recording, prepared })
     }

@@ -468,6 +468,9 @@ pub enum NoticeCode {
     UnknownTool,
     /// A tool call's arguments do not fit the schema of its tool.
     SchemaMismatch,
+    /// A tool call's arguments were passed on without a look at the schema of its tool: it is too large, or makes
+    /// more work of them than a call may take.
+    Unchecked,
     /// A markup marker without its partner, or syntax out of place.
     StrayMarkup,
     /// What looks like a call was weighed, and is text; or it is a call although it stands where calls are

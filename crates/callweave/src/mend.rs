@@ -4,15 +4,21 @@
 //! A repair takes nothing back: text flows while it is strict JSON, and is held from the first oddity to the end of
 //! its call. To fit arguments to a schema all of them must be there, so they are held from the start. What was changed
 //! is told in a notice, with what the model wrote. A call that was cut off stays as it is.
+//!
+//! Schemas decide how much work it is to fit and check a call, and others write them. So each call has a
+//! [budget](Mend::budget) of steps; one that would take more is passed on as it is, and told to be unchecked.
 
 use std::borrow::Cow;
 
 use crate::dialect::Tools;
+#[cfg(feature = "schema")]
+use crate::error::ErrorKind;
+use crate::error::{Error, Result};
 use crate::event::{
     BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, EventSink, Notice, NoticeCode,
 };
-use crate::json::repair::{self, Verdict};
-use crate::json::schema;
+use crate::json::repair;
+use crate::json::schema::{self, Budget};
 use crate::json::{Container, Scanner, Token, Value, Visit};
 
 /// Mends calls. See the [module](self).
@@ -23,6 +29,8 @@ pub struct Mend {
     is_coercing: bool,
     #[cfg(feature = "schema")]
     is_validating: bool,
+    /// Steps for fitting and checking a call, where they were said.
+    steps: Option<u64>,
     open: Vec<Call>,
     /// What was just told of the arguments of the call that ends next.
     complaint: Option<Event<'static>>,
@@ -49,10 +57,25 @@ struct Mended {
     text: Option<(String, String)>,
     /// What they say, where somebody had to read them.
     value: Option<Value>,
+    /// Why they could not be looked at, if they could not.
+    unchecked: Option<Error>,
+}
+
+/// What a schema says of the arguments of a call.
+enum Verdict {
+    /// Nothing against them.
+    Fitting,
+    /// What is wrong with them, in words.
+    #[cfg(feature = "schema")]
+    Misfit(String),
+    /// Nothing at all, because that would have been too much work.
+    Unchecked(Error),
 }
 
 /// Characters of a value that are told of a change.
 const EXCERPT: usize = 40;
+/// Changes of a value that are told of a call.
+const MAX_TOLD: usize = 64;
 
 impl Mend {
     /// A stage that changes nothing.
@@ -79,6 +102,13 @@ impl Mend {
     #[cfg(feature = "schema")]
     pub fn validate(self) -> Self {
         Self { is_validating: true, ..self }
+    }
+
+    /// How many steps the schema of a tool may make of one call, for fitting and checking together; else
+    /// [`Budget::STEPS`]. A call that would take more stays as it is, with a notice of
+    /// [`NoticeCode::Unchecked`].
+    pub fn budget(self, steps: u64) -> Self {
+        Self { steps: Some(steps), ..self }
     }
 
     /// The tools that were declared.
@@ -177,8 +207,9 @@ impl Mend {
     fn end(&mut self, choice: u32, call: &Call, completion: Completion, sink: &mut EventSink<'_>) {
         let Call { block, name, written, .. } = call;
         let complaint = self.complaint.take();
-        let Mended { text: mended, value } = match completion {
-            Completion::Whole => self.mended(call),
+        let mut budget = Budget::new(self.steps.unwrap_or(Budget::STEPS));
+        let Mended { text: mended, value, unchecked } = match completion {
+            Completion::Whole => self.mended(call, &mut budget),
             _ => Mended::default(),
         };
         let arguments = mended.as_ref().map_or(written.as_str(), |(text, _)| text);
@@ -212,64 +243,89 @@ impl Mend {
         } else if !self.tools.contains(name) {
             let detail = format!("the tool {name:?} was not declared");
             sink.put(notice(NoticeCode::UnknownTool, detail, None));
-        } else if let Some(misfit) = self.misfit(name, arguments, value) {
-            sink.put(notice(NoticeCode::SchemaMismatch, misfit, None));
+        } else {
+            match unchecked
+                .map_or_else(|| self.verdict(name, arguments, value, &mut budget), Verdict::Unchecked)
+            {
+                Verdict::Fitting => {}
+                #[cfg(feature = "schema")]
+                Verdict::Misfit(misfit) => sink.put(notice(NoticeCode::SchemaMismatch, misfit, None)),
+                Verdict::Unchecked(error) => {
+                    let detail = format!("the arguments of {name} were passed on as they are: {error}");
+                    sink.put(notice(NoticeCode::Unchecked, detail, None));
+                }
+            }
         }
     }
 
     /// The arguments as they should be.
-    fn mended(&self, call: &Call) -> Mended {
+    fn mended(&self, call: &Call, budget: &mut Budget) -> Mended {
         let mut changes = Changes::default();
-        let mut value = None;
+        let (mut value, mut unchecked) = (None, None);
         let mut text = Cow::Borrowed(call.written.as_str());
         // None at all are none.
         if self.is_repairing && !text.trim_ascii().is_empty() {
             // The call ended as it should, so nothing more was to come: what is open was forgotten.
             let repaired = repair::RepairOptions::new().close_truncated().repair(&call.written);
-            let is_mended = matches!(repaired.verdict, Verdict::Repaired | Verdict::Incomplete);
+            let is_mended =
+                matches!(repaired.verdict, repair::Verdict::Repaired | repair::Verdict::Incomplete);
             if is_mended && is_object(&repaired.text) {
                 changes.of_text(&repaired.changes);
                 text = Cow::Owned(repaired.text.into_owned());
             }
         }
         let schema = self.tools.schema(&call.name).filter(|_| self.is_coercing);
-        if let Some(schema) = schema
-            && let Some(fit) = self.fit(schema, &text)
-        {
-            if !fit.is_unchanged() {
-                changes.of_value(&fit.changes);
-                text = Cow::Owned(fit.value.to_string());
+        match schema.map(|schema| self.fit(schema, &text, budget)) {
+            Some(Ok(Some(fit))) => {
+                if !fit.is_unchanged() {
+                    changes.of_value(&fit.changes);
+                    text = Cow::Owned(fit.value.to_string());
+                }
+                value = Some(fit.value);
             }
-            value = Some(fit.value);
+            Some(Err(error)) => unchecked = Some(error),
+            Some(Ok(None)) | None => {}
         }
-        Mended { text: (*text != call.written).then(|| (text.into_owned(), changes.words())), value }
+        let text = (*text != call.written).then(|| (text.into_owned(), changes.words()));
+        Mended { text, value, unchecked }
     }
 
     /// Fits the arguments to a schema. A text that spells them is read where the schema wants an object.
-    fn fit(&self, schema: &schema::Schema, text: &str) -> Option<schema::Fit> {
+    fn fit(&self, schema: &schema::Schema, text: &str, budget: &mut Budget) -> Result<Option<schema::Fit>> {
         let text = if text.trim_ascii().is_empty() { "{}" } else { text };
-        let value: Value = text.parse().ok()?;
-        Some(schema.coerce(&value)).filter(|fit| fit.value.is_object())
+        let Ok(value) = text.parse::<Value>() else { return Ok(None) };
+        let fit = schema.coerce_within(&value, schema::FitOptions::default(), budget)?;
+        Ok(Some(fit).filter(|fit| fit.value.is_object()))
     }
 
     #[cfg(feature = "schema")]
-    fn misfit(&self, name: &str, arguments: &str, value: Option<Value>) -> Option<String> {
-        let schema = self.tools.schema(name).filter(|_| self.is_validating)?;
+    fn verdict(&self, name: &str, arguments: &str, value: Option<Value>, budget: &mut Budget) -> Verdict {
+        let Some(schema) = self.tools.schema(name).filter(|_| self.is_validating) else {
+            return Verdict::Fitting;
+        };
         let arguments = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
-        let value = value.or_else(|| arguments.parse().ok()).filter(Value::is_object)?;
-        // A schema that cannot be used says nothing about the call.
-        let problems = schema.validate(&value).ok()?;
-        let (first, more) = problems.split_first()?;
+        let value = value.or_else(|| arguments.parse().ok()).filter(Value::is_object);
+        let Some(value) = value else { return Verdict::Fitting };
+        let problems = match schema.validate_within(&value, budget) {
+            Ok(problems) => problems,
+            Err(error) if error.kind() == ErrorKind::Limit => return Verdict::Unchecked(error),
+            // A schema that cannot be used says nothing about the call.
+            Err(_) => return Verdict::Fitting,
+        };
+        let Some((first, more)) = problems.split_first() else { return Verdict::Fitting };
         let more = match more.len() {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        Some(format!("the arguments of {name} do not fit its schema: {}: {}{more}", first.path, first.detail))
+        Verdict::Misfit(format!(
+            "the arguments of {name} do not fit its schema: {}: {}{more}",
+            first.path, first.detail
+        ))
     }
 
     #[cfg(not(feature = "schema"))]
-    fn misfit(&self, _: &str, _: &str, _: Option<Value>) -> Option<String> {
-        None
+    fn verdict(&self, _: &str, _: &str, _: Option<Value>, _: &mut Budget) -> Verdict {
+        Verdict::Fitting
     }
 }
 
@@ -386,9 +442,12 @@ impl Changes {
                 None => text,
             }
         };
-        self.values.extend(changes.iter().map(|schema::Change { kind, path, from, to }| {
+        self.values.extend(changes.iter().take(MAX_TOLD).map(|schema::Change { kind, path, from, to }| {
             format!("{} at {path}, {} became {}", kind.label(), shown(from), shown(to))
         }));
+        if changes.len() > MAX_TOLD {
+            self.values.push(format!("and {} more", changes.len() - MAX_TOLD));
+        }
     }
 
     fn words(self) -> String {

@@ -139,6 +139,11 @@ impl Builder {
         Self { mend: self.mend.validate(), ..self }
     }
 
+    /// How many steps the schema of a tool may make of one call: see [`Mend::budget`].
+    pub fn budget(self, steps: u64) -> Self {
+        Self { mend: self.mend.budget(steps), ..self }
+    }
+
     /// What the ids begin with that are made for calls without one; else `tool`. With a prefix of its own for each
     /// answer, ids never repeat in a conversation.
     pub fn id_prefix(self, prefix: impl Into<String>) -> Self {

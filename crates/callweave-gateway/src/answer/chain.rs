@@ -48,6 +48,8 @@ pub(crate) struct Reading<'r> {
     pub(crate) arguments: usize,
     /// Who answers.
     pub(crate) target: &'r Target,
+    /// How many steps the schema of a tool may make of a call.
+    pub(crate) steps: u64,
 }
 
 impl Chain {
@@ -57,6 +59,7 @@ impl Chain {
             .protocol(reading.protocol)
             .limits(limits)
             .tools(reading.tools)
+            .budget(reading.steps)
             .id_prefix(reading.id_prefix);
         if let Some(dialect) = reading.dialect {
             builder = builder.dialect(dialect);

@@ -14,6 +14,8 @@ pub(crate) enum Outcome {
     Coerced,
     /// Its arguments were repaired.
     Repaired,
+    /// Its schema is too large, or too much work: it was passed on as it is.
+    Unchecked,
     /// It cannot be run.
     Invalid,
     /// It was invalid, and the model was asked again.
@@ -30,6 +32,7 @@ impl Outcome {
             Self::FromText => "from_text",
             Self::Coerced => "coerced",
             Self::Repaired => "repaired",
+            Self::Unchecked => "unchecked",
             Self::Invalid => "invalid",
             Self::Retried => "retried",
             Self::Truncated => "truncated",
@@ -87,6 +90,7 @@ impl Watch {
                         let is_json = serde_json::from_str::<serde::de::IgnoredAny>(written).is_ok();
                         if is_json || written.is_empty() { Outcome::Coerced } else { Outcome::Repaired }
                     }
+                    NoticeCode::Unchecked => Outcome::Unchecked,
                     NoticeCode::MalformedCall
                     | NoticeCode::UnknownTool
                     | NoticeCode::SchemaMismatch

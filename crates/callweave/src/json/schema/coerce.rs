@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 
+use super::budget::{Budget, Spent};
 use super::graph::{Graph, Id, Node};
 use super::scalar::{self, Reach};
 use super::{Change, ChangeKind, FitOptions, Missing, Problem, Types};
@@ -12,9 +13,8 @@ use crate::json::{Array, Number, Object, Value};
 
 /// What is deeper than this, in the value and in the schema together, is left as it is.
 const MAX_DEPTH: usize = 256;
-/// How much work each part of a value gets on average before the rest is left as it is: alternatives
-/// inside alternatives multiply, and so do texts that spell texts.
-const WORK_PER_PART: usize = 64;
+/// What it takes to try a schema on a value, in steps.
+const TRY: u64 = 4;
 /// How often a value is put into a container that was not written, one inside the other.
 const MAX_ENCLOSED: usize = 4;
 /// What one problem costs: more than all changes that could avoid it.
@@ -34,21 +34,30 @@ pub(super) struct Coercer<'s> {
     graph: &'s Graph,
     options: FitOptions,
     reach: Reach,
+    budget: &'s mut Budget,
     path: Vec<Segment>,
     depth: usize,
     /// How many containers around the value were not written.
     enclosed: usize,
     /// The schemas that are being tried on the same value: one that comes again leads nowhere.
     trail: Vec<Id>,
-    work_left: usize,
 }
 
-enum Segment {
+/// A way that was found, unless that took too much work.
+type Tried = Result<Trial, Spent>;
+
+/// One step of a path into a value.
+pub(super) enum Segment {
     Key(String),
     Index(usize),
 }
 
 impl Trial {
+    /// That a value could not be fitted.
+    pub(super) fn failed(problem: Problem) -> Self {
+        Self { cost: PROBLEM, problems: vec![problem], ..Self::default() }
+    }
+
     /// Goes on with the outcome of `next`, which was given this trial's value.
     fn then(&mut self, next: Self) {
         if next.value.is_some() {
@@ -65,23 +74,20 @@ impl Trial {
 }
 
 impl<'s> Coercer<'s> {
-    /// For fitting `value`.
-    pub(super) fn new(graph: &'s Graph, options: FitOptions, reach: Reach, value: &Value) -> Self {
-        let work_left = (size(value) + WORK_PER_PART).saturating_mul(WORK_PER_PART);
-        Self { graph, options, reach, path: Vec::new(), depth: 0, enclosed: 0, trail: Vec::new(), work_left }
+    /// For fitting one value, with the steps of a budget: alternatives inside alternatives multiply, and so do texts
+    /// that spell texts.
+    pub(super) fn new(graph: &'s Graph, options: FitOptions, reach: Reach, budget: &'s mut Budget) -> Self {
+        Self { graph, options, reach, budget, path: Vec::new(), depth: 0, enclosed: 0, trail: Vec::new() }
     }
 
-    pub(super) fn fit(&mut self, id: Id, value: &Value) -> Trial {
+    pub(super) fn fit(&mut self, id: Id, value: &Value) -> Tried {
+        self.budget.spend(TRY)?;
         if self.depth == MAX_DEPTH {
             return self.problem("nested too deep to be fitted".to_owned());
-        }
-        if self.work_left == 0 {
-            return self.problem("too many alternatives to be fitted".to_owned());
         }
         if self.trail.contains(&id) {
             return self.problem("the schema leads back to itself".to_owned());
         }
-        self.work_left -= 1;
         self.depth += 1;
         self.trail.push(id);
         let trial = self.fit_here(id, value);
@@ -91,35 +97,37 @@ impl<'s> Coercer<'s> {
     }
 
     /// Fits another value than the one that is being fitted: a part of it, or what it was converted to.
-    fn fit_other(&mut self, id: Id, value: &Value) -> Trial {
+    fn fit_other(&mut self, id: Id, value: &Value) -> Tried {
         let trail = std::mem::take(&mut self.trail);
         let trial = self.fit(id, value);
         self.trail = trail;
         trial
     }
 
-    fn fit_here(&mut self, id: Id, value: &Value) -> Trial {
-        if let Some(choices) = self.graph.choices(id) {
+    fn fit_here(&mut self, id: Id, value: &Value) -> Tried {
+        let graph = self.graph;
+        if let Some(choices) = graph.choices(id, self.budget)? {
             return self.fit_choice(id, &choices, value);
         }
         let mut trial = Trial::default();
-        for group in self.graph.together(id).flat_map(|node| &node.any) {
-            let next = self.fit_best(group, trial.value.as_ref().unwrap_or(value));
+        for group in graph.together(id).flat_map(|node| &node.any) {
+            let next = self.fit_best(group, trial.value.as_ref().unwrap_or(value))?;
             trial.then(next);
         }
-        let next = self.fit_own(id, trial.value.as_ref().unwrap_or(value));
+        let next = self.fit_own(id, trial.value.as_ref().unwrap_or(value))?;
         trial.then(next);
-        trial
+        Ok(trial)
     }
 
     /// The cheapest of several schemas, the first of equals.
-    fn fit_best(&mut self, branches: &[Id], value: &Value) -> Trial {
+    fn fit_best(&mut self, branches: &[Id], value: &Value) -> Tried {
+        self.budget.spend_on(branches.len())?;
         let mut best: Option<Trial> = None;
-        // What takes the value as it is comes first, because trials are limited.
+        // What takes the value as it is comes first, because it ends the search.
         let takes = |branch: &&Id| self.graph.node(**branch).types.contains(Types::of(value));
         let (likely, others): (Vec<&Id>, Vec<&Id>) = branches.iter().partition(takes);
         for &branch in likely.into_iter().chain(others) {
-            let trial = self.fit(branch, value);
+            let trial = self.fit(branch, value)?;
             if best.as_ref().is_none_or(|best| trial.cost < best.cost) {
                 best = Some(trial);
             }
@@ -127,17 +135,17 @@ impl<'s> Coercer<'s> {
                 break;
             }
         }
-        best.unwrap_or_default()
+        Ok(best.unwrap_or_default())
     }
 
-    fn fit_choice(&mut self, id: Id, choices: &[scalar::Choice], value: &Value) -> Trial {
+    fn fit_choice(&mut self, id: Id, choices: &[scalar::Choice<'s>], value: &Value) -> Tried {
         let types = self.graph.node(id).types;
-        if choices.iter().any(|choice| is_same(&choice.value, value))
-            || (value.is_null() && types.allows_null())
-        {
-            return Trial::default();
+        if self.is_one_of(choices, value)? || (value.is_null() && types.allows_null()) {
+            return Ok(Trial::default());
         }
-        self.spend(value);
+        // Each choice is spelled in several ways, and looked for in all of the text.
+        let text = value.as_str().map_or(0, str::len);
+        self.budget.spend_on(choices.len().saturating_mul(8 + text / 16))?;
         if let Some(chosen) = scalar::choose(choices, value, self.reach) {
             return self.change(ChangeKind::Chosen, value, chosen.clone());
         }
@@ -150,10 +158,10 @@ impl<'s> Coercer<'s> {
         };
         match found {
             Some(element) => {
-                let mut trial = self.change(ChangeKind::Unwrapped, value, element.clone());
-                let next = self.fit_choice(id, choices, &element);
+                let mut trial = self.change(ChangeKind::Unwrapped, value, element.clone())?;
+                let next = self.fit_choice(id, choices, &element)?;
                 trial.then(next);
-                trial
+                Ok(trial)
             }
             None => self.problem(format!("{} is none of the values to choose from", brief(value))),
         }
@@ -169,7 +177,7 @@ impl<'s> Coercer<'s> {
     }
 
     /// Fits to what the schema says itself, alternatives aside.
-    fn fit_own(&mut self, id: Id, value: &Value) -> Trial {
+    fn fit_own(&mut self, id: Id, value: &Value) -> Tried {
         let types = self.graph.node(id).types;
         if !types.contains(Types::of(value)) {
             return self.convert(id, types, value);
@@ -177,13 +185,13 @@ impl<'s> Coercer<'s> {
         match value {
             Value::Object(members) => self.fit_members(id, members, value),
             Value::Array(elements) => self.fit_elements(id, elements),
-            _ => Trial::default(),
+            _ => Ok(Trial::default()),
         }
     }
 
     /// Fits a value of a type that is not allowed: the cheapest conversion to one that is.
-    fn convert(&mut self, id: Id, types: Types, value: &Value) -> Trial {
-        self.spend(value);
+    fn convert(&mut self, id: Id, types: Types, value: &Value) -> Tried {
+        self.spend(value)?;
         let mut best: Option<Trial> = None;
         for (kind, converted) in self.conversions(id, types, value) {
             let is_enclosing = matches!(kind, ChangeKind::Wrapped | ChangeKind::Keyed);
@@ -191,17 +199,18 @@ impl<'s> Coercer<'s> {
                 continue;
             }
             self.enclosed += usize::from(is_enclosing);
-            let mut trial = self.change(kind, value, converted);
+            let mut trial = self.change(kind, value, converted)?;
             let next = self.fit_other(id, trial.value.as_ref().unwrap_or(value));
             self.enclosed -= usize::from(is_enclosing);
-            trial.then(next);
+            trial.then(next?);
             if best.as_ref().is_none_or(|best| trial.cost < best.cost) {
                 best = Some(trial);
             }
         }
-        let fits = |trial: &Trial| trial.problems.is_empty();
-        let failed = || self.problem(format!("{} where {types} is wanted", brief(value)));
-        best.filter(fits).unwrap_or_else(failed)
+        match best.filter(|trial| trial.problems.is_empty()) {
+            Some(best) => Ok(best),
+            None => self.problem(format!("{} where {types} is wanted", brief(value))),
+        }
     }
 
     fn conversions(&self, id: Id, types: Types, value: &Value) -> Vec<(ChangeKind, Value)> {
@@ -276,15 +285,16 @@ impl<'s> Coercer<'s> {
         }
     }
 
-    fn fit_elements(&mut self, id: Id, elements: &[Value]) -> Trial {
+    fn fit_elements(&mut self, id: Id, elements: &[Value]) -> Tried {
         let graph = self.graph;
+        self.budget.spend_on(elements.len())?;
         let mut trial = Trial::default();
         let mut fitted: Vec<Option<Value>> = Vec::with_capacity(elements.len());
         for (index, element) in elements.iter().enumerate() {
             let schemas =
                 graph.together(id).filter_map(|node| node.prefix.get(index).copied().or(node.items));
             self.path.push(Segment::Index(index));
-            let inner = self.fit_all(schemas, element);
+            let inner = self.fit_all(schemas, element)?;
             self.path.pop();
             fitted.push(inner.value);
             trial.absorb(inner.cost, inner.changes, inner.problems);
@@ -292,31 +302,37 @@ impl<'s> Coercer<'s> {
         if fitted.iter().any(Option::is_some) {
             let all = fitted.into_iter().zip(elements);
             trial.value = Some(all.map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect());
+            self.spend_on_copy(elements.iter())?;
         }
-        trial
+        Ok(trial)
     }
 
-    fn fit_all(&mut self, schemas: impl Iterator<Item = Id>, value: &Value) -> Trial {
+    fn fit_all(&mut self, schemas: impl Iterator<Item = Id>, value: &Value) -> Tried {
         let mut trial = Trial::default();
         for schema in schemas {
-            let next = self.fit_other(schema, trial.value.as_ref().unwrap_or(value));
+            let next = self.fit_other(schema, trial.value.as_ref().unwrap_or(value))?;
             trial.then(next);
         }
-        trial
+        Ok(trial)
     }
 
-    fn fit_members(&mut self, id: Id, members: &Object, value: &Value) -> Trial {
+    fn fit_members(&mut self, id: Id, members: &Object, value: &Value) -> Tried {
         let graph = self.graph;
         let shape = Shape::new(graph, id);
+        // Each member is looked for among the names, and each name that was given is looked for in all spellings.
+        let names = 1 + shape.properties().count() / 8;
+        self.budget.spend_on(members.len().saturating_mul(names))?;
+        let unknown = members.keys().filter(|key| shape.properties().all(|(name, _)| name != *key)).count();
+        self.budget.spend_on(unknown.saturating_mul(names * 16))?;
         if let Some(name) = self.only_member(id)
             && !members.is_empty()
             && members.keys().all(|key| shape.name_of(key, members).is_none())
         {
-            let mut trial = self.change(ChangeKind::Keyed, value, keyed(name, value));
-            let next = self.fit_other(id, trial.value.as_ref().unwrap_or(value));
+            let mut trial = self.change(ChangeKind::Keyed, value, keyed(name, value))?;
+            let next = self.fit_other(id, trial.value.as_ref().unwrap_or(value))?;
             trial.then(next);
             if trial.problems.is_empty() {
-                return trial;
+                return Ok(trial);
             }
         }
         let mut trial = Trial::default();
@@ -326,9 +342,10 @@ impl<'s> Coercer<'s> {
             self.path.push(Segment::Key(key.to_owned()));
             let name = shape.name_of(key, members).unwrap_or(key);
             if name != key {
-                let renamed = self.change(ChangeKind::Renamed, &key.into(), name.into());
+                let renamed = self.change(ChangeKind::Renamed, &key.into(), name.into())?;
                 trial.absorb(renamed.cost, renamed.changes, renamed.problems);
             }
+            self.budget.spend_on(shape.patterns)?;
             let schemas = shape.schemas(name);
             let is_droppable = if schemas.is_empty() {
                 shape.is_closed
@@ -336,10 +353,10 @@ impl<'s> Coercer<'s> {
                 member.is_null() && !shape.is_required(name) && !shape.allows_null(&schemas)
             };
             if is_droppable {
-                let dropped = self.change(ChangeKind::Dropped, member, Value::Null);
+                let dropped = self.change(ChangeKind::Dropped, member, Value::Null)?;
                 trial.absorb(dropped.cost, dropped.changes, dropped.problems);
             } else {
-                let inner = self.fit_all(schemas.iter().copied(), member);
+                let inner = self.fit_all(schemas.iter().copied(), member)?;
                 // An undeclared member is no problem, but makes an alternative less likely.
                 let surprise = u32::from(schemas.is_empty() && shape.has_properties());
                 trial.absorb(inner.cost.saturating_add(surprise), inner.changes, inner.problems);
@@ -348,13 +365,14 @@ impl<'s> Coercer<'s> {
             self.path.pop();
         }
         let names: HashSet<&str> = kept.iter().map(|(name, ..)| *name).collect();
-        let added = self.add_missing(&shape, &names, &mut trial);
+        let added = self.add_missing(&shape, &names, &mut trial)?;
         if !trial.changes.is_empty() {
+            self.spend_on_copy(kept.iter().map(|(_, _, old)| *old))?;
             let kept = kept.into_iter();
             let kept = kept.map(|(name, new, old)| (name.to_owned(), new.unwrap_or_else(|| old.clone())));
             trial.value = Some(Value::Object(kept.chain(added).collect()));
         }
-        trial
+        Ok(trial)
     }
 
     fn add_missing(
@@ -362,27 +380,29 @@ impl<'s> Coercer<'s> {
         shape: &Shape<'_>,
         names: &HashSet<&str>,
         trial: &mut Trial,
-    ) -> Vec<(String, Value)> {
+    ) -> Result<Vec<(String, Value)>, Spent> {
         let mut added = Vec::new();
+        self.budget.spend_on(shape.properties().count())?;
         for (name, schema) in shape.missing(names) {
+            self.budget.spend_on(1 + shape.required / 8)?;
             let is_required = shape.is_required(name);
             self.path.push(Segment::Key(name.to_owned()));
-            let next = match self.stand_in(schema, is_required) {
-                Some(value) => self.change(ChangeKind::Filled, &Value::Null, value),
-                None if is_required => self.problem("missing".to_owned()),
+            let next = match self.stand_in(schema, is_required)? {
+                Some(value) => self.change(ChangeKind::Filled, &Value::Null, value)?,
+                None if is_required => self.problem("missing".to_owned())?,
                 None => Trial::default(),
             };
             self.path.pop();
             trial.absorb(next.cost, next.changes, next.problems);
             added.extend(next.value.map(|value| (name.to_owned(), value)));
         }
-        added
+        Ok(added)
     }
 
     /// What stands in for a missing member, as the options allow.
-    fn stand_in(&self, schema: Option<Id>, is_required: bool) -> Option<Value> {
+    fn stand_in(&mut self, schema: Option<Id>, is_required: bool) -> Result<Option<Value>, Spent> {
         let types = schema.map_or(Types::ANY, |id| self.graph.node(id).types);
-        match self.options.missing {
+        Ok(match self.options.missing {
             Missing::Keep => None,
             Missing::Empty if types.allows_null() => Some(Value::Null),
             Missing::Empty => (is_required && types == Types::ARRAY).then(|| Value::Array(Array::new())),
@@ -391,9 +411,11 @@ impl<'s> Coercer<'s> {
                 Some(Value::Object(Object::new()))
             }
             Missing::Blank => Some(Value::Null),
-            Missing::Infer if is_required => self.inferred(schema?, types),
-            Missing::Infer => None,
-        }
+            Missing::Infer => match schema.filter(|_| is_required) {
+                Some(schema) => self.inferred(schema, types)?,
+                None => None,
+            },
+        })
     }
 
     fn has_properties(&self, schema: Option<Id>) -> bool {
@@ -401,10 +423,18 @@ impl<'s> Coercer<'s> {
     }
 
     /// What the schema itself offers for a member: its default, its first choice, an empty container.
-    fn inferred(&self, schema: Id, types: Types) -> Option<Value> {
-        let default = self.graph.together(schema).find_map(|node| node.default.clone());
-        let choice = || self.graph.choices(schema)?.into_iter().next().map(|choice| choice.value);
-        default.or_else(choice).or(match types {
+    fn inferred(&mut self, schema: Id, types: Types) -> Result<Option<Value>, Spent> {
+        let graph = self.graph;
+        if let Some(default) = graph.together(schema).find_map(|node| node.default.as_ref()) {
+            self.spend(default)?;
+            return Ok(Some(default.clone()));
+        }
+        if let Some(choice) = graph.choices(schema, self.budget)?.and_then(|choices| choices.first().copied())
+        {
+            self.spend(choice.value)?;
+            return Ok(Some(choice.value.clone()));
+        }
+        Ok(match types {
             Types::ARRAY => Some(Value::Array(Array::new())),
             Types::OBJECT => Some(Value::Object(Object::new())),
             _ => None,
@@ -413,32 +443,55 @@ impl<'s> Coercer<'s> {
 
     /// Counts the work of looking at all of a value, which conversions and choices do. Text that may have
     /// to be mended is looked at closely.
-    fn spend(&mut self, value: &Value) {
+    fn spend(&mut self, value: &Value) -> Result<(), Spent> {
         let is_mendable = value.as_str().is_some_and(|text| text.trim_start().starts_with(['{', '[']));
         let closeness = if is_mendable { 16 } else { 1 };
-        self.work_left = self.work_left.saturating_sub(size(value).saturating_mul(closeness));
+        self.budget.spend_on(size(value).saturating_mul(closeness))
     }
 
-    fn change(&self, kind: ChangeKind, from: &Value, to: Value) -> Trial {
-        let change = Change { path: self.path(), kind, from: from.clone(), to: to.clone() };
-        Trial { value: Some(to), cost: kind.cost(), changes: vec![change], problems: Vec::new() }
-    }
-
-    fn problem(&self, detail: String) -> Trial {
-        let problem = Problem { path: self.path(), detail };
-        Trial { cost: PROBLEM, problems: vec![problem], ..Trial::default() }
-    }
-
-    fn path(&self) -> String {
-        let mut path = String::from("$");
-        for segment in &self.path {
-            match segment {
-                Segment::Key(key) => super::push_key(&mut path, key),
-                Segment::Index(index) => path.push_str(&format!("[{index}]")),
-            }
+    /// Counts the work of copying parts of a value: a change copies what stands beside it.
+    fn spend_on_copy<'v>(&mut self, parts: impl Iterator<Item = &'v Value>) -> Result<(), Spent> {
+        for part in parts {
+            self.budget.spend_on(size(part))?;
         }
-        path
+        Ok(())
     }
+
+    fn is_one_of(&mut self, choices: &[scalar::Choice<'_>], value: &Value) -> Result<bool, Spent> {
+        // Two values are compared as far as the smaller one goes.
+        if !matches!(value, Value::Null | Value::Bool(_)) {
+            self.budget.spend_on(choices.len().saturating_mul(size(value).min(64)))?;
+        }
+        Ok(choices.iter().any(|choice| is_same(choice.value, value)))
+    }
+
+    fn change(&mut self, kind: ChangeKind, from: &Value, to: Value) -> Tried {
+        self.budget.spend_on(size(from) + size(&to))?;
+        let change = Change { path: self.path()?, kind, from: from.clone(), to: to.clone() };
+        Ok(Trial { value: Some(to), cost: kind.cost(), changes: vec![change], problems: Vec::new() })
+    }
+
+    fn problem(&mut self, detail: String) -> Tried {
+        Ok(Trial::failed(Problem { path: self.path()?, detail }))
+    }
+
+    fn path(&mut self) -> Result<String, Spent> {
+        let path = path_of(&self.path);
+        self.budget.spend_on_text(path.len())?;
+        Ok(path)
+    }
+}
+
+/// A path as it is told, like `$.items[2].name`.
+pub(super) fn path_of(segments: &[Segment]) -> String {
+    let mut path = String::from("$");
+    for segment in segments {
+        match segment {
+            Segment::Key(key) => super::push_key(&mut path, key),
+            Segment::Index(index) => path.push_str(&format!("[{index}]")),
+        }
+    }
+    path
 }
 
 /// What the schemas of one place say about the members of an object, taken together.
@@ -446,13 +499,19 @@ struct Shape<'s> {
     graph: &'s Graph,
     nodes: Vec<&'s Node>,
     is_closed: bool,
+    /// How many patterns there are.
+    patterns: usize,
+    /// How many required names.
+    required: usize,
 }
 
 impl<'s> Shape<'s> {
     fn new(graph: &'s Graph, id: Id) -> Self {
         let nodes: Vec<&Node> = graph.together(id).collect();
         let is_closed = nodes.iter().any(|node| node.is_closed);
-        Self { graph, nodes, is_closed }
+        let patterns = nodes.iter().map(|node| node.patterns.len()).sum();
+        let required = nodes.iter().map(|node| node.required.len()).sum();
+        Self { graph, nodes, is_closed, patterns, required }
     }
 
     fn properties(&self) -> impl Iterator<Item = (&'s str, Id)> {
@@ -509,10 +568,11 @@ impl<'s> Shape<'s> {
     /// The declared and required members that `members` has not.
     fn missing(&self, members: &HashSet<&str>) -> Vec<(&'s str, Option<Id>)> {
         let mut missing: Vec<(&str, Option<Id>)> = Vec::new();
+        let mut known: HashSet<&str> = HashSet::new();
         let declared = self.properties().map(|(name, id)| (name, Some(id)));
         let required = self.nodes.iter().flat_map(|node| &node.required).map(|name| (name.as_str(), None));
         for (name, id) in declared.chain(required) {
-            if !members.contains(name) && missing.iter().all(|(other, _)| *other != name) {
+            if !members.contains(name) && known.insert(name) {
                 missing.push((name, id));
             }
         }

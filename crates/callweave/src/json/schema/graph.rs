@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::ops::BitAnd;
 
-use super::Types;
+use super::budget::Spent;
 use super::scalar::Choice;
+use super::{Budget, Types};
 use crate::json::{Object, Value};
 
 pub(super) type Id = usize;
@@ -15,9 +16,6 @@ pub(super) type Id = usize;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
     nodes: Vec<Node>,
-    /// How many schemas are at most looked at, one because of the other, for one place of a value.
-    #[cfg(feature = "schema")]
-    pub(super) longest_chain: usize,
 }
 
 /// One schema object, with its sub-schemas as edges.
@@ -37,9 +35,6 @@ pub(super) struct Node {
     pub(super) together: Vec<Id>,
     /// Groups of which one schema holds: `anyOf` and `oneOf`.
     pub(super) any: Vec<Vec<Id>>,
-    /// Schemas of the same place that only validation looks at: `not`, `if` and their like.
-    #[cfg(feature = "schema")]
-    beside: Vec<Id>,
     pub(super) properties: Vec<(String, Id)>,
     pub(super) patterns: Vec<(Pattern, Id)>,
     pub(super) required: Vec<String>,
@@ -61,15 +56,7 @@ impl Graph {
             let node = builder.node(schema);
             builder.nodes.push(node);
         }
-        let mut graph = Self {
-            nodes: builder.nodes,
-            #[cfg(feature = "schema")]
-            longest_chain: 0,
-        };
-        #[cfg(feature = "schema")]
-        {
-            graph.longest_chain = graph.longest_chain();
-        }
+        let mut graph = Self { nodes: builder.nodes };
         graph.settle_types();
         for id in 0..graph.nodes.len() {
             graph.nodes[id].together = graph.conjunction(id);
@@ -112,46 +99,34 @@ impl Graph {
 
     /// The values to choose from, if the schema is a choice of values: by `enum`, by `const`, or by
     /// alternatives that are such choices, the idiom for values with titles.
-    pub(super) fn choices(&self, id: Id) -> Option<Vec<Choice>> {
-        let mut choices = self.all_choices(id)?;
+    pub(super) fn choices(&self, id: Id, budget: &mut Budget) -> Result<Option<Vec<Choice<'_>>>, Spent> {
+        let Some(mut choices) = self.all_choices(id, budget)? else { return Ok(None) };
         let types = self.nodes[id].types;
-        choices.retain(|choice| types.contains(Types::of(&choice.value)));
-        Some(choices)
+        choices.retain(|choice| types.contains(Types::of(choice.value)));
+        Ok(Some(choices))
     }
 
-    fn all_choices(&self, id: Id) -> Option<Vec<Choice>> {
-        let plain = |node: &Node| {
-            let choice = |value: &Value| Choice { value: value.clone(), title: node.title.clone() };
-            node.values.as_ref().map(|values| values.iter().map(choice).collect::<Vec<_>>())
-        };
-        if let Some(choices) = self.together(id).find_map(plain) {
-            return Some(choices);
+    fn all_choices(&self, id: Id, budget: &mut Budget) -> Result<Option<Vec<Choice<'_>>>, Spent> {
+        if let Some(choices) = self.own_choices(id) {
+            budget.spend_on(choices.len())?;
+            return Ok(Some(choices.collect()));
         }
-        let mut groups = self.together(id).flat_map(|node| &node.any);
-        let group = groups.next()?;
-        let branches = group.iter().map(|&id| self.together(id).find_map(plain));
-        Some(branches.collect::<Option<Vec<_>>>()?.concat())
+        let Some(group) = self.together(id).flat_map(|node| &node.any).next() else { return Ok(None) };
+        let mut found = Vec::new();
+        for &branch in group {
+            let Some(choices) = self.own_choices(branch) else { return Ok(None) };
+            budget.spend_on(1 + choices.len())?;
+            found.extend(choices);
+        }
+        Ok(Some(found))
     }
 
-    #[cfg(feature = "schema")]
-    fn longest_chain(&self) -> usize {
-        const PASSES: usize = 64;
-        let mut chains = vec![1; self.nodes.len()];
-        for _ in 0..PASSES {
-            let mut has_changed = false;
-            for id in (0..self.nodes.len()).rev() {
-                let node = &self.nodes[id];
-                let next = node.all.iter().chain(node.any.iter().flatten()).chain(&node.beside);
-                let chain = 1 + next.map(|&next| chains[next]).max().unwrap_or(0);
-                has_changed |= chain != chains[id];
-                chains[id] = chain;
-            }
-            // Where schemas lead in a circle, chains grow with every pass.
-            if !has_changed {
-                break;
-            }
-        }
-        chains.into_iter().max().unwrap_or(1)
+    /// The values that a schema itself lists.
+    fn own_choices(&self, id: Id) -> Option<impl ExactSizeIterator<Item = Choice<'_>>> {
+        self.together(id).find_map(|node| {
+            let title = node.title.as_deref();
+            node.values.as_ref().map(|values| values.iter().map(move |value| Choice { value, title }))
+        })
     }
 
     pub(super) fn title(&self, id: Id) -> Option<&str> {
@@ -202,8 +177,6 @@ impl<'v> Builder<'v> {
             all: Vec::new(),
             together: Vec::new(),
             any: Vec::new(),
-            #[cfg(feature = "schema")]
-            beside: Vec::new(),
             properties: Vec::new(),
             patterns: Vec::new(),
             required: Vec::new(),
@@ -240,12 +213,6 @@ impl<'v> Builder<'v> {
             if !group.is_empty() {
                 node.any.push(group);
             }
-        }
-        #[cfg(feature = "schema")]
-        {
-            let single = ["not", "if", "then", "else"].iter().filter_map(|&word| words.get(word));
-            node.beside = single.map(|schema| self.id(schema)).collect();
-            node.beside.extend(self.named(words, "dependentSchemas").into_iter().map(|(_, id)| id));
         }
         node.properties = self.named(words, "properties");
         node.patterns = self
@@ -318,7 +285,7 @@ fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
     if pointer.contains('%') { root.pointer(&percent_decoded(pointer)) } else { root.pointer(pointer) }
 }
 
-fn percent_decoded(text: &str) -> String {
+pub(super) fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

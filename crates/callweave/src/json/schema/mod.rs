@@ -5,6 +5,7 @@
 //! - [`Schema::read`]: the same from an answer's text, broken or in prose.
 //! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`Policy`] that says what
 //!   follows from it (feature `schema`).
+//! - [`Budget`]: how many steps all of that may take.
 //! - [`Place`] and [`Types`]: which JSON types a parameter may have, for dialects that write values
 //!   without saying their types.
 //! - [`match_name`]: which declared tool a called name means.
@@ -34,6 +35,9 @@
 //! - A fraction is never rounded to an integer.
 //! - A root that takes only strings is the text itself, quotes and all.
 
+mod budget;
+#[cfg(feature = "schema")]
+mod check;
 mod coerce;
 mod graph;
 mod name;
@@ -46,6 +50,7 @@ mod validate;
 use std::borrow::Cow;
 
 use super::bounded;
+pub use budget::Budget;
 use coerce::{Coercer, Trial};
 use graph::{Graph, Id};
 pub use name::match_name;
@@ -54,6 +59,7 @@ pub use types::Types;
 #[cfg(feature = "schema")]
 pub use validate::{Outcome, Policy};
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::json::{AsValue, Value};
 
 /// The JSON Schema of a tool's arguments (or of any value). See the [module](self).
@@ -62,6 +68,7 @@ use crate::json::{AsValue, Value};
 #[derive(Clone, Debug)]
 pub struct Schema {
     graph: Graph,
+    is_too_large: bool,
     #[cfg(feature = "schema")]
     validator: validate::Lazy,
 }
@@ -169,6 +176,11 @@ impl Problem {
         let detail = "nested too deep: what lies deeper stands as its text".to_owned();
         Self { path: "$".to_owned(), detail }
     }
+
+    /// That it was too much work to look.
+    fn unchecked(error: &Error) -> Self {
+        Self { path: "$".to_owned(), detail: error.to_string() }
+    }
 }
 
 /// How to fit a value.
@@ -215,12 +227,20 @@ pub struct Place<'s> {
 }
 
 impl Schema {
+    /// How many values the text of a schema may have. A larger one says nothing, and nothing is checked by it: the
+    /// largest schemas of tools have a few thousand.
+    pub const MAX_VALUES: usize = 50_000;
+    /// How many bytes the names and texts of a schema may have together.
+    pub const MAX_BYTES: usize = 2 << 20;
+
     /// Reads a schema. Words it does not know say nothing, as the standard wants it.
     pub fn new(schema: &(impl AsValue + ?Sized)) -> Self {
         let schema = schema.as_value();
-        let schema = bounded(&schema);
+        let is_too_large = is_too_large(&schema);
+        let schema = if is_too_large { Cow::Owned(Value::Bool(true)) } else { bounded(&schema) };
         Self {
             graph: Graph::new(&schema),
+            is_too_large,
             #[cfg(feature = "schema")]
             validator: validate::Lazy::new(&schema),
         }
@@ -234,13 +254,41 @@ impl Schema {
         self.coerce_with(value, FitOptions::default())
     }
 
-    /// Fits a value to the schema, as `options` say.
+    /// Fits a value to the schema, as `options` say. Where that would take more than a [`Budget`] allows, the value
+    /// stays as it is, and that is its problem.
     pub fn coerce_with(&self, value: &(impl AsValue + ?Sized), options: FitOptions) -> Fit {
         let value = value.as_value();
+        self.coerce_within(&*value, options, &mut Budget::default()).unwrap_or_else(|error| Fit {
+            value: bounded(&value).into_owned(),
+            changes: Vec::new(),
+            problems: vec![Problem::unchecked(&error)],
+        })
+    }
+
+    /// Fits a value to the schema with the steps of a budget. Fails with [`ErrorKind::Limit`] where they do not
+    /// suffice, or where the schema is [too large](Schema::MAX_VALUES).
+    ///
+    /// [`ErrorKind::Limit`]: crate::ErrorKind::Limit
+    pub fn coerce_within(
+        &self,
+        value: &(impl AsValue + ?Sized),
+        options: FitOptions,
+        budget: &mut Budget,
+    ) -> Result<Fit> {
+        self.within_limits()?;
+        let value = value.as_value();
         let value = bounded(&value);
-        let mut trial = Coercer::new(&self.graph, options, Reach::Value, &value).fit(Graph::ROOT, &value);
+        let mut trial = Coercer::new(&self.graph, options, Reach::Value, budget).fit(Graph::ROOT, &value)?;
         trial.problems.extend(matches!(value, Cow::Owned(_)).then(Problem::too_deep));
-        Fit::new(trial, || value.into_owned())
+        Ok(Fit::new(trial, || value.into_owned()))
+    }
+
+    /// Fails where the schema was too large to be read.
+    fn within_limits(&self) -> Result<()> {
+        if self.is_too_large {
+            return Err(Error::new(ErrorKind::Limit, "the schema is too large: the value was not checked"));
+        }
+        Ok(())
     }
 
     /// Reads the value that the schema wants out of an answer: JSON, broken JSON, JSON in prose or in
@@ -315,6 +363,9 @@ impl<'s> Place<'s> {
     /// Where `next` leads from any schema that describes this place: what the schemas of one
     /// alternative say holds together, what alternatives say is allowed side by side.
     fn step(&self, next: impl Fn(&Graph, Id) -> Option<Id>) -> Option<Self> {
+        /// So many schemas and names are looked at; more of them only leave a type open.
+        const MOST: usize = 4096;
+        let mut looks = 0;
         let mut ids = Vec::new();
         let mut types = Types::NONE;
         let mut seen = self.ids.clone();
@@ -323,12 +374,18 @@ impl<'s> Place<'s> {
             at += 1;
             let mut together = None;
             for &id in &self.graph.node(start).together {
+                let node = self.graph.node(id);
+                looks += 1 + node.properties.len() + node.patterns.len();
                 if let Some(next) = next(self.graph, id) {
                     let known = together.unwrap_or(Types::ANY);
                     together = Some(known & self.graph.node(next).types);
                     ids.push(next);
                 }
                 for &branch in self.graph.node(id).any.iter().flatten() {
+                    looks += 1 + seen.len() / 16;
+                    if looks > MOST {
+                        return None;
+                    }
                     if !seen.contains(&branch) {
                         seen.push(branch);
                     }
@@ -344,8 +401,54 @@ impl<'s> Place<'s> {
     }
 }
 
+/// Whether a schema has more in it than is read.
+fn is_too_large(schema: &Value) -> bool {
+    let (mut values, mut bytes) = (0, 0);
+    let mut open = vec![schema];
+    while let Some(value) = open.pop() {
+        values += 1;
+        match value {
+            Value::Array(elements) => {
+                if values + open.len() + elements.len() > Schema::MAX_VALUES {
+                    return true;
+                }
+                open.extend(elements);
+            }
+            Value::Object(members) => {
+                if values + open.len() + members.len() > Schema::MAX_VALUES {
+                    return true;
+                }
+                bytes += members.keys().map(str::len).sum::<usize>();
+                open.extend(members.values());
+            }
+            Value::String(text) => bytes += text.len(),
+            Value::Number(number) => bytes += number.as_str().len(),
+            Value::Null | Value::Bool(_) => {}
+        }
+        if bytes > Schema::MAX_BYTES {
+            return true;
+        }
+    }
+    false
+}
+
+/// Characters of a name, a pattern or a value that are told of a problem or in a path.
+const EXCERPT: usize = 120;
+
+/// The beginning of a text, as long as it may be told.
+fn excerpt(text: &str) -> Cow<'_, str> {
+    if text.len() <= EXCERPT {
+        return text.into();
+    }
+    match text.char_indices().nth(EXCERPT) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
 /// Appends the step into the member `key` to a path.
 fn push_key(path: &mut String, key: &str) {
+    let key = &*excerpt(key);
     if crate::json::partial::is_name(key) {
         path.push('.');
         path.push_str(key);

@@ -3,7 +3,7 @@
 use super::coerce::{Coercer, Trial};
 use super::graph::Graph;
 use super::scalar::Reach;
-use super::{Extent, Fit, FitOptions, Types};
+use super::{Budget, Extent, Fit, FitOptions, Problem, Types};
 use crate::json::partial::{Growing, Partial};
 use crate::json::repair::{self, Verdict};
 use crate::json::{Status, Value};
@@ -14,7 +14,9 @@ const MAX_PIECES: usize = 64;
 const TEXT_AROUND: u32 = 1000;
 
 pub(super) fn read(graph: &Graph, text: &str, options: FitOptions) -> Fit {
-    let is_free_text = graph.node(Graph::ROOT).types == Types::STRING && graph.choices(Graph::ROOT).is_none();
+    let mut budget = Budget::default();
+    let is_choice = graph.choices(Graph::ROOT, &mut budget).is_ok_and(|choices| choices.is_some());
+    let is_free_text = graph.node(Graph::ROOT).types == Types::STRING && !is_choice;
     if is_free_text {
         // Text that is a JSON string is a document that fits; all else is the string itself.
         return Fit::new(Trial::default(), || match text.parse() {
@@ -24,7 +26,9 @@ pub(super) fn read(graph: &Graph, text: &str, options: FitOptions) -> Fit {
     }
     let mut best: Option<(Trial, Value)> = None;
     for (candidate, surcharge) in candidates(text, options.extent) {
-        let mut trial = Coercer::new(graph, options, Reach::Prose, &candidate).fit(Graph::ROOT, &candidate);
+        let mut trial = Coercer::new(graph, options, Reach::Prose, &mut budget)
+            .fit(Graph::ROOT, &candidate)
+            .unwrap_or_else(|spent| Trial::failed(Problem::unchecked(&spent.into())));
         if surcharge == TEXT_AROUND && best.is_some() && !trial.problems.is_empty() {
             continue;
         }

@@ -12,10 +12,10 @@ pub(super) enum Reach {
 }
 
 /// A value that may be chosen, with the other names it goes by.
-#[derive(Clone, Debug)]
-pub(super) struct Choice {
-    pub(super) value: Value,
-    pub(super) title: Option<String>,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice<'g> {
+    pub(super) value: &'g Value,
+    pub(super) title: Option<&'g str>,
 }
 
 pub(super) fn is_null_word(text: &str) -> bool {
@@ -145,14 +145,14 @@ fn split(text: &str, separator: char) -> (String, &str) {
 
 /// Which of `choices` is meant by `value`: the same text in another spelling, or in prose the one that is
 /// named, most often if several are.
-pub(super) fn choose<'c>(choices: &'c [Choice], value: &Value, reach: Reach) -> Option<&'c Value> {
+pub(super) fn choose<'g>(choices: &[Choice<'g>], value: &Value, reach: Reach) -> Option<&'g Value> {
     let written = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         Value::Null | Value::Array(_) | Value::Object(_) => return None,
     };
     let named: Vec<(Vec<String>, &Value)> =
-        choices.iter().map(|choice| (choice.names(), &choice.value)).collect();
+        choices.iter().map(|choice| (choice.names(), choice.value)).collect();
     // From the closest spelling to the loosest; a spelling that fits several choices decides nothing.
     let spellings: [fn(&str) -> String; 3] =
         [str::to_owned, |text| text.to_lowercase(), |text| letters_and_digits(text)];
@@ -185,15 +185,15 @@ pub(super) fn choose<'c>(choices: &'c [Choice], value: &Value, reach: Reach) -> 
     None
 }
 
-impl Choice {
+impl Choice<'_> {
     /// What the choice may be called.
     fn names(&self) -> Vec<String> {
-        let own = match &self.value {
+        let own = match self.value {
             Value::String(text) => Some(text.clone()),
             Value::Bool(_) | Value::Number(_) | Value::Null => Some(self.value.to_string()),
             Value::Array(_) | Value::Object(_) => None,
         };
-        own.into_iter().chain(self.title.clone()).collect()
+        own.into_iter().chain(self.title.map(str::to_owned)).collect()
     }
 }
 
@@ -270,7 +270,8 @@ mod tests {
 
     #[test]
     fn choices_by_spelling_and_by_mention() {
-        let choices = ["IN_PROGRESS", "done", "Done!"].map(|name| Choice { value: name.into(), title: None });
+        let values = ["IN_PROGRESS", "done", "Done!"].map(Value::from);
+        let choices = values.each_ref().map(|value| Choice { value, title: None });
         let chosen = |text: &str, reach| choose(&choices, &text.into(), reach).and_then(Value::as_str);
         assert_eq!(chosen("in progress", Reach::Value), Some("IN_PROGRESS"));
         assert_eq!(chosen("done", Reach::Value), Some("done"));

@@ -1,0 +1,83 @@
+//! How much work a schema may cause.
+
+use crate::error::{Error, ErrorKind};
+
+/// Steps that are left for fitting and checking a value.
+///
+/// A schema decides how much work a value is: alternatives inside alternatives multiply, and so do references.
+/// Every schema that is looked at for a value, every comparison and every stretch of text takes steps. When none are
+/// left the work ends with an error of the kind [`ErrorKind::Limit`], which says nothing about the value.
+///
+/// ```
+/// use callweave::ErrorKind;
+/// use callweave::json::schema::{Budget, FitOptions, Schema};
+/// use serde_json::json;
+///
+/// let schema = Schema::new(&json!({"items": {"type": "integer"}}));
+/// let mut budget = Budget::new(20);
+/// let spent = schema.coerce_within(&json!(vec!["1"; 100]), FitOptions::default(), &mut budget);
+/// assert_eq!(spent.expect_err("too much work").kind(), ErrorKind::Limit);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Budget {
+    left: u64,
+}
+
+/// That no steps are left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spent;
+
+/// So much text is one step.
+const TEXT_PER_STEP: usize = 64;
+
+impl Budget {
+    /// What one value gets where nobody says otherwise: a thousand times what calls of tools take, and less than a
+    /// tenth of a second.
+    pub const STEPS: u64 = 1_000_000;
+
+    /// A budget of so many steps.
+    pub fn new(steps: u64) -> Self {
+        Self { left: steps }
+    }
+
+    /// How many steps are left.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Takes steps; where fewer are left, all of them.
+    pub(super) fn spend(&mut self, steps: u64) -> Result<(), Spent> {
+        match self.left.checked_sub(steps) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.left = 0;
+                Err(Spent)
+            }
+        }
+    }
+
+    /// Takes the steps of looking at so many parts.
+    pub(super) fn spend_on(&mut self, parts: usize) -> Result<(), Spent> {
+        self.spend(parts as u64)
+    }
+
+    /// Takes the steps of looking at so many bytes of text.
+    pub(super) fn spend_on_text(&mut self, bytes: usize) -> Result<(), Spent> {
+        self.spend_on(1 + bytes / TEXT_PER_STEP)
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(Self::STEPS)
+    }
+}
+
+impl From<Spent> for Error {
+    fn from(_: Spent) -> Self {
+        Self::new(ErrorKind::Limit, "the schema makes too much work of the value: it was not checked")
+    }
+}
