@@ -20,7 +20,7 @@ use crate::models::Shape;
 use crate::pages::Pages;
 use crate::router::{Answer, Route};
 use crate::trace::{Trace, uuid};
-use crate::{exchange, intake, models, parse, relay, tokens};
+use crate::{exchange, heavy, intake, models, parse, relay, tokens};
 
 /// What is needed of a body that is read.
 type Unfit = Box<dyn std::error::Error + Send + Sync>;
@@ -161,7 +161,9 @@ impl Gateway {
         match route {
             Route::Answer(answer) => {
                 let beginning = Beginning { headers, key, scope, id, trace: Trace::of(headers), began };
-                let asked = self.asked(&answer, parts.uri.query(), bytes, beginning)?;
+                let asked = heavy::work(bytes.len(), || {
+                    self.asked(&answer, parts.uri.query(), bytes.clone(), beginning)
+                })?;
                 Ok(exchange::answer(Arc::clone(self), asked, room).await)
             }
             Route::CountTokens(protocol, model) => {
@@ -174,7 +176,10 @@ impl Gateway {
                 self.routes.find(name.ok_or_else(|| Failure::invalid("model is missing"))?)?;
                 Ok(json(&models::show()))
             }
-            Route::Parse => Ok(json_text(parse::parse(&bytes)?)),
+            Route::Parse => {
+                let steps = self.config.limits.schema_steps;
+                Ok(json_text(heavy::work(bytes.len(), || parse::parse(&bytes, steps))?))
+            }
             _ => Err(Failure::new(ErrorClass::NotFound, "nothing answers here")),
         }
     }

@@ -21,6 +21,7 @@ mod exchange;
 mod failure;
 mod gateway;
 mod handle;
+mod heavy;
 mod hops;
 mod intake;
 pub mod keys;

@@ -18,6 +18,7 @@ use crate::asked::{Asked, Sent};
 use crate::config::OnInvalid;
 use crate::failure::Failure;
 use crate::gateway::Gateway;
+use crate::heavy;
 use crate::quiet::{Due, Quiet};
 use crate::record::Recording;
 use crate::routes::Target;
@@ -85,7 +86,8 @@ impl Turn {
     /// Asks a target. The answer has begun when this returns; what is no answer is a failure.
     pub(crate) async fn open(gateway: &Gateway, asked: &Asked, target: &Target) -> Result<Self, Failure> {
         let began = Instant::now();
-        let Sent { outgoing, written, reading, tools } = asked.for_target(target, &gateway.toolbox)?;
+        let Sent { outgoing, written, reading, tools } =
+            heavy::work(asked.size, || asked.for_target(target, &gateway.toolbox))?;
         let prepared = began.elapsed();
         let upstream = &target.upstream;
         let recording = gateway.recorder.begin(&asked.id, &outgoing);

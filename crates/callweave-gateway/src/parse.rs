@@ -20,8 +20,9 @@ struct Asked {
     tools: Option<callweave::Value>,
 }
 
-/// Reads the calls and thoughts in a text: `{"text", "dialect"?, "model"?, "tools"?}`.
-pub(crate) fn parse(body: &[u8]) -> Result<String, Failure> {
+/// Reads the calls and thoughts in a text: `{"text", "dialect"?, "model"?, "tools"?}`. The schema of a tool may make so
+/// many steps of a call.
+pub(crate) fn parse(body: &[u8], steps: u64) -> Result<String, Failure> {
     let asked: Asked = serde_json::from_slice(body).map_err(|error| Failure::invalid(error.to_string()))?;
     let of_model = asked.model.as_deref().and_then(|model| Registry::builtin().for_model(model));
     let options = match (&asked.dialect, of_model) {
@@ -30,7 +31,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<String, Failure> {
         (None, None) => ExtractOptions::new("auto"),
     };
     let mut options = options.map_err(|error| Failure::invalid(error.to_string()))?;
-    let mut mend = Mend::new().repair();
+    let mut mend = Mend::new().repair().budget(steps);
     if let Some(tools) = &asked.tools {
         let tools = Tools::from_json(tools);
         options = options.tools(tools.clone());

@@ -1,10 +1,18 @@
 //! Arguments that fit a schema, with what the user spoke of in them.
 
+use std::cell::Cell;
+
 use callweave::Value;
 use callweave::json::{Array, Object};
 
 /// Deeper than this nothing is filled: a schema may hold itself.
 const DEEPEST: usize = 12;
+
+/// So many steps a filling takes at most, then all that is left is `null`: schemas inside schemas multiply.
+const STEPS: usize = 20_000;
+
+/// So many characters a text is made longer to.
+const LONGEST: usize = 1000;
 
 /// How much of an object is filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,12 +27,16 @@ pub(super) enum Extent {
 pub(super) struct Filling<'f> {
     root: &'f Value,
     text: &'f str,
+    /// The text without its case.
+    folded: String,
     extent: Extent,
+    /// The steps that are left.
+    left: Cell<usize>,
 }
 
 impl<'f> Filling<'f> {
     pub(super) fn new(root: &'f Value, text: &'f str, extent: Extent) -> Self {
-        Self { root, text, extent }
+        Self { root, text, folded: text.to_lowercase(), extent, left: Cell::new(STEPS) }
     }
 
     /// A value for the whole schema, which for tools is an object.
@@ -35,7 +47,17 @@ impl<'f> Filling<'f> {
         }
     }
 
+    /// Takes steps, and says whether there were so many.
+    fn takes(&self, steps: usize) -> bool {
+        let left = self.left.get().checked_sub(steps);
+        self.left.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
     fn value(&self, schema: &Value, depth: usize) -> Value {
+        if !self.takes(1) {
+            return Value::Null;
+        }
         if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
             let target = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
             return target.filter(|_| depth < DEEPEST).map_or(Value::Null, |it| self.value(it, depth + 1));
@@ -89,7 +111,10 @@ impl<'f> Filling<'f> {
             }
         }
         let required = schema.get("required").and_then(Value::as_array);
-        let is_required = |key: &str| required.is_some_and(|keys| keys.iter().any(|other| other == key));
+        let is_required = |key: &str| {
+            required
+                .is_some_and(|keys| self.takes(1 + keys.len() / 16) && keys.iter().any(|other| other == key))
+        };
         let properties = schema.get("properties").and_then(Value::as_object);
         for (key, property) in properties.into_iter().flatten() {
             let is_wanted = match self.extent {
@@ -112,18 +137,19 @@ impl<'f> Filling<'f> {
     }
 
     fn speaks_of(&self, value: &Value) -> bool {
-        let text = self.text.to_lowercase();
-        value.as_str().is_some_and(|value| !value.is_empty() && text.contains(&value.to_lowercase()))
+        self.takes(1 + self.folded.len() / 256)
+            && value
+                .as_str()
+                .is_some_and(|value| !value.is_empty() && self.folded.contains(&value.to_lowercase()))
     }
 
     fn items(&self, schema: &Value, depth: usize) -> Value {
         let count = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(1, 8);
-        let item = match schema.get("items") {
-            _ if depth >= DEEPEST => return Value::Array(Array::new()),
+        let item = |_| match schema.get("items") {
             Some(items) => self.value(items, depth + 1),
             None => self.string(schema).into(),
         };
-        (0..count).map(|_| item.clone()).collect()
+        if depth >= DEEPEST { Value::Array(Array::new()) } else { (0..count).map(item).collect() }
     }
 
     fn number(&self, schema: &Value) -> Value {
@@ -163,11 +189,14 @@ impl<'f> Filling<'f> {
         if let Some(dated) = dated {
             return dated.to_owned();
         }
+        if !self.takes(self.text.len() / 256) {
+            return String::new();
+        }
         let quoted = self.text.split(['"', '“', '”', '`']).nth(1).filter(|text| !text.is_empty());
         let mut found =
             quoted.map(str::to_owned).or_else(|| self.names()).unwrap_or_else(|| self.beginning());
         let length = |key| schema.get(key).and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok());
-        let least = length("minLength").unwrap_or(0);
+        let least = length("minLength").unwrap_or(0).min(LONGEST);
         found.extend(std::iter::repeat_n('-', least.saturating_sub(found.chars().count())));
         found.chars().take(length("maxLength").unwrap_or(usize::MAX)).collect()
     }
