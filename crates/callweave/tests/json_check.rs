@@ -4,5 +4,9 @@
 
 #[path = "check/budget.rs"]
 mod budget;
+#[path = "check/ordinary.rs"]
+mod ordinary;
+#[path = "support/shared.rs"]
+mod shared;
 #[path = "check/verdicts.rs"]
 mod verdicts;

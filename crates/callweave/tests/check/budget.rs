@@ -5,6 +5,9 @@ use callweave::json::schema::{Budget, FitOptions, Policy, Schema};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
+/// The definition of that number.
+type Link = fn(usize) -> Value;
+
 /// A chain of definitions, each made of the next, and a call of it.
 fn chain(length: usize, link: impl Fn(usize) -> Value, end: Value) -> Value {
     let mut defs: Map<String, Value> = (0..length).map(|at| (format!("d{at}"), link(at))).collect();
@@ -226,7 +229,7 @@ fn a_schema_that_is_too_large_says_nothing() {
 /// A schema as large as may be is read in one pass, however its parts refer to each other.
 #[test]
 fn reading_a_schema_grows_with_its_size_only() {
-    let links: [(&str, fn(usize) -> Value); 5] = [
+    let links: [(&str, Link); 5] = [
         ("pointers", |at| json!({"$ref": format!("#/$defs/d{}", at + 1)})),
         ("anchors", |at| json!({"$anchor": format!("a{at}"), "$ref": format!("#a{}", at + 1)})),
         ("ids", |at| json!({"$id": format!("http://h/i{at}"), "$ref": format!("i{}", at + 1)})),
@@ -265,7 +268,6 @@ fn reading_a_schema_grows_with_its_size_only() {
 /// A chain of references is followed so deep; then nothing is said.
 #[test]
 fn long_chains_are_not_followed() {
-    type Link = fn(usize) -> Value;
     let links: [(Link, Link); 3] = [
         (
             |at| json!({"$anchor": format!("a{at}"), "$ref": format!("#a{}", at + 1)}),

@@ -31,9 +31,9 @@ pub(super) struct Spent;
 const TEXT_PER_STEP: usize = 64;
 
 impl Budget {
-    /// What one value gets where nobody says otherwise: a thousand times what calls of tools take, and less than a
-    /// tenth of a second.
-    pub const STEPS: u64 = 1_000_000;
+    /// What one value gets where nobody says otherwise: a thousand times what calls of tools take, and a few hundredths
+    /// of a second.
+    pub const STEPS: u64 = 250_000;
 
     /// A budget of so many steps.
     pub fn new(steps: u64) -> Self {
