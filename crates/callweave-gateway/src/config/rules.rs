@@ -48,7 +48,8 @@ impl Config {
     }
 
     fn check_numbers(&self, flaws: &mut Vec<Flaw>) {
-        let Limits { body, decompressed, answer, concurrent, arguments, headers } = &self.limits;
+        let Limits { body, decompressed, answer, concurrent, arguments, headers, schema_steps } =
+            &self.limits;
         let Store { answers, bytes, expiry } = &self.store;
         let wide = |number: &usize| *number as u64;
         for (path, number, (least, most)) in [
@@ -58,6 +59,7 @@ impl Config {
             ("limits.arguments", wide(arguments), BYTES),
             ("limits.concurrent", wide(concurrent), PLACES),
             ("limits.headers", wide(headers), (1, 10_000)),
+            ("limits.schema_steps", *schema_steps, (0, 1 << 30)),
             ("store.answers", wide(answers), (0, 1 << 30)),
             ("store.bytes", wide(bytes), (0, BYTES.1)),
         ] {
