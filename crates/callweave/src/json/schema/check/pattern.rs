@@ -16,6 +16,8 @@ const MAX_WEIGHT: u64 = 50_000;
 const MAX_SIZE: usize = 4 << 20;
 /// How often a pattern that looks around may go back in a text.
 const MAX_BACKTRACKS: usize = 2_000;
+/// What that takes for a short text, in steps.
+const BACKTRACKING: u64 = 500;
 /// How many states of a pattern are looked at for a text in one step.
 const STATES_PER_STEP: u64 = 64;
 
@@ -61,7 +63,7 @@ impl Pattern {
                 Ok(validator.is_valid(&text.into()))
             }
             Made::Backtracking(validator) => {
-                budget.spend((MAX_BACKTRACKS as u64 / 2).saturating_mul(1 + length / STATES_PER_STEP))?;
+                budget.spend(BACKTRACKING.saturating_mul(1 + length / STATES_PER_STEP))?;
                 match validator.validate(&text.into()) {
                     Ok(()) => Ok(true),
                     Err(error) => match error.kind() {
