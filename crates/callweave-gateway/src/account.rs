@@ -170,7 +170,10 @@ impl Drop for Account {
     fn drop(&mut self) {
         self.gateway.metrics.active(-1);
         if !self.is_closed {
-            self.tell("left", None);
+            match self.gateway.is_closing() {
+                true => self.fail(&Failure::shutting_down()),
+                false => self.tell("left", None),
+            }
         }
     }
 }

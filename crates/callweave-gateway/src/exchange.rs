@@ -33,12 +33,13 @@ pub(crate) async fn answer(
     let asked = Arc::new(asked);
     let account = Account::open(&gateway, &asked, room);
     let silence = gateway.config.timeouts.keep_alive;
+    let closing = gateway.closing();
     let mut opening = Box::pin(opened(gateway, Arc::clone(&asked), account));
     let may_ping = asked.is_streamed && !asked.pings()[0].is_empty();
     let opened = match may_ping {
         true => match tokio::time::timeout(silence, &mut opening).await {
             Ok(opened) => opened,
-            Err(_) => return late(opening, &asked, silence),
+            Err(_) => return late(opening, &asked, silence, closing),
         },
         false => opening.await,
     };
@@ -55,18 +56,9 @@ pub(crate) async fn answer(
 /// An answer that has begun, or why there is none.
 type Opened = (Result<Box<Live>, Failure>, Account);
 
-/// Asks until an answer begins, there is no more time for it, or the gateway goes.
+/// Asks until an answer begins, or there is no more time for it.
 async fn opened(gateway: Arc<Gateway>, mut asked: Arc<Asked>, mut account: Account) -> Opened {
-    let end = Instant::now() + gateway.config.timeouts.answer;
-    let mut opened = tokio::select! {
-        biased;
-        opened = open(&gateway, &asked, &mut account, end) => opened,
-        () = tokio::time::sleep_until(end) => {
-            let what = format!("no answer came within {} s", gateway.config.timeouts.answer.as_secs_f64());
-            Err(Failure::new(ErrorClass::Transport, what))
-        }
-        () = gateway.closing() => Err(Failure::shutting_down()),
-    };
+    let mut opened = open(&gateway, &asked, &mut account).await;
     if let Ok(live) = &mut opened
         && asked.is_streamed
         && !live.needs_request()
@@ -85,14 +77,24 @@ fn late(
     mut opening: Pin<Box<impl Future<Output = Opened> + Send + 'static>>,
     asked: &Arc<Asked>,
     silence: Duration,
+    closing: impl Future<Output = ()> + Send + 'static,
 ) -> Response<Body> {
     let (asked, pings) = (Arc::clone(asked), asked.pings());
     let wire = asked.wire;
     let body = Body::made(move |slot| async move {
+        let mut closing = std::pin::pin!(closing);
         let opened = loop {
             slot.put(Bytes::from_static(pings[0].as_bytes())).await;
-            if let Ok(opened) = tokio::time::timeout(silence, &mut opening).await {
-                break opened;
+            tokio::select! {
+                biased;
+                opened = &mut opening => break opened,
+                () = &mut closing => {
+                    // Who gives account of the request sees why it ends.
+                    drop(opening);
+                    slot.put(told(&asked, Failure::shutting_down())).await;
+                    return Ok(());
+                }
+                () = tokio::time::sleep(silence) => {}
             }
         };
         drop(opening);
@@ -131,8 +133,8 @@ async fn open(
     gateway: &Arc<Gateway>,
     asked: &Arc<Asked>,
     account: &mut Account,
-    end: Instant,
 ) -> Result<Box<Live>, Failure> {
+    let end = Instant::now() + gateway.config.timeouts.answer;
     let targets = gateway.routes.find(&asked.model)?;
     let mut last: Option<Failure> = None;
     for target in &targets {
@@ -145,6 +147,9 @@ async fn open(
                 let Some(wait) = retry::wait(attempt, asked_for).filter(|_| upstream.budget.take()) else {
                     break;
                 };
+                if Instant::now() + wait >= end {
+                    break;
+                }
                 tokio::time::sleep(wait).await;
             }
             account.ask(target);
@@ -177,7 +182,7 @@ async fn attempt_at(
 ) -> Result<Box<Live>, Failure> {
     let wire = target.upstream.wire(&target.model)?;
     let is_same = wire.protocol == asked.wire.protocol;
-    let turn = Turn::open(gateway, asked, target).await?;
+    let turn = Turn::open(gateway, asked, target, end).await?;
     let wanted = Wanted {
         protocol: asked.wire.protocol,
         options: asked.options.clone(),

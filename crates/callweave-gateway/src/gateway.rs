@@ -132,15 +132,11 @@ impl Gateway {
         self.room.available_permits() == 0
     }
 
-    /// How far it has come with shutting down.
-    fn stage(&self) -> watch::Receiver<Stage> {
-        self.stage.subscribe()
-    }
-
     /// Waits until nothing is waited for any more.
-    pub(crate) fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut stage = self.stage();
+    pub(crate) fn closing(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let gateway = Arc::clone(self);
         async move {
+            let mut stage = gateway.stage.subscribe();
             // Who is gone without a word has nothing to close.
             if stage.wait_for(|stage| *stage == Stage::Closing).await.is_err() {
                 std::future::pending().await
@@ -150,6 +146,11 @@ impl Gateway {
 
     pub(crate) fn enter(&self, stage: Stage) {
         self.stage.send_replace(stage);
+    }
+
+    /// Whether nothing is waited for any more.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.stage.borrow() == Stage::Closing
     }
 
     /// Whether it takes new requests.

@@ -84,14 +84,19 @@ enum Tick {
 
 impl Turn {
     /// Asks a target. The answer has begun when this returns; what is no answer is a failure.
-    pub(crate) async fn open(gateway: &Gateway, asked: &Asked, target: &Target) -> Result<Self, Failure> {
+    pub(crate) async fn open(
+        gateway: &Gateway,
+        asked: &Asked,
+        target: &Target,
+        end: tokio::time::Instant,
+    ) -> Result<Self, Failure> {
         let began = Instant::now();
         let Sent { outgoing, written, reading, tools } =
             heavy::work(asked.size, || asked.for_target(target, &gateway.toolbox))?;
         let prepared = began.elapsed();
         let upstream = &target.upstream;
         let recording = gateway.recorder.begin(&asked.id, &outgoing);
-        let asking = upstream.ask(&gateway.client, &outgoing).await;
+        let asking = upstream.ask(&gateway.client, &outgoing, end).await;
         let mut reply = asking.map_err(|trouble| trouble.of(target))?;
         if reply.status >= 300 {
             return Err(reply.failure(outgoing.wire.protocol, target, gateway.config.timeouts.idle).await);
@@ -285,11 +290,12 @@ impl Live {
         let complaints = std::mem::take(&mut self.output.watch.complaints);
         self.output.forget();
         self.quiet.hear();
+        let end = self.quiet.end();
         let again = again::asked(&self.asked, &message, &complaints);
         let (gateway, target) = (Arc::clone(&self.gateway), self.target.clone());
         self.asked = Arc::new(again);
         let asked = Arc::clone(&self.asked);
-        let asking = async move { Turn::open(&gateway, &asked, &target).await };
+        let asking = async move { Turn::open(&gateway, &asked, &target, end).await };
         self.state = State::Asking(Box::pin(asking));
     }
 
@@ -340,7 +346,7 @@ impl Live {
 }
 
 /// What is told of an answer that takes too long.
-pub(crate) fn overdue(gateway: &Gateway) -> Trouble {
+fn overdue(gateway: &Gateway) -> Trouble {
     Trouble::late("did not come to the end of its answer", gateway.config.timeouts.answer)
 }
 

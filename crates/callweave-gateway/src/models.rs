@@ -101,7 +101,8 @@ pub(crate) async fn ask(
     upstream.sign(wire, None, &mut headers);
     let told = |trouble: Trouble| trouble.to_string();
     let address = address(&wire.under(&upstream.config.url, wire.models)).map_err(told)?;
-    let sent = gateway.client.send(Method::GET, address, headers, Bytes::new()).await;
+    let end = Instant::now() + gateway.config.timeouts.answer;
+    let sent = gateway.client.send(Method::GET, address, headers, Bytes::new(), end).await;
     let mut reply = sent.map_err(told)?;
     let body = reply.rest(LONGEST, gateway.config.timeouts.idle).await.map_err(told)?;
     if reply.status >= 300 {

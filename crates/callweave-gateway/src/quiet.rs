@@ -45,6 +45,11 @@ impl Quiet {
         Self { timer, waker: None, ping, idle, end, heard: now, told: now, grace: None }
     }
 
+    /// When the answer must be over.
+    pub(crate) fn end(&self) -> Instant {
+        self.end
+    }
+
     /// Notes that bytes came.
     pub(crate) fn hear(&mut self) -> Instant {
         self.heard = Instant::now();

@@ -115,13 +115,15 @@ async fn send(
     Trace::of(headers).put(&mut sent);
     target.upstream.sign(wire, key.as_deref(), &mut sent);
     let posted = match address(&wire.under(&target.upstream.config.url, path)) {
-        Ok(address) => gateway.client.post(address, sent, body).await,
+        Ok(address) => {
+            gateway.client.post(address, sent, body, Instant::now() + gateway.config.timeouts.answer).await
+        }
         Err(trouble) => Err(trouble),
     };
     posted.map_err(|trouble| trouble.of(target))
 }
 
-fn response(reply: Reply, gateway: &Gateway, room: OwnedSemaphorePermit) -> Response<Body> {
+fn response(reply: Reply, gateway: &Arc<Gateway>, room: OwnedSemaphorePermit) -> Response<Body> {
     let Timeouts { idle, answer, .. } = gateway.config.timeouts;
     let (end, closing) = (Instant::now() + answer, gateway.closing());
     let (status, mut headers) = (reply.status, passed_on(&reply.headers));

@@ -16,6 +16,7 @@ use callweave::protocol::Protocol;
 use callweave::upstream::{ErrorClass, UpstreamError};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use crate::config::{self, Check, Environment, OnInvalid, Stop, Teaching};
 use crate::demo;
@@ -182,7 +183,12 @@ impl Upstream {
     }
 
     /// Asks. The answer has begun when this returns: its status and headers are there.
-    pub(crate) async fn ask(&self, client: &Client, outgoing: &Outgoing) -> Result<Reply, Trouble> {
+    pub(crate) async fn ask(
+        &self,
+        client: &Client,
+        outgoing: &Outgoing,
+        end: Instant,
+    ) -> Result<Reply, Trouble> {
         if self.config.is_demo() {
             let script = demo::answer(&outgoing.model, &outgoing.body, outgoing.is_streamed);
             return Ok(Player::reply(script.ok_or_else(|| Trouble::unfit("has no such model"))?));
@@ -199,7 +205,7 @@ impl Upstream {
             headers.insert(name, HeaderValue::from_static(value));
         }
         self.sign(wire, outgoing.client_key.as_deref(), &mut headers);
-        client.post(address, headers, outgoing.body.clone()).await
+        client.post(address, headers, outgoing.body.clone(), end).await
     }
 
     /// Whether it has a key of its own.

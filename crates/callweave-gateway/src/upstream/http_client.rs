@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
+use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_rustls::HttpsConnector;
@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::{Reply, ReplyBody, SENT, Trouble, Unpack};
@@ -82,21 +83,22 @@ impl Client {
         address: Uri,
         mut headers: HeaderMap,
         body: Bytes,
+        end: Instant,
     ) -> Result<Reply, Trouble> {
         headers.insert(SENT.0, SENT.1);
-        self.send(Method::POST, address, headers, body).await
+        self.send(Method::POST, address, headers, body, end).await
     }
 
-    /// Sends a request.
+    /// Sends a request. The answer must have begun by `end`, whatever the time to the first byte is.
     pub(crate) async fn send(
         &self,
         method: Method,
         address: Uri,
         mut headers: HeaderMap,
         body: Bytes,
+        end: Instant,
     ) -> Result<Reply, Trouble> {
         self.own.sign(&mut headers);
-        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = address;
@@ -105,8 +107,10 @@ impl Client {
             Some("https") => self.secure.request(request),
             _ => self.plain.request(request),
         };
-        let sent = tokio::time::timeout(self.first_byte, sending).await;
-        let answered = sent.map_err(|_| Trouble::late("did not answer", self.first_byte))?;
+        let now = Instant::now();
+        let until = end.min(now + self.first_byte);
+        let sent = tokio::time::timeout_at(until, sending).await;
+        let answered = sent.map_err(|_| Trouble::late("did not answer", until - now))?;
         let response = answered.map_err(|error| match is_too_late(&error) {
             true => Trouble::late("could not be reached", self.connect),
             false if error.is_connect() => Trouble::lost(format!("cannot be reached: {}", told(&error))),
