@@ -54,7 +54,7 @@ pub use conversation::{
 };
 pub use kept::Kept;
 pub use loss::Loss;
-pub use outline::{Outline, renamed};
+pub use outline::{Outline, RequestSize, renamed};
 pub use settings::{Compaction, Format, Grammar, Reasoning, Sampling, Thinking, Tool, ToolChoice, ToolKind};
 pub use undo::Undo;
 

@@ -196,15 +196,44 @@ impl Tape {
         Ok(Node::root(text, &self.notes[..count]))
     }
 
+    /// The same for a text of at most so many values, containers included and keys not. One that has more is refused
+    /// while it is scanned, by an error of the kind [`ErrorKind::Limit`]: its notes take at most 32 bytes for each value
+    /// that is allowed.
+    ///
+    /// ```
+    /// use callweave::json::Tape;
+    ///
+    /// let mut tape = Tape::new();
+    /// assert!(tape.parse_within(r#"{"a": [1, 2]}"#, 4).is_ok());
+    /// assert!(tape.parse_within(r#"{"a": [1, 2]}"#, 3).is_err());
+    /// ```
+    pub fn parse_within<'t>(&'t mut self, text: &'t str, values: usize) -> Result<Node<'t>> {
+        let count = self.note_within(text, values)?;
+        let root = Node::root(text, &self.notes[..count]);
+        // Keys have notes, too, so that most texts are known to be within the limit without counting.
+        if count > values && root.value_count() > values {
+            return Err(too_many(values));
+        }
+        Ok(root)
+    }
+
     /// Writes the notes about `text`; tells how many they are.
     fn note(&mut self, text: &str) -> Result<usize> {
+        self.note_within(text, usize::MAX)
+    }
+
+    /// The same, unless there are so many that the text must have more than that many values.
+    fn note_within(&mut self, text: &str, values: usize) -> Result<usize> {
         if u32::try_from(text.len()).is_err() {
             return Err(Error::new(ErrorKind::Limit, TOO_LONG));
         }
+        // Each value has at most one key, and the walker wants room for a key and a value.
+        let most = values.saturating_mul(2).saturating_add(2);
         let mut walker = Walker::begin();
         loop {
             match walker.walk(text.as_bytes(), &mut self.notes) {
-                Ok(Stop::Full) => make_room(&mut self.notes, text.len()),
+                Ok(Stop::Full) if self.notes.len() >= most => return Err(too_many(values)),
+                Ok(Stop::Full) => make_room(&mut self.notes, text.len(), most),
                 Ok(Stop::End) => break,
                 Err((at, what)) => return Err(Error::new(ErrorKind::Json, what).at(at.into())),
             }
@@ -240,6 +269,11 @@ impl Tape {
         }
         Ok(Node::root(text, notes))
     }
+}
+
+#[cold]
+fn too_many(values: usize) -> Error {
+    Error::new(ErrorKind::Limit, format!("the JSON text has more than {values} values"))
 }
 
 const TOO_LONG: &str = "a JSON text is limited to 4 GiB";
@@ -561,9 +595,10 @@ impl<'n> Noter<'n> {
 
 /// Makes room for more notes about a text of that length.
 #[cold]
-fn make_room(notes: &mut Vec<Note>, length: usize) {
+fn make_room(notes: &mut Vec<Note>, length: usize, most: usize) {
     // Mostly there are eight bytes for a note; but in a long text one string may be most of it.
-    let more = notes.len().max(length.min(2048) / 8 + 2);
+    let more = notes.len().max(length.min(2048) / 8 + 2).min(most - notes.len());
+    notes.reserve_exact(more);
     notes.resize_with(notes.len() + more, || Note::leaf(Kind::Null, 0, 0, 0));
 }
 
@@ -843,6 +878,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Exactly as many values as there are, keys and white space or not, and no more notes than those need.
+    #[test]
+    fn a_text_of_too_many_values_is_refused_while_it_is_scanned() {
+        for (text, count) in [
+            ("7", 1),
+            ("[]", 1),
+            ("[0,0,0]", 4),
+            ("{\"a\" : {\"b\"\n: []}, \"c\":\"d\"}", 4),
+            ("[\":\", {\":\" :\":\"}]", 4),
+        ] {
+            let mut tape = Tape::new();
+            assert_eq!(tape.parse_within(text, count).map(Node::value_count).ok(), Some(count), "{text}");
+            let refused = tape.parse_within(text, count - 1);
+            assert_eq!(refused.map_err(|error| error.kind()).err(), Some(ErrorKind::Limit), "{text}");
+        }
+        let long = format!("[{}0]", "{},".repeat(1_000_000));
+        let mut tape = Tape::new();
+        assert!(tape.parse_within(&long, 1000).is_err());
+        assert!(tape.notes.capacity() <= 2 * 1000 + 2, "{}", tape.notes.capacity());
     }
 
     #[test]

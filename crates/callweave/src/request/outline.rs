@@ -32,9 +32,23 @@ pub struct Outline<'t> {
     node: Node<'t>,
 }
 
+/// How much stands in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestSize {
+    /// Messages, or items.
+    pub messages: usize,
+    /// Parts of messages and of instructions: elements of the lists in them, and of the lists in those.
+    pub parts: usize,
+    /// Declarations of tools, those in groups included.
+    pub tools: usize,
+}
+
 /// Members that hold a conversation, in any protocol.
 const CONVERSATION: &[&str] =
     &["messages", "input", "contents", "system", "systemInstruction", "system_instruction", "instructions"];
+/// Those of them that hold its messages.
+const MESSAGES: &[&str] = &["messages", "input", "contents"];
 /// Members that hold declarations of tools.
 const TOOLS: &[&str] = &["tools", "functions"];
 
@@ -52,6 +66,37 @@ impl<'t> Outline<'t> {
             Value::Object(members) => (self.coding.read)(members),
             _ => Err(no_object()),
         }
+    }
+
+    /// Nothing but the tools.
+    pub fn declarations(&self) -> Result<Request> {
+        let members = self.node.members().filter(|(key, _)| TOOLS.contains(key));
+        (self.coding.read)(members.map(|(key, value)| (key, value.to_value())).collect::<Object>())
+    }
+
+    /// How much stands in the request, without reading it.
+    pub fn size(&self) -> RequestSize {
+        let mut size = RequestSize::default();
+        for (key, value) in self.node.members() {
+            if TOOLS.contains(&key) {
+                for tool in value.elements() {
+                    size.tools += 1 + lists_in(tool).map(|list| list.elements().count()).sum::<usize>();
+                }
+            } else if CONVERSATION.contains(&key) {
+                // What stands above the conversation has parts and no messages.
+                let has_messages = MESSAGES.contains(&key);
+                let messages =
+                    value.elements().chain(Some(value).filter(|value| value.kind() == Kind::Object));
+                for message in messages {
+                    size.messages += usize::from(has_messages);
+                    size.parts += usize::from(!has_messages);
+                    for part in lists_in(message).flat_map(Node::elements) {
+                        size.parts += 1 + lists_in(part).map(|list| list.elements().count()).sum::<usize>();
+                    }
+                }
+            }
+        }
+        size
     }
 
     /// The model that is named in the body.
@@ -129,6 +174,11 @@ pub fn renamed(body: &str, places: &[Range<usize>], model: &str) -> String {
     relayed
 }
 
+/// The lists that are members of a value.
+fn lists_in(node: Node<'_>) -> impl Iterator<Item = Node<'_>> {
+    node.members().map(|(_, value)| value).filter(|value| value.kind() == Kind::Array)
+}
+
 fn no_object() -> Error {
     Error::new(ErrorKind::Invalid, "the body of a request is not an object")
 }
@@ -186,6 +236,39 @@ mod tests {
                 ..request.expect("a request")
             });
             assert_eq!(settings, whole, "{body}");
+        }
+    }
+
+    #[test]
+    fn how_much_stands_in_a_request_is_counted_in_every_protocol() {
+        for (protocol, body, expected) in [
+            (
+                &OPENAI_CHAT,
+                r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"text"},{}]},
+                {"role":"assistant","tool_calls":[{}]}],"tools":[{},{}],"functions":[{}],"x":[{},[0]]}"#,
+                [3, 3, 3],
+            ),
+            (
+                &OPENAI_RESPONSES,
+                r#"{"input":[{"content":[{}]},{"type":"reasoning","summary":[{}]}],"instructions":"b",
+                "tools":[{"type":"namespace","tools":[{},{}]}]}"#,
+                [2, 2, 3],
+            ),
+            (&OPENAI_RESPONSES, r#"{"input":"a"}"#, [0, 0, 0]),
+            (
+                &ANTHROPIC_MESSAGES,
+                r#"{"system":[{},{}],"messages":[{"content":[{"type":"tool_result","content":[{},{}]}]}]}"#,
+                [1, 5, 0],
+            ),
+            (
+                &GEMINI_GENERATE_CONTENT,
+                r#"{"contents":{"parts":[{}]},"systemInstruction":{"parts":[{}]},
+                "tools":[{"functionDeclarations":[{},{}]}]}"#,
+                [1, 3, 3],
+            ),
+        ] {
+            let RequestSize { messages, parts, tools } = outlined(protocol, body, |outline| outline.size());
+            assert_eq!([messages, parts, tools], expected, "{body}");
         }
     }
 

@@ -121,6 +121,17 @@ impl<'t> Node<'t> {
         (self.note().next - self.at) as usize
     }
 
+    /// How many values it has in it, with itself; keys are none.
+    pub fn value_count(self) -> usize {
+        let notes = &self.notes[self.at as usize..self.note().next as usize];
+        let is_key = |note: &&Note| {
+            let behind = self.text.as_bytes()[note.end as usize..].iter();
+            note.kind == Kind::String
+                && behind.copied().find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
+        };
+        notes.len() - notes.iter().filter(is_key).count()
+    }
+
     /// Whether it is `null`.
     #[inline]
     pub fn is_null(self) -> bool {
