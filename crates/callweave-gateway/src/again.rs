@@ -28,11 +28,6 @@ pub(crate) fn asked(asked: &Asked, answer: &Message, complaints: &[(String, Stri
     asked.extended(messages(items))
 }
 
-/// An answer as a part of a conversation.
-pub(crate) fn said(answer: &Message) -> Vec<request::Message> {
-    messages(items(answer))
-}
-
 /// The output items of an answer: the form in which clients send answers back.
 fn items(answer: &Message) -> Vec<Value> {
     let mut body = Vec::new();
@@ -45,6 +40,7 @@ fn items(answer: &Message) -> Vec<Value> {
     }
 }
 
+/// What items say.
 fn messages(items: Vec<Value>) -> Vec<request::Message> {
     let body = Value::object([("input", Value::from(json::Array::from_iter(items)))]);
     OPENAI_RESPONSES.read_request(body).map(|Request { messages, .. }| messages).unwrap_or_default()

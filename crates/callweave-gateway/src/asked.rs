@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -10,18 +10,21 @@ use callweave::dialect::{ExtractOptions, Tools};
 use callweave::doors::prompt::teach;
 use callweave::encode::EncodeOptions;
 use callweave::framing::Framing;
-use callweave::json::{AsValue, Tape};
+use callweave::json::{AsValue, Tape, Value};
 use callweave::protocol;
 use callweave::request::{
     Message, Mode, Outline, Request, RequestOptions, Tool, ToolChoice, ToolKind, Written, renamed,
 };
 use http::HeaderMap;
 
+use crate::amount::{Amount, scanned};
+use crate::config::Limits;
 use crate::failure::Failure;
+use crate::in_flight::Held;
 use crate::keys::Digest;
 use crate::router::Answer;
 use crate::routes::{Routes, Target};
-use crate::store::Kept;
+use crate::store::{Kept, Turn};
 use crate::toolbox::{Declared, Toolbox};
 use crate::trace::{Trace, made};
 use crate::upstream::Outgoing;
@@ -31,10 +34,17 @@ use crate::wire::Wire;
 pub(crate) struct Asked {
     /// The row of its protocol.
     pub(crate) wire: &'static Wire,
-    /// The request, where it had to be taken apart.
-    request: Option<Box<Request>>,
-    /// The body as it came, while it says the same and can be sent on.
-    original: Option<Original>,
+    /// The body as it came, while the request may be needed.
+    body: Option<Bytes>,
+    /// What it says, where it had to be taken apart. Whoever asks first gets it, and others read the body again: mostly
+    /// there is nobody else, and a copy would double what a long conversation takes.
+    request: Mutex<Option<Box<Request>>>,
+    /// Where the body names the model, while it says the same as the request and can be sent on.
+    original: Option<Vec<Range<usize>>>,
+    /// The conversation that it continues.
+    pub(crate) earlier: Option<Arc<Turn>>,
+    /// What was said since.
+    added: Vec<Message>,
     /// Whether something was added to the conversation that no client wrote.
     pub(crate) is_extended: bool,
     /// The name that the client uses for the model.
@@ -53,10 +63,6 @@ pub(crate) struct Asked {
     pub(crate) trace: Trace,
     /// What the answer is called.
     pub(crate) options: EncodeOptions,
-    /// The turns that came before, as they were kept.
-    pub(crate) turns: Vec<Arc<Vec<Message>>>,
-    /// How many messages of the request those are.
-    pub(crate) earlier: usize,
     /// What its tools are known by.
     mark: u64,
     /// Whether the model may call anything.
@@ -67,18 +73,12 @@ pub(crate) struct Asked {
     pub(crate) store: Option<bool>,
     /// The kept answer that it goes on from.
     pub(crate) previous: Option<String>,
-    /// How long the body was.
-    pub(crate) size: usize,
+    /// How much stands in the request and in the conversation that it continues.
+    amount: Amount,
+    /// The room that its bytes take.
+    held: Option<Arc<Held>>,
     /// How long it took to read the request.
     pub(crate) read_for: Duration,
-}
-
-/// A body as a client sent it.
-#[derive(Clone)]
-struct Original {
-    body: Bytes,
-    /// Where it names the model.
-    models: Vec<Range<usize>>,
 }
 
 /// So many losses of a request are told at most.
@@ -92,6 +92,8 @@ pub(crate) struct Beginning<'b> {
     pub(crate) id: &'b str,
     pub(crate) trace: Trace,
     pub(crate) began: Instant,
+    pub(crate) held: Held,
+    pub(crate) limits: &'b Limits,
 }
 
 /// A request as it is sent, and what is needed to read the answer.
@@ -116,12 +118,12 @@ impl Asked {
         routes: &Routes,
         toolbox: &Toolbox,
     ) -> Result<Self, Failure> {
-        let text = std::str::from_utf8(&bytes).map_err(|_| Failure::invalid("the request is not UTF-8"))?;
         let mut tape = Tape::new();
-        let body = tape.parse(text);
-        let body = body.map_err(|error| Failure::invalid(format!("the request is not JSON: {error}")))?;
+        let body = scanned(&mut tape, &bytes, beginning.limits)?;
         let invalid = |error: callweave::Error| Failure::invalid(error.to_string());
         let outline = wire.protocol.outline_request(body).map_err(invalid)?;
+        let amount = Amount::of_request(body, outline.size());
+        amount.check(beginning.limits)?;
         let named = answer.model.clone().or_else(|| outline.model().map(Cow::into_owned));
         let is_relayable = outline.is_relayable();
         let is_relayed = is_relayable
@@ -133,7 +135,7 @@ impl Asked {
         // Most of a request is its conversation and its tools: who sends it on as it is need not read them.
         let request = if is_relayed { outline.settings() } else { outline.request() }.map_err(invalid)?;
         let declares_tools = match is_relayed && outline.tools().next().is_some() {
-            true => !toolbox.get(mark, &[], || declared(&all_of(&outline).tools, None)).is_empty,
+            true => !toolbox.get(mark, &[], || declared(&declarations(&outline), None)).is_empty,
             false => !request.tools.is_empty(),
         };
         let model =
@@ -148,9 +150,8 @@ impl Asked {
         if answer.is_streamed == Some(true) && !is_sse {
             options = options.framing(Framing::JsonValues);
         }
-        let size = bytes.len();
         let models = outline.models();
-        let Beginning { headers, key, scope, id, trace, began } = beginning;
+        let Beginning { headers, key, scope, id, trace, began, held, .. } = beginning;
         let mut forwarded = HeaderMap::new();
         for name in wire.forwarded {
             for value in headers.get_all(*name) {
@@ -163,8 +164,10 @@ impl Asked {
             stream_usage: request.stream_usage,
             store: request.store,
             previous: request.previous.clone(),
-            request: (!is_relayed).then(|| Box::new(request)),
-            original: is_relayable.then(|| Original { body: bytes.clone(), models }),
+            request: Mutex::new((!is_relayed).then(|| Box::new(request))),
+            original: is_relayable.then_some(models),
+            earlier: None,
+            added: Vec::new(),
             is_extended: false,
             model,
             is_streamed,
@@ -174,49 +177,69 @@ impl Asked {
             id: id.to_owned(),
             trace,
             options,
-            turns: Vec::new(),
-            earlier: 0,
             mark,
-            size,
+            amount,
+            held: Some(Arc::new(held)),
+            body: Some(bytes),
             read_for: began.elapsed(),
         })
     }
 
-    /// Goes on from a kept answer.
-    pub(crate) fn follow(&mut self, kept: &Kept) {
-        let earlier: Vec<Message> = kept.turns.iter().flat_map(|turn| turn.iter().cloned()).collect();
-        self.earlier = earlier.len();
-        self.turns.clone_from(&kept.turns);
-        let mut request = self.request().into_owned();
-        request.messages.splice(0..0, earlier);
-        request.previous = None;
+    /// Goes on from a kept answer, if the whole conversation is no longer than one that a client may send.
+    pub(crate) fn follow(&mut self, kept: &Kept, limits: &Limits) -> Result<(), Failure> {
+        let earlier = kept.turn.amount();
+        self.amount = self.amount + earlier;
+        self.amount.check(limits)?;
+        self.held.as_ref().map_or(Ok(()), |held| held.add(earlier.bytes))?;
+        self.earlier = Some(Arc::clone(&kept.turn));
         self.previous = None;
-        self.request = Some(Box::new(request));
         self.original = None;
         self.is_extended = true;
+        Ok(())
     }
 
-    /// The request; read now, if that was not needed before.
-    pub(crate) fn request(&self) -> Cow<'_, Request> {
-        if let Some(request) = &self.request {
-            return Cow::Borrowed(request);
+    /// The request. Only the first who asks for it need not wait until it is read.
+    fn request(&self) -> Request {
+        let read = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut request = match read {
+            Some(request) => *request,
+            None => self.read_again(|outline| outline.request().unwrap_or_default()).unwrap_or_default(),
+        };
+        if let Some(earlier) = &self.earlier {
+            let mut messages = earlier.messages();
+            messages.append(&mut request.messages);
+            request.messages = messages;
+            request.previous = None;
         }
-        let text = self.original.as_ref().and_then(|original| std::str::from_utf8(&original.body).ok());
+        request.messages.extend(self.added.iter().cloned());
+        request
+    }
+
+    /// Has the body read again. It was read before, so it can be.
+    fn read_again<T>(&self, read: impl FnOnce(&Outline<'_>) -> T) -> Option<T> {
+        let text = std::str::from_utf8(self.body.as_ref()?).ok()?;
         let mut tape = Tape::new();
-        let body = text.and_then(|text| tape.parse(text).ok());
-        let outline = body.and_then(|body| self.wire.protocol.outline_request(body).ok());
-        Cow::Owned(outline.as_ref().map(all_of).unwrap_or_default())
+        let outline = self.wire.protocol.outline_request(tape.parse(text).ok()?).ok()?;
+        Some(read(&outline))
+    }
+
+    /// What the client said in this turn, as the Responses protocol has it.
+    pub(crate) fn input(&self) -> Option<String> {
+        let text = std::str::from_utf8(self.body.as_ref()?).ok()?;
+        let mut tape = Tape::new();
+        Some(tape.parse(text).ok()?.get("input")?.raw().to_owned())
     }
 
     /// The same request with more said.
-    pub(crate) fn extended(&self, messages: Vec<Message>) -> Self {
-        let mut request = self.request().into_owned();
-        request.messages.extend(messages);
+    pub(crate) fn extended(&self, mut messages: Vec<Message>) -> Self {
+        messages.splice(0..0, self.added.iter().cloned());
         Self {
-            request: Some(Box::new(request)),
+            body: self.body.clone(),
+            earlier: self.earlier.clone(),
+            added: messages,
+            held: self.held.clone(),
             is_extended: true,
             headers: self.headers.clone(),
-            turns: self.turns.clone(),
             ..self.without_content()
         }
     }
@@ -224,8 +247,12 @@ impl Asked {
     /// What is to be known of the request when its answer is under way.
     pub(crate) fn without_content(&self) -> Self {
         Self {
-            request: None,
+            body: None,
+            request: Mutex::default(),
             original: None,
+            earlier: None,
+            added: Vec::new(),
+            held: None,
             is_extended: self.is_extended,
             wire: self.wire,
             model: self.model.clone(),
@@ -236,16 +263,19 @@ impl Asked {
             id: self.id.clone(),
             trace: self.trace.clone(),
             options: self.options.clone(),
-            turns: Vec::new(),
-            earlier: self.earlier,
             mark: self.mark,
             has_tools: self.has_tools,
             stream_usage: self.stream_usage,
             store: self.store,
             previous: None,
-            size: self.size,
+            amount: self.amount,
             read_for: self.read_for,
         }
+    }
+
+    /// How many bytes it takes to say all of it.
+    pub(crate) fn size(&self) -> usize {
+        self.amount.bytes
     }
 
     /// What a target is asked.
@@ -254,13 +284,15 @@ impl Asked {
         let is_same = wire.protocol == self.wire.protocol;
         let mut reading = None;
         let mut written = None;
-        let body = match self.original.as_ref().filter(|_| relays(self.wire, target)) {
-            Some(original) => original.naming(&self.model, &target.model),
+        let original = self.original.as_ref().filter(|_| relays(self.wire, target));
+        let body = match original.zip(self.body.as_ref()) {
+            Some((models, body)) => naming(body, models, &self.model, &target.model),
             None => {
-                let changed = self.write(target, wire, &mut reading)?;
+                let mut changed = self.write(target, wire, &mut reading)?;
                 self.tell_losses(target, &changed);
-                let mut body = String::with_capacity(self.size);
-                changed.body.write_into(&mut body);
+                let mut body = String::with_capacity(self.amount.bytes);
+                let told: Value = changed.body.take();
+                told.write_into(&mut body);
                 written = Some(changed);
                 Bytes::from(body)
             }
@@ -280,8 +312,12 @@ impl Asked {
             client_key: self.key.clone(),
         };
         let names = written.as_ref().map_or(&[][..], |written| &written.names);
+        let made = || {
+            let tools = self.read_again(declarations).unwrap_or_default();
+            declared(&tools, written.as_ref())
+        };
         let tools = match self.has_tools {
-            true => toolbox.get(self.mark, names, || declared(&self.request().tools, written.as_ref())).tools,
+            true => toolbox.get(self.mark, names, made).tools,
             false => Tools::default(),
         };
         Ok(Sent { outgoing, written, reading, tools })
@@ -316,7 +352,7 @@ impl Asked {
         if self.is_extended || options.provider.is_some() {
             options.mode = Mode::Mended;
         }
-        let mut request = self.request().into_owned();
+        let mut request = self.request();
         if is_same && !target.upstream.changes_requests() {
             let written = wire.protocol.write_last_request(request, &options);
             return written.map_err(|error| Failure::invalid(error.to_string()));
@@ -365,13 +401,11 @@ impl Asked {
     }
 }
 
-impl Original {
-    /// The body with the name of the model that a target knows; as it came, if that is the client's.
-    fn naming(&self, own: &str, model: &str) -> Bytes {
-        match std::str::from_utf8(&self.body) {
-            Ok(text) if own != model => Bytes::from(renamed(text, &self.models, model)),
-            _ => self.body.clone(),
-        }
+/// The body with the name of the model that a target knows; as it came, if that is the client's.
+fn naming(body: &Bytes, places: &[Range<usize>], own: &str, model: &str) -> Bytes {
+    match std::str::from_utf8(body) {
+        Ok(text) if own != model => Bytes::from(renamed(text, places, model)),
+        _ => body.clone(),
     }
 }
 
@@ -382,9 +416,9 @@ fn relays(wire: &Wire, target: &Target) -> bool {
         && target.upstream.config.provider.is_none()
 }
 
-/// The whole of a request whose outline was taken: it is an object that is not too deep, so it can be read.
-fn all_of(outline: &Outline<'_>) -> Request {
-    outline.request().unwrap_or_default()
+/// The tools of a request whose outline was taken.
+fn declarations(outline: &Outline<'_>) -> Vec<Tool> {
+    outline.declarations().unwrap_or_default().tools
 }
 
 /// The tools of a request, by the names under which they are sent.

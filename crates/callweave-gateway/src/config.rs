@@ -132,6 +132,22 @@ pub struct Limits {
     pub headers: usize,
     /// Steps that the schema of a tool may make of one call; a call that would take more is passed on unchecked.
     pub schema_steps: u64,
+    /// JSON values in a request, or in the conversation that it continues.
+    pub values: usize,
+    /// Messages, likewise.
+    pub messages: usize,
+    /// Parts of messages, likewise.
+    pub parts: usize,
+    /// Tools that a request declares.
+    pub tools: usize,
+    /// Bytes of a decompressed request for each byte of it that was sent.
+    pub ratio: usize,
+    /// Members or frames of a compressed request.
+    pub members: usize,
+    /// Bytes of all requests that are held at the same time.
+    pub in_flight: usize,
+    /// Connections of clients.
+    pub connections: usize,
 }
 
 impl Default for Limits {
@@ -144,6 +160,14 @@ impl Default for Limits {
             arguments: 8 << 20,
             headers: 100,
             schema_steps: callweave::json::schema::Budget::STEPS,
+            values: 200_000,
+            messages: 10_000,
+            parts: 20_000,
+            tools: 2_000,
+            ratio: 100,
+            members: 1_000,
+            in_flight: 512 << 20,
+            connections: 8192,
         }
     }
 }

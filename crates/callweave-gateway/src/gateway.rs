@@ -3,26 +3,24 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
+use callweave::json::Tape;
 use callweave::message::Message;
 use callweave::protocol::OPENAI_RESPONSES;
-use callweave::upstream::ErrorClass;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::again;
 use crate::asked::Asked;
 use crate::config::{Config, Environment, Problem};
 use crate::failure::Failure;
+use crate::in_flight::{InFlight, crowded};
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::models::Listed;
 use crate::pages::Pages;
 use crate::record::Recorder;
 use crate::routes::{Routes, Target};
-use crate::store::{Kept, Memory, Store};
+use crate::store::{Kept, Memory, Store, Turn};
 use crate::toolbox::Toolbox;
 use crate::upstream::{Client, authorities};
 
@@ -40,6 +38,8 @@ pub struct Gateway {
     pub(crate) toolbox: Toolbox,
     /// What is doubtful in the configuration.
     pub(crate) warnings: Vec<String>,
+    /// The bytes of all requests.
+    pub(crate) in_flight: Arc<InFlight>,
     room: Arc<Semaphore>,
     stage: watch::Sender<Stage>,
 }
@@ -102,6 +102,7 @@ impl Gateway {
             recorder,
             listed: Listed::default(),
             toolbox: Toolbox::default(),
+            in_flight: InFlight::new(config.limits.in_flight),
             room: Arc::new(Semaphore::new(config.limits.concurrent)),
             stage: watch::Sender::new(Stage::Serving),
             config,
@@ -115,11 +116,8 @@ impl Gateway {
 
     /// Room for one more answer.
     pub(crate) fn room(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        Arc::clone(&self.room).try_acquire_owned().map_err(|_| {
-            let mut failure = Failure::new(ErrorClass::Overloaded, "too many answers are under way");
-            failure.error.retry_after = Some(Duration::from_secs(1));
-            failure
-        })
+        let room = Arc::clone(&self.room).try_acquire_owned();
+        room.map_err(|_| crowded("too many answers are under way (limits.concurrent)"))
     }
 
     /// What is doubtful in the configuration, though it can be served; a line each.
@@ -129,7 +127,7 @@ impl Gateway {
 
     /// Whether it would refuse one more request for lack of room.
     pub(crate) fn is_overloaded(&self) -> bool {
-        self.room.available_permits() == 0
+        self.room.available_permits() == 0 || !self.in_flight.has_room()
     }
 
     /// Waits until nothing is waited for any more.
@@ -171,11 +169,15 @@ impl Gateway {
         let Some(id) = asked.options.id.as_deref() else { return };
         let mut body = Vec::new();
         OPENAI_RESPONSES.encode_whole(message, &asked.options, &mut body);
-        let mut turns = asked.turns.clone();
-        let mut turn = asked.request().messages[asked.earlier..].to_vec();
-        turn.extend(again::said(message));
-        turns.push(Arc::new(turn));
-        let size = body.len() + asked.size;
-        self.store.put(&asked.scope, id, Kept { turns, body: Bytes::from(body), size });
+        let output = std::str::from_utf8(&body).ok().and_then(|text| {
+            let mut tape = Tape::new();
+            Some(tape.parse(text).ok()?.get("output")?.raw().to_owned())
+        });
+        let turn = Turn::new(
+            asked.earlier.clone(),
+            asked.input().unwrap_or_else(|| "[]".to_owned()),
+            output.unwrap_or_else(|| "[]".to_owned()),
+        );
+        self.store.put(&asked.scope, id, Kept { turn: Arc::new(turn), body: body.into_boxed_slice().into() });
     }
 }

@@ -4,17 +4,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use callweave::json::Tape;
 use callweave::protocol::OPENAI_RESPONSES;
 use callweave::upstream::ErrorClass;
 use callweave::{Value, protocol};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
 use tracing::Level;
 
 use crate::account::{at_level, bounded};
+use crate::amount::scanned;
 use crate::asked::{Asked, Beginning};
 use crate::body::Body;
+use crate::config::Limits;
 use crate::failure::{Failure, JSON};
 use crate::gateway::Gateway;
+use crate::in_flight::crowded;
 use crate::keys::{self, Digest};
 use crate::models::Shape;
 use crate::pages::Pages;
@@ -26,6 +30,43 @@ use crate::{exchange, heavy, intake, models, parse, relay, tokens};
 type Unfit = Box<dyn std::error::Error + Send + Sync>;
 
 impl Gateway {
+    /// Answers one request that came over a connection: it must say which host it is for, once.
+    pub(crate) async fn serve<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Unfit>,
+    {
+        let hosts = request.headers().get_all(header::HOST).iter().count();
+        match (hosts, request.version()) {
+            (1, _) | (0, Version::HTTP_10 | Version::HTTP_09) => self.handle(request).await,
+            (0, _) => self.refuse(request, &Failure::invalid("the request has no Host header")),
+            _ => self.refuse(request, &Failure::invalid("the request has several Host headers")),
+        }
+    }
+
+    /// Answers one request on a connection for which there is no room: only what tells how the gateway is.
+    pub(crate) async fn turn_away<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: Into<Unfit>,
+    {
+        let route = Route::find(request.method(), request.uri().path(), request.headers());
+        match route {
+            Some(Route::Healthy | Route::Ready | Route::Metrics) => self.serve(request).await,
+            _ => self.refuse(request, &crowded("too many connections are open (limits.connections)")),
+        }
+    }
+
+    /// Refuses a request in the shape that its client expects, without reading its body.
+    fn refuse<B>(&self, request: Request<B>, failure: &Failure) -> Response<Body> {
+        let (parts, _) = request.into_parts();
+        let route = Route::find(&parts.method, parts.uri.path(), &parts.headers);
+        let protocol = route.map_or_else(|| Route::neighbour(parts.uri.path()), |route| route.protocol());
+        let response = failure.response(protocol);
+        self.tell(&parts, &request_id(&parts.headers), protocol, response.status());
+        response
+    }
+
     /// Answers one request.
     pub async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
     where
@@ -151,7 +192,9 @@ impl Gateway {
             Route::Kept(kept) => return self.kept(&parts.method, &scope, &kept),
             _ => {}
         }
-        let bytes = intake::read(&parts.headers, body, &self.config.limits, &self.config.timeouts).await?;
+        let limits = &self.config.limits;
+        let read = intake::read(&parts.headers, body, limits, &self.config.timeouts, &self.in_flight);
+        let (bytes, held) = read.await?;
         // Whoever sends slowly takes nobody's place.
         let room = self.room()?;
         let began = Instant::now();
@@ -160,10 +203,12 @@ impl Gateway {
         let key = key.filter(|_| self.keys.is_open()).map(str::to_owned);
         match route {
             Route::Answer(answer) => {
-                let beginning = Beginning { headers, key, scope, id, trace: Trace::of(headers), began };
-                let asked = heavy::work(bytes.len(), || {
+                let trace = Trace::of(headers);
+                let beginning = Beginning { headers, key, scope, id, trace, began, held, limits };
+                let asked = heavy::run(bytes.len(), || {
                     self.asked(&answer, parts.uri.query(), bytes.clone(), beginning)
                 })?;
+                drop(bytes);
                 Ok(exchange::answer(Arc::clone(self), asked, room).await)
             }
             Route::CountTokens(protocol, model) => {
@@ -171,15 +216,15 @@ impl Gateway {
             }
             Route::Relay(path) => relay::relay(self, path, bytes, headers, key, room).await,
             Route::Show => {
-                let body = read_json(&bytes)?;
+                let body = read_json(&bytes, limits)?;
                 let name = body.get("model").or_else(|| body.get("name")).and_then(Value::as_str);
                 self.routes.find(name.ok_or_else(|| Failure::invalid("model is missing"))?)?;
                 Ok(json(&models::show()))
             }
-            Route::Parse => {
-                let steps = self.config.limits.schema_steps;
-                Ok(json_text(heavy::work(bytes.len(), || parse::parse(&bytes, steps))?))
-            }
+            Route::Parse => heavy::run(bytes.len(), || {
+                scanned(&mut Tape::new(), &bytes, limits)?;
+                Ok(json_text(parse::parse(&bytes, self.config.limits.schema_steps)?))
+            }),
             _ => Err(Failure::new(ErrorClass::NotFound, "nothing answers here")),
         }
     }
@@ -205,7 +250,7 @@ impl Gateway {
                 targets.first().is_some_and(keeps)
             };
             match kept {
-                Some(kept) => asked.follow(&kept),
+                Some(kept) => asked.follow(&kept, &self.config.limits)?,
                 // Who speaks the protocol itself may know it.
                 None if is_elsewhere() => {}
                 None => {
@@ -249,7 +294,7 @@ impl Gateway {
         headers: &HeaderMap,
         key: Option<String>,
     ) -> Result<Response<Body>, Failure> {
-        let body = read_json(bytes)?;
+        let body = read_json(bytes, &self.config.limits)?;
         if body.as_object().is_none() {
             return Err(Failure::invalid("the request is no object"));
         }
@@ -268,9 +313,12 @@ impl Gateway {
 }
 
 /// The JSON of a body.
-pub(crate) fn read_json(bytes: &[u8]) -> Result<Value, Failure> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Failure::invalid("the request is not UTF-8"))?;
-    text.parse().map_err(|error| Failure::invalid(format!("the request is not JSON: {error}")))
+pub(crate) fn read_json(bytes: &[u8], limits: &Limits) -> Result<Value, Failure> {
+    heavy::run(bytes.len(), || {
+        let mut tape = Tape::new();
+        let body = scanned(&mut tape, bytes, limits)?;
+        Value::try_from(body).map_err(|error| Failure::invalid(format!("the request is not JSON: {error}")))
+    })
 }
 
 /// The id that the client gave the request, or a made one: it goes upstream, where some take UUIDs only.

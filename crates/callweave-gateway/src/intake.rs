@@ -1,77 +1,180 @@
 //! Reads the body of a client's request, within limits.
 
-use std::io::{self, Read};
+use std::io::Read;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use flate2::bufread::{GzDecoder, ZlibDecoder};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use ruzstd::decoding::StreamingDecoder;
 
+use crate::amount::beyond;
 use crate::config::{Limits, Timeouts};
 use crate::failure::Failure;
+use crate::heavy;
+use crate::in_flight::{Held, InFlight, STEP};
 
-/// Reads a body: all of it, decompressed.
+/// Reads a body: all of it, decompressed. Its bytes count as in flight while what holds them is there.
 pub(crate) async fn read<B>(
     headers: &HeaderMap,
     body: B,
     limits: &Limits,
     timeouts: &Timeouts,
-) -> Result<Bytes, Failure>
+    in_flight: &Arc<InFlight>,
+) -> Result<(Bytes, Held), Failure>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let collected = tokio::time::timeout(timeouts.request, Limited::new(body, limits.body).collect()).await;
-    let collected = collected.map_err(|_| {
+    let encoding = Encoding::of(headers)?;
+    let held = in_flight.hold();
+    let collected = tokio::time::timeout(timeouts.request, collect(body, limits.body, &held)).await;
+    let bytes = collected.map_err(|_| {
         Failure::invalid("the request did not come in time").with_status(StatusCode::REQUEST_TIMEOUT)
-    })?;
-    let bytes = match collected {
-        Ok(collected) => collected.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => return Err(too_large(limits.body)),
-        Err(error) => return Err(Failure::invalid(format!("the request broke off: {error}"))),
+    })??;
+    let bytes = match encoding {
+        None => bytes,
+        // A few bytes may be many.
+        Some(encoding) => heavy::run(usize::MAX, || {
+            let mut unpacking = Unpacking { packed: &bytes, unpacked: Vec::new(), limits, held: &held };
+            unpacking.unpack(encoding)?;
+            Ok(unpacking.unpacked)
+        })?,
     };
-    let encoding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], |value| value.as_bytes());
-    let room = limits.decompressed as u64 + 1;
-    let mut unpacked = Vec::new();
-    let read = match encoding.to_ascii_lowercase().as_slice() {
-        b"identity" | b"" => return Ok(bytes),
-        b"gzip" | b"x-gzip" => MultiGzDecoder::new(&bytes[..]).take(room).read_to_end(&mut unpacked),
-        b"deflate" => ZlibDecoder::new(&bytes[..]).take(room).read_to_end(&mut unpacked),
-        b"zstd" => unpack_zstd(&bytes, room, &mut unpacked),
-        _ => {
-            let what = format!("the request is compressed in a way that is not known here; {KNOWN} are");
-            let mut failure = Failure::invalid(what).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-            failure.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(KNOWN));
-            return Err(failure);
-        }
-    };
-    read.map_err(|error| Failure::invalid(format!("the request cannot be decompressed: {error}")))?;
-    match unpacked.len() > limits.decompressed {
-        true => Err(too_large(limits.decompressed)),
-        false => Ok(unpacked.into()),
+    held.shrink_to(bytes.len());
+    Ok((bytes.into(), held))
+}
+
+/// The bytes as they come. A body that says that it is too long is not read at all.
+async fn collect<B>(body: B, most: usize, held: &Held) -> Result<Vec<u8>, Failure>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = std::pin::pin!(body);
+    let hint = body.size_hint();
+    if hint.lower() > most as u64 {
+        return Err(too_large(most, "body"));
     }
+    let declared = hint.exact().and_then(|length| usize::try_from(length).ok());
+    // Copied, since a piece may be a small part of the buffer that it was read into.
+    let mut bytes = Vec::new();
+    loop {
+        held.reach(declared.unwrap_or(most).min(bytes.len() + STEP))?;
+        let Some(frame) = body.frame().await else { return Ok(bytes) };
+        let frame = frame.map_err(|error| {
+            let error: Box<dyn std::error::Error + Send + Sync> = error.into();
+            Failure::invalid(format!("the request broke off: {error}"))
+        })?;
+        let piece = frame.into_data().unwrap_or_default();
+        let length = bytes.len() + piece.len();
+        if length > most {
+            return Err(too_large(most, "body"));
+        }
+        held.reach(length)?;
+        if length > bytes.capacity() {
+            let room = declared.unwrap_or(most).min(2 * length).max(length);
+            bytes.reserve_exact(room - bytes.len());
+        }
+        bytes.extend_from_slice(&piece);
+    }
+}
+
+/// How a request is compressed.
+#[derive(Clone, Copy)]
+enum Encoding {
+    Gzip,
+    Deflate,
+    Zstd,
 }
 
 /// How requests may be compressed.
 const KNOWN: &str = "gzip, deflate, zstd";
 
-/// Unpacks one frame after the other, until there is no more room.
-fn unpack_zstd(mut packed: &[u8], room: u64, unpacked: &mut Vec<u8>) -> io::Result<usize> {
-    loop {
-        let mut frame = StreamingDecoder::new(packed).map_err(io::Error::other)?;
-        let left = room.saturating_sub(unpacked.len() as u64);
-        frame.by_ref().take(left).read_to_end(unpacked)?;
-        packed = frame.into_inner();
-        if packed.is_empty() || unpacked.len() as u64 >= room {
-            return Ok(unpacked.len());
+impl Encoding {
+    /// How the headers say that the body is compressed, if it is.
+    fn of(headers: &HeaderMap) -> Result<Option<Self>, Failure> {
+        let encoding = headers.get(header::CONTENT_ENCODING).map_or(&b""[..], |value| value.as_bytes());
+        match encoding.to_ascii_lowercase().as_slice() {
+            b"identity" | b"" => Ok(None),
+            b"gzip" | b"x-gzip" => Ok(Some(Self::Gzip)),
+            b"deflate" => Ok(Some(Self::Deflate)),
+            b"zstd" => Ok(Some(Self::Zstd)),
+            _ => {
+                let what = format!("the request is compressed in a way that is not known here; {KNOWN} are");
+                let mut failure = Failure::invalid(what).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+                failure.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(KNOWN));
+                Err(failure)
+            }
         }
     }
 }
 
-fn too_large(limit: usize) -> Failure {
-    let what = format!("the request is larger than {limit} bytes");
-    Failure::invalid(what).with_status(StatusCode::PAYLOAD_TOO_LARGE)
+/// A body while it is decompressed.
+struct Unpacking<'l> {
+    packed: &'l [u8],
+    unpacked: Vec<u8>,
+    limits: &'l Limits,
+    held: &'l Held,
+}
+
+/// Up to so many bytes may be compressed as well as they can be.
+const ANY_RATIO: usize = 1 << 20;
+
+impl Unpacking<'_> {
+    fn unpack(&mut self, encoding: Encoding) -> Result<(), Failure> {
+        let mut rest = self.packed;
+        for count in 1.. {
+            if count > self.limits.members {
+                return Err(beyond(self.limits.members, "compressed members or frames", "members"));
+            }
+            rest = match encoding {
+                Encoding::Gzip => {
+                    let mut member = GzDecoder::new(rest);
+                    self.read(&mut member)?;
+                    member.into_inner()
+                }
+                Encoding::Deflate => return self.read(&mut ZlibDecoder::new(rest)),
+                Encoding::Zstd => {
+                    let mut frame = StreamingDecoder::new(rest).map_err(broken)?;
+                    self.read(&mut frame)?;
+                    frame.into_inner()
+                }
+            };
+            if rest.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Unpacks one member, step by step.
+    fn read(&mut self, member: &mut impl Read) -> Result<(), Failure> {
+        let Limits { decompressed, ratio, .. } = *self.limits;
+        loop {
+            self.held.reach(self.packed.len() + self.unpacked.len() + STEP)?;
+            let count = member.by_ref().take(STEP as u64).read_to_end(&mut self.unpacked).map_err(broken)?;
+            let length = self.unpacked.len();
+            if length > decompressed {
+                return Err(too_large(decompressed, "decompressed"));
+            }
+            if length > ANY_RATIO && length / ratio.max(1) > self.packed.len() {
+                return Err(beyond(ratio, "bytes for each that was sent compressed", "ratio"));
+            }
+            if count < STEP {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn broken(error: impl std::fmt::Display) -> Failure {
+    Failure::invalid(format!("the request cannot be decompressed: {error}"))
+}
+
+fn too_large(most: usize, key: &str) -> Failure {
+    beyond(most, "bytes", key)
 }
 
 #[cfg(test)]
@@ -87,8 +190,16 @@ mod tests {
         if let Some(encoding) = encoding {
             headers.insert(header::CONTENT_ENCODING, encoding.parse().expect("a header"));
         }
-        let read = read(&headers, Full::new(Bytes::from(body)), limits, &Timeouts::default()).await;
-        read.map(|bytes| bytes.len()).map_err(|failure| failure.status().as_u16())
+        let in_flight = InFlight::new(10 << 20);
+        let body = Full::new(Bytes::from(body));
+        let read = read(&headers, body, limits, &Timeouts::default(), &in_flight).await;
+        read.map(|(bytes, _)| bytes.len()).map_err(|failure| failure.status().as_u16())
+    }
+
+    fn packed(length: usize) -> Vec<u8> {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        writer.write_all(&vec![b' '; length]).expect("memory");
+        writer.finish().expect("memory")
     }
 
     #[tokio::test]
@@ -96,14 +207,23 @@ mod tests {
         let limits = Limits { body: 100, decompressed: 1000, ..Limits::default() };
         assert_eq!(status(None, vec![b' '; 100], &limits).await, Ok(100));
         assert_eq!(status(None, vec![b' '; 101], &limits).await, Err(413));
-        let packed = |length| {
-            let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-            writer.write_all(&vec![b' '; length]).expect("memory");
-            writer.finish().expect("memory")
-        };
         assert_eq!(status(Some("gzip"), packed(1000), &limits).await, Ok(1000));
         assert_eq!(status(Some("gzip"), packed(1001), &limits).await, Err(413));
         assert_eq!(status(Some("gzip"), vec![1, 2, 3], &limits).await, Err(400));
         assert_eq!(status(Some("br"), vec![1], &limits).await, Err(415));
+    }
+
+    #[tokio::test]
+    async fn bodies_are_compressed_by_so_much_and_in_so_many_members() {
+        let limits = Limits { ratio: 50, members: 3, ..Limits::default() };
+        assert_eq!(status(Some("gzip"), packed(ANY_RATIO), &limits).await, Ok(ANY_RATIO));
+        assert_eq!(status(Some("gzip"), packed(2 * ANY_RATIO), &limits).await, Err(413));
+        let ample = Limits { ratio: 5000, ..Limits::default() };
+        assert_eq!(status(Some("gzip"), packed(2 * ANY_RATIO), &ample).await, Ok(2 * ANY_RATIO));
+        assert_eq!(status(Some("gzip"), packed(1).repeat(3), &limits).await, Ok(3));
+        assert_eq!(status(Some("gzip"), packed(1).repeat(4), &limits).await, Err(413));
+        // What is decompressed counts as in flight.
+        let ample = Limits { ratio: 5000, ..Limits::default() };
+        assert_eq!(status(Some("gzip"), packed(11 << 20), &ample).await, Err(503));
     }
 }

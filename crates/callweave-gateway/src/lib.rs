@@ -11,6 +11,7 @@
 
 mod account;
 mod again;
+mod amount;
 mod answer;
 mod asked;
 mod body;
@@ -23,6 +24,7 @@ mod gateway;
 mod handle;
 mod heavy;
 mod hops;
+mod in_flight;
 mod intake;
 pub mod keys;
 mod live;

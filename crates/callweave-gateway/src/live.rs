@@ -91,8 +91,8 @@ impl Turn {
         end: tokio::time::Instant,
     ) -> Result<Self, Failure> {
         let began = Instant::now();
-        let Sent { outgoing, written, reading, tools } =
-            heavy::work(asked.size, || asked.for_target(target, &gateway.toolbox))?;
+        let write = || asked.for_target(target, &gateway.toolbox);
+        let Sent { outgoing, written, reading, tools } = heavy::run(asked.size(), write)?;
         let prepared = began.elapsed();
         let upstream = &target.upstream;
         let recording = gateway.recorder.begin(&asked.id, &outgoing);

@@ -30,7 +30,7 @@ pub(crate) async fn relay(
     key: Option<String>,
     room: OwnedSemaphorePermit,
 ) -> Result<Response<Body>, Failure> {
-    let body = read_json(&bytes)?;
+    let body = read_json(&bytes, &gateway.config.limits)?;
     let model =
         body.get("model").and_then(Value::as_str).ok_or_else(|| Failure::invalid("model is missing"))?;
     let targets = gateway.routes.find(model)?;

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioTimer;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::gateway::{Gateway, Stage};
 use crate::patient::Patient;
@@ -21,6 +22,12 @@ pub struct Server {
     gateway: Arc<Gateway>,
     listener: TcpListener,
 }
+
+/// So many connections beyond the limit are taken at the same time to tell their clients that there is no room, and
+/// whoever watches the gateway how it is. Others wait to be taken.
+const BEYOND: usize = 64;
+/// So long each of those has.
+const BRIEF: Duration = Duration::from_secs(5);
 
 /// So long a client gets to take the error that its answer ends with.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -47,13 +54,18 @@ impl Server {
     pub async fn run_until(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         let Self { gateway, listener } = self;
         let graceful = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(gateway.config.limits.connections.min(Semaphore::MAX_PERMITS)));
+        let beyond = Arc::new(Semaphore::new(BEYOND));
         let mut stop = std::pin::pin!(stop);
         loop {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => serve(&gateway, stream, &graceful),
+                (brief, accepted) = accept(&listener, &beyond) => match accepted {
+                    Ok(stream) => match Arc::clone(&room).try_acquire_owned() {
+                        Ok(permit) => serve(&gateway, stream, &graceful, permit),
+                        Err(_) => turn_away(&gateway, stream, brief),
+                    },
                     // Too many open files, most likely: some will be closed.
                     Err(error) => {
                         tracing::warn!(%error, "a connection could not be accepted");
@@ -76,7 +88,22 @@ impl Server {
     }
 }
 
-fn serve(gateway: &Arc<Gateway>, stream: TcpStream, graceful: &GracefulShutdown) {
+/// The next connection. It is taken only if its client can be told something, be it that there is no room.
+async fn accept(
+    listener: &TcpListener,
+    beyond: &Arc<Semaphore>,
+) -> (Option<OwnedSemaphorePermit>, io::Result<TcpStream>) {
+    let brief = Arc::clone(beyond).acquire_owned().await.ok();
+    let accepted = listener.accept().await;
+    (brief, accepted.map(|(stream, _)| stream))
+}
+
+fn serve(
+    gateway: &Arc<Gateway>,
+    stream: TcpStream,
+    graceful: &GracefulShutdown,
+    permit: OwnedSemaphorePermit,
+) {
     // A chunk must not wait for the next one.
     let _ = stream.set_nodelay(true);
     let service = {
@@ -84,7 +111,7 @@ fn serve(gateway: &Arc<Gateway>, stream: TcpStream, graceful: &GracefulShutdown)
         service_fn(move |request| {
             let gateway = Arc::clone(&gateway);
             // The connection keeps the room for it while its answer streams: that of a pointer.
-            Box::pin(async move { Ok::<_, Infallible>(gateway.handle(request).await) })
+            Box::pin(async move { Ok::<_, Infallible>(gateway.serve(request).await) })
         })
     };
     let connection = http1::Builder::new()
@@ -92,6 +119,27 @@ fn serve(gateway: &Arc<Gateway>, stream: TcpStream, graceful: &GracefulShutdown)
         .header_read_timeout(gateway.config.timeouts.request)
         .max_headers(gateway.config.limits.headers)
         .serve_connection(Patient::new(stream, gateway.config.timeouts.idle), service);
-    // Clients leave when they like: nobody hears how it ended.
-    tokio::spawn(graceful.watch(connection));
+    let watched = graceful.watch(connection);
+    tokio::spawn(async move {
+        // Clients leave when they like: nobody hears how it ended.
+        let _ = watched.await;
+        drop(permit);
+    });
+}
+
+/// Answers one request on a connection for which there is no room.
+fn turn_away(gateway: &Arc<Gateway>, stream: TcpStream, brief: Option<OwnedSemaphorePermit>) {
+    let own = Arc::clone(gateway);
+    let service = service_fn(move |request| {
+        let gateway = Arc::clone(&own);
+        Box::pin(async move { Ok::<_, Infallible>(gateway.turn_away(request).await) })
+    });
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .max_headers(gateway.config.limits.headers)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::spawn(async move {
+        let _ = tokio::time::timeout(BRIEF, connection).await;
+        drop(brief);
+    });
 }

@@ -1,26 +1,107 @@
 //! Answers that clients may refer to by id.
+//!
+//! Everything is kept as JSON text, which is what it takes in memory, and every turn of a conversation once: an answer
+//! points to the turn before it. What is counted is what would be freed, so the store holds no more than it says.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use callweave::json::{Array, Tape, Value};
+use callweave::protocol::OPENAI_RESPONSES;
 use callweave::request::Message;
 use tokio::time::Instant;
 
+use crate::amount::Amount;
 use crate::config;
 use crate::keys::Digest;
 
 /// What is kept of an answer.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// The conversation up to and with the answer, turn by turn. Turns are shared by the answers that follow them.
-    pub turns: Vec<Arc<Vec<Message>>>,
+    /// The conversation up to and with the answer.
+    pub turn: Arc<Turn>,
     /// The answer, as the client got it.
     pub body: Bytes,
-    /// How much room it takes, about.
-    pub size: usize,
 }
+
+/// What was said since the turn before: the client's input and the answer's output, as JSON of the Responses protocol.
+#[derive(Debug)]
+pub struct Turn {
+    earlier: Option<Arc<Turn>>,
+    input: Box<str>,
+    output: Box<str>,
+    amount: Amount,
+    /// How much memory it takes, with the turns before.
+    total: usize,
+}
+
+impl Turn {
+    /// A turn that follows another, or begins a conversation.
+    pub fn new(earlier: Option<Arc<Self>>, input: String, output: String) -> Self {
+        let mut amount = earlier.as_ref().map(|earlier| earlier.amount).unwrap_or_default();
+        let mut tape = Tape::new();
+        for text in [&input, &output] {
+            amount = amount + tape.parse(text).map(Amount::of_items).unwrap_or_default();
+        }
+        let before = earlier.as_ref().map_or(0, |earlier| earlier.total);
+        let mut turn = Self { earlier, input: input.into(), output: output.into(), amount, total: 0 };
+        turn.total = before + turn.size();
+        turn
+    }
+
+    /// The turn before.
+    pub fn earlier(&self) -> Option<&Arc<Self>> {
+        self.earlier.as_ref()
+    }
+
+    /// What the client said: a JSON text or list of items.
+    pub fn input(&self) -> &str {
+        &self.input
+    }
+
+    /// What was answered: a JSON list of items.
+    pub fn output(&self) -> &str {
+        &self.output
+    }
+
+    /// How much the whole conversation is.
+    pub(crate) fn amount(&self) -> Amount {
+        self.amount
+    }
+
+    /// The whole conversation.
+    pub(crate) fn messages(&self) -> Vec<Message> {
+        let mut turns: Vec<_> = std::iter::successors(Some(self), |turn| turn.earlier.as_deref()).collect();
+        turns.reverse();
+        let mut messages = Vec::with_capacity(self.amount.messages);
+        for text in turns.into_iter().flat_map(|turn| [turn.input(), turn.output()]) {
+            let input: Value = text.parse().unwrap_or_else(|_| Array::new().into());
+            let request = OPENAI_RESPONSES.read_request(Value::object([("input", input)]));
+            messages.extend(request.map(|request| request.messages).unwrap_or_default());
+        }
+        messages
+    }
+
+    /// How much memory it takes, without the turns before.
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.input.len() + self.output.len() + OVERHEAD
+    }
+}
+
+/// One after the other: a conversation may be long.
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut next = self.earlier.take();
+        while let Some(mut turn) = next.and_then(Arc::into_inner) {
+            next = turn.earlier.take();
+        }
+    }
+}
+
+/// What tables and allocations take for each thing that is kept, about.
+const OVERHEAD: usize = 64;
 
 /// Keeps answers. What is kept for one client no other one gets.
 pub trait Store: Send + Sync {
@@ -33,20 +114,27 @@ pub trait Store: Send + Sync {
 }
 
 /// A store in memory. The oldest answers make room for new ones.
+///
+/// An answer that is forgotten takes its turns with it, unless a later answer of the same conversation is still kept:
+/// that one can be followed as before. An answer whose conversation alone is larger than the store is not kept.
 pub struct Memory {
     limits: config::Store,
     state: Mutex<State>,
 }
 
+type Key = (Digest, String);
+
 #[derive(Default)]
 struct State {
-    kept: HashMap<(Digest, String), (u64, Arc<Kept>)>,
+    kept: HashMap<Key, (u64, Arc<Kept>)>,
     /// In the order in which they were kept: the number of each, and when that was.
-    order: VecDeque<(u64, Instant, (Digest, String))>,
+    order: VecDeque<(u64, Instant, Key)>,
+    /// By how many kept answers and turns each turn is held. A turn is known by where it stands: while it is held it
+    /// stays there.
+    turns: HashMap<usize, usize>,
     bytes: usize,
     next: u64,
 }
-
 impl Memory {
     /// A store that keeps so much at most.
     pub fn new(limits: config::Store) -> Self {
@@ -67,14 +155,16 @@ impl Store for Memory {
     }
 
     fn put(&self, client: &Digest, id: &str, kept: Kept) {
-        if kept.size > self.limits.bytes {
+        let key = (*client, id.to_owned());
+        if size_of_answer(&key, &kept) + kept.turn.total > self.limits.bytes {
             return;
         }
         let mut state = self.state();
-        let (number, size, key) = (state.next, kept.size, (*client, id.to_owned()));
+        let number = state.next;
         state.next += 1;
         state.remove(&key);
-        state.bytes += size;
+        state.bytes += size_of_answer(&key, &kept);
+        state.hold(&kept.turn);
         state.order.push_back((number, Instant::now(), key.clone()));
         state.kept.insert(key, (number, Arc::new(kept)));
         while state.kept.len() > self.limits.answers || state.bytes > self.limits.bytes {
@@ -88,6 +178,35 @@ impl Store for Memory {
 }
 
 impl State {
+    /// Counts a turn, and those before it, unless they are counted already.
+    fn hold(&mut self, turn: &Arc<Turn>) {
+        let mut next = Some(turn);
+        while let Some(turn) = next {
+            let holders = self.turns.entry(Arc::as_ptr(turn).addr()).or_default();
+            *holders += 1;
+            if *holders > 1 {
+                return;
+            }
+            self.bytes += turn.size();
+            next = turn.earlier();
+        }
+    }
+
+    /// Counts a turn no longer, nor those before it, unless others hold them.
+    fn release(&mut self, turn: &Arc<Turn>) {
+        let mut next = Some(turn);
+        while let Some(turn) = next {
+            let Some(holders) = self.turns.get_mut(&Arc::as_ptr(turn).addr()) else { return };
+            *holders -= 1;
+            if *holders > 0 {
+                return;
+            }
+            self.turns.remove(&Arc::as_ptr(turn).addr());
+            self.bytes -= turn.size();
+            next = turn.earlier();
+        }
+    }
+
     fn expire(&mut self, expiry: Duration) {
         let now = Instant::now();
         while self.order.front().is_some_and(|(_, since, _)| now.duration_since(*since) >= expiry) {
@@ -105,7 +224,10 @@ impl State {
 
     fn remove(&mut self, key: &(Digest, String)) -> bool {
         let removed = self.kept.remove(key);
-        self.bytes -= removed.as_ref().map_or(0, |(_, kept)| kept.size);
+        if let Some((_, kept)) = &removed {
+            self.bytes -= size_of_answer(key, kept);
+            self.release(&kept.turn);
+        }
         // Entries of what was removed are few, or leave with time.
         if self.order.len() > 2 * self.kept.len() + 16 {
             let Self { kept, order, .. } = self;
@@ -115,12 +237,30 @@ impl State {
     }
 }
 
+/// How much memory an answer takes, without its conversation.
+fn size_of_answer((_, id): &Key, kept: &Kept) -> usize {
+    // Its key stands in two tables.
+    kept.body.len() + 2 * (size_of::<Key>() + id.len() + OVERHEAD) + size_of::<Kept>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What an answer of nothing takes.
+    fn empty() -> usize {
+        let kept = kept(0);
+        size_of_answer(&(Digest::of(""), "a".to_owned()), &kept) + kept.turn.size()
+    }
+
     fn kept(size: usize) -> Kept {
-        Kept { turns: Vec::new(), body: Bytes::new(), size }
+        following(None, size)
+    }
+
+    fn following(earlier: Option<&Kept>, size: usize) -> Kept {
+        let turn =
+            Turn::new(earlier.map(|earlier| Arc::clone(&earlier.turn)), "x".repeat(size), String::new());
+        Kept { turn: Arc::new(turn), body: Bytes::new() }
     }
 
     fn memory(answers: usize, bytes: usize) -> Memory {
@@ -129,7 +269,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_their_clients_alone_and_leave_with_time() {
-        let (store, one, two) = (memory(9, 99), Digest::of("one"), Digest::of("two"));
+        let (store, one, two) = (memory(9, 9999), Digest::of("one"), Digest::of("two"));
         store.put(&one, "a", kept(1));
         assert!(store.get(&one, "a").is_some() && store.get(&two, "a").is_none());
         tokio::time::advance(Duration::from_secs(61)).await;
@@ -138,25 +278,71 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_make_room() {
-        let (store, client) = (memory(2, 10), Digest::of("one"));
+        let (store, client) = (memory(2, 2 * empty() + 10), Digest::of("one"));
         for (id, size) in [("a", 1), ("b", 1), ("c", 1)] {
             store.put(&client, id, kept(size));
         }
         assert!(store.get(&client, "a").is_none() && store.get(&client, "b").is_some());
-        store.put(&client, "d", kept(10));
+        store.put(&client, "d", kept(empty() + 10));
         assert!(store.get(&client, "c").is_none() && store.get(&client, "d").is_some());
-        store.put(&client, "e", kept(11));
+        store.put(&client, "e", kept(empty() + 11));
         assert!(store.get(&client, "e").is_none() && store.get(&client, "d").is_some());
         assert!(store.remove(&client, "d") && !store.remove(&client, "d"));
+        assert_eq!(store.state().bytes, 0);
     }
 
     #[tokio::test]
     async fn keeping_the_same_again_does_not_grow() {
-        let (store, client) = (memory(100, 1000), Digest::of("one"));
+        let (store, client) = (memory(100, 1 << 20), Digest::of("one"));
         for _ in 0..500 {
             store.put(&client, "a", kept(10));
         }
         let state = store.state();
-        assert!(state.order.len() < 50 && state.bytes == 10, "{} {}", state.order.len(), state.bytes);
+        assert!(
+            state.order.len() < 50 && state.bytes == empty() + 10,
+            "{} {}",
+            state.order.len(),
+            state.bytes
+        );
+    }
+
+    /// The first answer leaves, and what its successors need of it stays and is counted, once.
+    #[tokio::test]
+    async fn a_conversation_is_held_and_counted_as_long_as_one_of_its_answers_is_kept() {
+        let (store, client) = (memory(2, 1 << 20), Digest::of("one"));
+        let first = kept(1000);
+        let (second, other) = (following(Some(&first), 500), following(Some(&first), 300));
+        for (id, kept) in [("a", first), ("b", second), ("c", other)] {
+            store.put(&client, id, kept);
+        }
+        assert!(store.get(&client, "a").is_none());
+        let of_first = kept(1000).turn.size();
+        assert_eq!(store.state().bytes, 2 * empty() + of_first + 800);
+        assert!(store.remove(&client, "b"));
+        assert_eq!(store.state().bytes, empty() + of_first + 300);
+        assert!(store.remove(&client, "c"));
+        let state = store.state();
+        assert_eq!((state.bytes, state.turns.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_conversation_that_is_larger_than_the_store_is_not_kept() {
+        let (store, client) = (memory(100, 50_000), Digest::of("one"));
+        let mut last = kept(10_000);
+        for number in 0..100 {
+            store.put(&client, &number.to_string(), last.clone());
+            assert!(store.state().bytes <= 50_000);
+            last = following(Some(&last), 10_000);
+        }
+        assert!(store.get(&client, "3").is_some() && store.get(&client, "99").is_none());
+    }
+
+    #[test]
+    fn a_long_conversation_needs_no_stack() {
+        let mut last = kept(0);
+        for _ in 0..200_000 {
+            last = following(Some(&last), 0);
+        }
+        drop(last);
     }
 }

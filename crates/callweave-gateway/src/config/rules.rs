@@ -15,6 +15,8 @@ use crate::{demo, keys, pages};
 
 /// Bytes of one thing: a tebibyte is more than any machine takes.
 const BYTES: (u64, u64) = (1, 1 << 40);
+/// Things that are counted.
+const COUNT: (u64, u64) = (1, 1 << 30);
 /// Things that each take a place in memory.
 const PLACES: (u64, u64) = (1, 1 << 20);
 /// Repeats of a request.
@@ -48,8 +50,23 @@ impl Config {
     }
 
     fn check_numbers(&self, flaws: &mut Vec<Flaw>) {
-        let Limits { body, decompressed, answer, concurrent, arguments, headers, schema_steps } =
-            &self.limits;
+        let Limits {
+            body,
+            decompressed,
+            answer,
+            concurrent,
+            arguments,
+            headers,
+            schema_steps,
+            values,
+            messages,
+            parts,
+            tools,
+            ratio,
+            members,
+            in_flight,
+            connections,
+        } = &self.limits;
         let Store { answers, bytes, expiry } = &self.store;
         let wide = |number: &usize| *number as u64;
         for (path, number, (least, most)) in [
@@ -59,8 +76,16 @@ impl Config {
             ("limits.arguments", wide(arguments), BYTES),
             ("limits.concurrent", wide(concurrent), PLACES),
             ("limits.headers", wide(headers), (1, 10_000)),
-            ("limits.schema_steps", *schema_steps, (0, 1 << 30)),
-            ("store.answers", wide(answers), (0, 1 << 30)),
+            ("limits.schema_steps", *schema_steps, (0, COUNT.1)),
+            ("limits.values", wide(values), COUNT),
+            ("limits.messages", wide(messages), COUNT),
+            ("limits.parts", wide(parts), COUNT),
+            ("limits.tools", wide(tools), COUNT),
+            ("limits.ratio", wide(ratio), COUNT),
+            ("limits.members", wide(members), COUNT),
+            ("limits.in_flight", wide(in_flight), (1 << 20, BYTES.1)),
+            ("limits.connections", wide(connections), PLACES),
+            ("store.answers", wide(answers), (0, COUNT.1)),
             ("store.bytes", wide(bytes), (0, BYTES.1)),
         ] {
             if !(least..=most).contains(&number) {

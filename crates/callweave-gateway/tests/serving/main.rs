@@ -3,6 +3,7 @@
 mod addressed;
 mod again;
 mod asking;
+mod bounds;
 mod budget;
 #[path = "../upstream/client.rs"]
 mod client;

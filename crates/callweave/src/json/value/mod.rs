@@ -306,6 +306,15 @@ pub(crate) fn bounded(whole: &Value) -> Cow<'_, Value> {
     Cow::Borrowed(whole)
 }
 
+/// Nested no more deeply than [`Value::MAX_DEPTH`].
+impl TryFrom<Node<'_>> for Value {
+    type Error = Error;
+
+    fn try_from(node: Node<'_>) -> Result<Self> {
+        Self::of_node(node)
+    }
+}
+
 /// One JSON value with nothing but white space around it, nested no more deeply than [`Value::MAX_DEPTH`].
 /// A lone half of a surrogate pair becomes U+FFFD.
 impl FromStr for Value {

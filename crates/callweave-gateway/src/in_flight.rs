@@ -1,0 +1,98 @@
+//! Bytes of requests that are held at the same time, over all clients: counted before they are read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use callweave::upstream::ErrorClass;
+
+use crate::failure::Failure;
+
+/// The bytes of all requests.
+pub(crate) struct InFlight {
+    most: usize,
+    used: AtomicUsize,
+}
+
+/// The bytes of one request, given back when it is dropped.
+pub(crate) struct Held {
+    of: Arc<InFlight>,
+    bytes: AtomicUsize,
+}
+
+impl InFlight {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, used: AtomicUsize::new(0) })
+    }
+
+    /// One more request, of which nothing has come.
+    pub(crate) fn hold(self: &Arc<Self>) -> Held {
+        Held { of: Arc::clone(self), bytes: AtomicUsize::new(0) }
+    }
+
+    /// Whether there is room for an ordinary request.
+    pub(crate) fn has_room(&self) -> bool {
+        self.used.load(Ordering::Relaxed).saturating_add(STEP) <= self.most
+    }
+}
+
+/// So many bytes of a body are counted ahead of those that came.
+pub(crate) const STEP: usize = 64 << 10;
+
+impl Held {
+    /// Counts so many bytes in all, if there is room for them.
+    pub(crate) fn reach(&self, bytes: usize) -> Result<(), Failure> {
+        let more = bytes.saturating_sub(self.bytes.load(Ordering::Relaxed));
+        if more == 0 {
+            return Ok(());
+        }
+        let fits = |used: usize| used.checked_add(more).filter(|used| *used <= self.of.most);
+        match self.of.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => _ = self.bytes.fetch_add(more, Ordering::Relaxed),
+            Err(_) => return Err(crowded("too many bytes of requests are in flight (limits.in_flight)")),
+        }
+        Ok(())
+    }
+
+    /// Counts so many bytes more.
+    pub(crate) fn add(&self, more: usize) -> Result<(), Failure> {
+        self.reach(self.bytes.load(Ordering::Relaxed).saturating_add(more))
+    }
+
+    /// Counts no more than so many bytes.
+    pub(crate) fn shrink_to(&self, bytes: usize) {
+        let before = self.bytes.fetch_min(bytes, Ordering::Relaxed);
+        self.of.used.fetch_sub(before.saturating_sub(bytes), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+/// What a client is told that finds no room.
+pub(crate) fn crowded(what: &'static str) -> Failure {
+    let mut failure = Failure::new(ErrorClass::Overloaded, what);
+    failure.error.retry_after = Some(Duration::from_secs(1));
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_once_and_given_back() {
+        let all = InFlight::new(STEP + 100);
+        let (one, two) = (all.hold(), all.hold());
+        assert!(one.reach(60).is_ok() && one.reach(60).is_ok() && one.reach(50).is_ok());
+        assert!(two.reach(STEP + 41).is_err() && two.reach(STEP + 40).is_ok());
+        assert!(one.add(1).is_err() && !all.has_room());
+        two.shrink_to(30);
+        assert!(one.add(10).is_ok() && all.has_room());
+        drop((one, two));
+        assert_eq!(all.used.load(Ordering::Relaxed), 0);
+    }
+}
