@@ -290,7 +290,7 @@ impl Asked {
             None => {
                 let mut changed = self.write(target, wire, &mut reading)?;
                 self.tell_losses(target, &changed);
-                let mut body = String::with_capacity(self.amount.bytes);
+                let mut body = String::with_capacity(self.amount.bytes + self.amount.bytes / 8);
                 let told: Value = changed.body.take();
                 told.write_into(&mut body);
                 written = Some(changed);

@@ -101,7 +101,7 @@ impl Drop for Turn {
 }
 
 /// What tables and allocations take for each thing that is kept, about.
-const OVERHEAD: usize = 64;
+const OVERHEAD: usize = 112;
 
 /// Keeps answers. What is kept for one client no other one gets.
 pub trait Store: Send + Sync {

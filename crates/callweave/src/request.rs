@@ -372,7 +372,7 @@ impl Protocol {
         }
         losses.leftovers(self.name, &request);
         let Changes { names, namespaces, wrapped } = changes;
-        let (body, losses, issuer) = (Value::Object(body), losses.all, limits.issuer());
+        let (body, losses, issuer) = (Value::Object(body), losses.into_all(), limits.issuer());
         let signs_calls = limits.signs_calls.is_some();
         Ok(Written { body, losses, names, namespaces, wrapped, issuer, signs_calls })
     }

@@ -131,6 +131,11 @@ impl<K: Eq + Hash, V> Table<K, V> {
         self.reserve(4);
     }
 
+    /// Takes memory for so many more entries at once, and for no others.
+    pub(crate) fn reserve_exact(&mut self, count: usize) {
+        self.all.reserve_exact(count);
+    }
+
     /// Takes memory for so many more entries at once.
     pub(crate) fn reserve(&mut self, count: usize) {
         self.all.reserve(count);

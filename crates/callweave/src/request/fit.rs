@@ -166,10 +166,9 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
         if !is_leading {
             losses.put("position of a system message");
         }
-        let (texts, others): (Vec<Part>, Vec<Part>) = std::mem::take(&mut message.content.parts)
-            .into_iter()
-            .partition(|part| matches!(part.body, Body::Text(_)));
-        request.instructions.parts.extend(texts);
+        let mut others = std::mem::take(&mut message.content.parts);
+        let is_text = |part: &mut Part| matches!(part.body, Body::Text(_));
+        request.instructions.parts.extend(others.extract_if(.., is_text));
         losses.message(protocol, &message);
         if !others.is_empty() {
             // Above the conversation there are only texts.
@@ -182,7 +181,10 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
 
 /// Makes one message of what the same one said in a row.
 fn alternate(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
+    let is_result = |part: &&Part| matches!(part.body, Body::Result(_));
     let mut messages: Vec<Message> = Vec::with_capacity(request.messages.len());
+    // How many results the last message begins with.
+    let mut results = 0;
     for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
         let is_answer = message.role == Role::Tool;
         if is_answer && limits.results == Teller::User {
@@ -194,14 +196,18 @@ fn alternate(request: &mut Request, protocol: &str, limits: &Limits, losses: &mu
                 losses.at(format_args!("messages[{number}]"));
                 let parts = std::mem::take(&mut message.content.parts);
                 // Results come first.
-                let count =
-                    last.content.parts.iter().take_while(|part| matches!(part.body, Body::Result(_))).count();
-                let at = if is_answer { count } else { last.content.parts.len() };
+                let at = if is_answer { results } else { last.content.parts.len() };
+                if at == results {
+                    results += parts.iter().take_while(is_result).count();
+                }
                 last.content.parts.splice(at..at, parts);
                 last.content.form = Form::Any;
                 losses.message(protocol, &message);
             }
-            None => messages.push(message),
+            None => {
+                results = message.content.parts.iter().take_while(is_result).count();
+                messages.push(message);
+            }
         }
     }
     request.messages = messages;

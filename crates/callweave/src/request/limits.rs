@@ -150,14 +150,23 @@ impl Word {
 
     /// A word that can be sent: always the same for the same word, and another for another.
     pub(crate) fn fitted(&self, word: &str, is_taken: impl Fn(&str) -> bool) -> String {
+        self.fitted_from(word, &mut 0, is_taken)
+    }
+
+    /// The same for one who has seen that the first forms of that number are taken.
+    pub(crate) fn fitted_from(&self, word: &str, salt: &mut u64, is_taken: impl Fn(&str) -> bool) -> String {
+        let mut free = |form: &dyn Fn(u64) -> String| loop {
+            let fitted = form(*salt);
+            *salt += 1;
+            if !is_taken(&fitted) {
+                return fitted;
+            }
+        };
         if self.fits(word) && !is_taken(word) {
             return word.to_owned();
         }
         if self.length.0 == self.length.1 {
-            return (0..)
-                .map(|salt| letters(hash(word, salt), self.length.0))
-                .find(|word| !is_taken(word))
-                .unwrap_or_default();
+            return free(&|salt| letters(hash(word, salt), self.length.0));
         }
         let filler = self.others.chars().next().unwrap_or('_');
         let clean: String = word.chars().map(|own| if self.allows(own) { own } else { filler }).collect();
@@ -165,13 +174,8 @@ impl Word {
             return clean;
         }
         // A bare cut would make one word of two.
-        (0..)
-            .map(|salt| {
-                let end = clean.len().min(self.length.1.saturating_sub(SUFFIX + 1));
-                format!("{}{filler}{}", &clean[..end], letters(hash(word, salt), SUFFIX))
-            })
-            .find(|word| !is_taken(word))
-            .unwrap_or_default()
+        let end = clean.len().min(self.length.1.saturating_sub(SUFFIX + 1));
+        free(&|salt| format!("{}{filler}{}", &clean[..end], letters(hash(word, salt), SUFFIX)))
     }
 }
 

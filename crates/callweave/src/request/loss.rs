@@ -27,10 +27,15 @@ impl fmt::Display for Loss {
     }
 }
 
+/// So many losses are named one by one. A request that loses more is not meant to be read.
+const NAMED: usize = 256;
+
 /// Losses as they are found.
 #[derive(Default)]
 pub(crate) struct Losses {
-    pub(crate) all: Vec<Loss>,
+    all: Vec<Loss>,
+    /// How many more there are.
+    unnamed: usize,
     /// Where the next loss is.
     place: String,
 }
@@ -53,7 +58,20 @@ impl Losses {
         self.add(what.into(), true);
     }
 
+    /// All of them; where there are too many, the last one tells how many are not named.
+    pub(crate) fn into_all(mut self) -> Vec<Loss> {
+        if self.unnamed > 0 {
+            let what = format!("{} more losses", self.unnamed);
+            self.all.push(Loss { place: String::new(), what, is_malformed: false });
+        }
+        self.all
+    }
+
     fn add(&mut self, what: String, is_malformed: bool) {
+        if self.all.len() >= NAMED {
+            self.unnamed += 1;
+            return;
+        }
         let loss = Loss { place: self.place.clone(), what, is_malformed };
         // What is lost at one place is told in a row.
         let mut same = self.all.iter().rev().take_while(|other| other.place == loss.place);

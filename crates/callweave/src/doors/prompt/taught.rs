@@ -121,7 +121,7 @@ pub fn teach(request: Request, options: &PromptOptions) -> Taught {
         }
         request.messages = conversation.finish();
     }
-    let losses = conversation.losses.all;
+    let losses = conversation.losses.into_all();
     let (choice, parallel) = (request.tool_choice.take(), request.parallel_calls.take());
     if !tools.is_empty() {
         let calls = if parallel == Some(false) { Calls::One } else { Calls::Several };

@@ -450,6 +450,17 @@ impl<'t> Node<'t> {
         self.to_value_within(Value::TOLD_DEPTH)
     }
 
+    /// How many members or elements it has, each of which begins with so many notes: a key, and its value.
+    fn child_count(self, notes: u32) -> usize {
+        let (mut at, end) = (self.at + 1, self.note().next);
+        let mut count = 0;
+        while at < end {
+            at = self.notes[(at + notes - 1) as usize].next;
+            count += 1;
+        }
+        count
+    }
+
     /// The value in memory; what is nested more deeply than `depth` is a string of its JSON text.
     pub(in crate::json) fn to_value_within(self, depth: usize) -> Value {
         let mut builder = Builder::default();
@@ -464,11 +475,11 @@ impl<'t> Node<'t> {
                     node.at = node.note().next - 1;
                 }
                 Kind::Object => {
-                    builder.begin_object();
+                    builder.begin_object_of(node.child_count(2));
                     open.push((node.note().next, true));
                 }
                 Kind::Array => {
-                    builder.begin_array();
+                    builder.begin_array_of(node.child_count(1));
                     open.push((node.note().next, false));
                 }
                 Kind::String => builder.put(node.str().map(Str::to_cow).unwrap_or_default().into()),

@@ -1,6 +1,6 @@
 //! Values put together piece by piece, without recursion.
 
-use super::{Array, Object, Value};
+use super::{Object, Value};
 
 /// A value under construction: what is begun, is ended.
 #[derive(Default)]
@@ -13,11 +13,21 @@ pub(in crate::json) struct Builder {
 
 impl Builder {
     pub(in crate::json) fn begin_array(&mut self) {
-        self.open.push(Value::Array(Array::new()));
+        self.begin_array_of(0);
     }
 
     pub(in crate::json) fn begin_object(&mut self) {
         self.open.push(Value::Object(Object::new()));
+    }
+
+    /// A list of so many elements: it takes no more memory than they need.
+    pub(in crate::json) fn begin_array_of(&mut self, count: usize) {
+        self.open.push(Value::Array(Vec::with_capacity(count).into()));
+    }
+
+    /// An object of so many members, likewise.
+    pub(in crate::json) fn begin_object_of(&mut self, count: usize) {
+        self.open.push(Value::Object(Object::with_capacity(count)));
     }
 
     /// The key of the member that comes next.

@@ -498,7 +498,10 @@ impl From<Object> for Value {
 
 impl<V: Into<Self>> From<Vec<V>> for Value {
     fn from(elements: Vec<V>) -> Self {
-        elements.into_iter().collect()
+        let mut elements: Array = elements.into_iter().collect();
+        // They may stand in the memory of what they were made of, which is larger.
+        elements.shrink_to_fit();
+        Self::Array(elements)
     }
 }
 

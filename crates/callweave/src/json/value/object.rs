@@ -27,6 +27,13 @@ impl Object {
         Self::default()
     }
 
+    /// An object without members that has memory for so many.
+    pub(in crate::json) fn with_capacity(count: usize) -> Self {
+        let mut object = Self::new();
+        object.members.reserve_exact(count);
+        object
+    }
+
     /// How many members it has.
     pub fn len(&self) -> usize {
         self.members.all().len()
@@ -54,9 +61,6 @@ impl Object {
 
     /// Puts a member: in the place of the one that has the key, which is given back, or else last.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
-        if self.members.is_empty() {
-            self.members.reserve_few();
-        }
         self.members.insert(key.into(), value.into())
     }
 
@@ -117,7 +121,9 @@ impl<K: Into<String>, V: Into<Value>> Extend<(K, V)> for Object {
 
 impl<K: Into<String>, V: Into<Value>> FromIterator<(K, V)> for Object {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
-        let mut object = Self::new();
+        let members = members.into_iter();
+        // Most are short and of a known length, and stay as they are.
+        let mut object = Self::with_capacity(members.size_hint().0);
         object.extend(members);
         object
     }

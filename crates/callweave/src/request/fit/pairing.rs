@@ -31,7 +31,7 @@ impl Turn {
 /// every call an id of its own.
 pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut Losses) {
     let has_calls = calls_mut(request).next().is_some();
-    let mut turns: Vec<Turn> = Vec::new();
+    let mut turns: Vec<Turn> = Vec::with_capacity(request.messages.len());
     let mut open = Open::default();
     for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
         losses.at(format_args!("messages[{number}]"));
@@ -67,6 +67,13 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
             message.role = Role::User;
         }
         let mut is_answer = false;
+        if !parts.iter().any(|part| matches!(part.body, Body::Result(_))) {
+            message.content.parts = parts;
+            if !(message.content.is_empty() && had_parts) {
+                turns.push(Turn::of(message));
+            }
+            continue;
+        }
         for part in parts {
             if !matches!(part.body, Body::Result(_)) {
                 message.content.parts.push(part);
@@ -98,6 +105,7 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
     }
     let mut ids = Ids::default();
     let count = turns.len();
+    request.messages.reserve_exact(count + turns.iter().filter(|turn| !turn.results.is_empty()).count());
     for (number, mut turn) in turns.into_iter().enumerate() {
         let is_last = number + 1 == count;
         let Turn { message, results, is_answered } = &mut turn;
@@ -206,12 +214,15 @@ fn hear(parts: Vec<Part>, turns: &mut [Turn], open: &mut Open) {
     if !turn.message.content.is_empty() {
         turn.message.content.form = Form::Any;
     }
-    for part in parts {
+    for part in &parts {
         if let Body::Call(call) = &part.body {
             open.put(call, number, turn.results.len());
             turn.results.push(None);
         }
-        turn.message.content.parts.push(part);
+    }
+    match turn.message.content.is_empty() {
+        true => turn.message.content.parts = parts,
+        false => turn.message.content.parts.extend(parts),
     }
 }
 
@@ -241,6 +252,8 @@ fn no_result() -> Part {
 #[derive(Default)]
 struct Ids {
     taken: HashSet<String>,
+    /// How often an id was given another form, so that the next form is not looked for from the start.
+    again: HashMap<String, u64>,
     made: usize,
 }
 
@@ -254,7 +267,12 @@ impl Ids {
                 format!("call_{}_{}", call.name, self.made)
             }
         };
-        let fitted = limits.call_ids.fitted(&id, |id| self.taken.contains(id));
+        let before = self.again.get(&id).copied().unwrap_or(0);
+        let mut salt = before;
+        let fitted = limits.call_ids.fitted_from(&id, &mut salt, |id| self.taken.contains(id));
+        if salt > before {
+            self.again.insert(id, salt);
+        }
         self.taken.insert(fitted.clone());
         Some(fitted)
     }

@@ -51,7 +51,7 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
                 }
                 tell_opaque(part, protocol, losses);
             }
-            if !limits.takes_rich_results {
+            if !limits.takes_rich_results && result.content.parts.iter().any(is_media) {
                 let (others, rich): (Vec<Part>, Vec<Part>) =
                     std::mem::take(&mut result.content.parts).into_iter().partition(|part| !is_media(part));
                 result.content.parts = others;
@@ -69,13 +69,11 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
             Role::Assistant => limits.media == Shows::Anyone,
             Role::System | Role::Developer => limits.media != Shows::User,
         };
-        if !can_show {
+        if !can_show && message.content.parts.iter().any(is_media) {
             let (media, others): (Vec<Part>, Vec<Part>) =
                 std::mem::take(&mut message.content.parts).into_iter().partition(is_media);
             message.content.parts = others;
-            if !media.is_empty() {
-                losses.put("speaker of an image");
-            }
+            losses.put("speaker of an image");
             shown.extend(media);
         }
         if !limits.takes_blank_text {

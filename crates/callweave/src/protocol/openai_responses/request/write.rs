@@ -64,7 +64,7 @@ fn write_message(mut message: Message, items: &mut Vec<Value>, writing: &mut Wri
     let Content { parts, form } = message.content.take();
     let is_empty = parts.is_empty();
     let role = message.role;
-    let mut spoken = Vec::new();
+    let mut spoken = Vec::with_capacity(parts.len());
     for part in parts {
         let is_item = match &part.body {
             Body::Text(_) | Body::Refusal(_) | Body::Media(_) => false,
