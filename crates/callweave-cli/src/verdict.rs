@@ -38,12 +38,23 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
 pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
     let calls = found.calls.iter().filter_map(|call| match (call.incomplete, call.invalid) {
         (true, _) => Some(format!("the call of {} was cut off", call.name)),
+        (_, true) if call.after_damage => Some(format!(
+            "a call cannot be used: that of {} stands behind a damaged one, and may be a part of it",
+            call.name
+        )),
         (_, true) => {
             Some(format!("a call cannot be used: the arguments of {} are not a JSON object", call.name))
         }
         (false, false) => None,
     });
-    let notices: Vec<_> = found.notices.iter().collect();
+    // Damage that was repaired is none any more.
+    let mut repaired = found.notices.iter().filter(|notice| notice.code == NoticeCode::Repaired).count();
+    let mut is_left = |notice: &&Notice<'_>| {
+        let is_mended = notice.code == NoticeCode::MalformedCall && repaired > 0;
+        repaired -= usize::from(is_mended);
+        !is_mended
+    };
+    let notices: Vec<_> = found.notices.iter().filter(|notice| is_left(notice)).collect();
     told(calls.chain(of_notices(&notices)))
 }
 

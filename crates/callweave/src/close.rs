@@ -207,7 +207,7 @@ impl Close {
         let waiting = self.choices.get(&choice).map_or(&[][..], |tally| tally.waiting.all());
         let mut waiting = waiting.iter().map(|(_, call)| call).filter(|call| !call.is_answered).peekable();
         let is_waiting = waiting.peek().is_some();
-        let is_cut = waiting.any(|call| call.completion == Completion::Cut);
+        let is_cut = waiting.any(|call| call.completion != Completion::Whole);
         match said {
             _ if self.has_failed => FinishReason::Error,
             _ if is_waiting && !is_cut => FinishReason::ToolCalls,

@@ -348,6 +348,9 @@ pub enum Completion {
     Whole,
     /// It was cut off: more was to come. Its argument text may happen to be a complete value.
     Cut,
+    /// It is a whole call, written in text behind a damaged one whose end is in doubt: it may be a part of what that
+    /// one holds, so that it must not be run.
+    AfterDamage,
 }
 
 /// Why an answer finished, in our words.
@@ -464,6 +467,9 @@ pub enum NoticeCode {
     /// A tool call was damaged: its arguments are not JSON, or (in text) only what came before the damage is
     /// kept.
     MalformedCall,
+    /// A tool call stands in text behind a damaged one whose end is in doubt, so that it may be a part of what that
+    /// one holds.
+    AfterDamage,
     /// A tool call names a tool that was not declared.
     UnknownTool,
     /// A tool call's arguments do not fit the schema of its tool.

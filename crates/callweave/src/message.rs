@@ -172,6 +172,8 @@ pub struct Invalid {
 pub enum InvalidReason {
     /// The call was cut off: more was to come, even where its text happens to be complete.
     Incomplete,
+    /// The call stands in text behind a damaged one whose end is in doubt, and may be a part of what that one holds.
+    AfterDamage,
     /// The text is not JSON.
     NotJson,
     /// The text is JSON, but not an object.
@@ -456,6 +458,11 @@ impl ToolCall {
             let detail =
                 format!("the call of {} was cut off after {} bytes", self.name, self.raw_arguments.len());
             return invalid(InvalidReason::Incomplete, detail);
+        }
+        if self.completion == Completion::AfterDamage {
+            let detail =
+                format!("the call of {} stands behind a damaged one, and may be a part of it", self.name);
+            return invalid(InvalidReason::AfterDamage, detail);
         }
         if self.kind != CallKind::Function {
             return None;

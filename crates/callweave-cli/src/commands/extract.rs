@@ -37,6 +37,10 @@ pub(crate) struct Extract {
     wording: Wording,
     #[command(flatten)]
     mending: Mending,
+    /// Let calls count that stand behind a damaged call; without this they are marked and invalid, because they may be a
+    /// part of what the damaged one was to write
+    #[arg(long)]
+    calls_after_damage: bool,
     /// What the text begins with: reasoning if the prompt has opened a thought
     #[arg(long, value_name = "WHERE", conflicts_with = "jsonl")]
     starting_in: Option<Beginning>,
@@ -144,8 +148,11 @@ impl Extract {
         };
         let mend = self.mending.mend(self.wording.tools()?.as_ref());
         if self.jsonl {
-            return rows::run(&self.files, self.jobs, |row: Row| row.extract(&dialects, &options, &mend));
+            return rows::run(&self.files, self.jobs, |row: Row| {
+                row.extract(&dialects, &options, &mend, |options| self.accepting(options))
+            });
         }
+        let options = self.accepting(options);
         let options = match self.starting_in {
             None => options,
             Some(Beginning::Text) => options.starting_in(Start::Text),
@@ -159,6 +166,11 @@ impl Extract {
             }
             rows::conclude(extracted)
         })
+    }
+
+    /// The options with what the caller takes upon himself.
+    fn accepting(&self, options: ExtractOptions) -> ExtractOptions {
+        if self.calls_after_damage { options.accepting_calls_after_damage() } else { options }
     }
 
     fn extract(
@@ -244,11 +256,17 @@ impl Request for Row {
 }
 
 impl Row {
-    fn extract(self, dialects: &Dialects, options: &ExtractOptions, mend: &Mend) -> Result<Outcome, Failure> {
-        let mut options = match &self.dialect {
+    fn extract(
+        self,
+        dialects: &Dialects,
+        options: &ExtractOptions,
+        mend: &Mend,
+        accepting: impl Fn(ExtractOptions) -> ExtractOptions,
+    ) -> Result<Outcome, Failure> {
+        let mut options = accepting(match &self.dialect {
             Some(name) => dialects.named(name)?,
             None => options.clone(),
-        };
+        });
         let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
         let tools = own.unwrap_or_else(|| mend.declared().clone());
         let mend = mend.clone().tools(tools.clone());

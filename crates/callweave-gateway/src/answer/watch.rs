@@ -117,7 +117,7 @@ impl Watch {
     }
 
     fn end(&mut self, call: Call, completion: Completion) {
-        if completion == Completion::Cut {
+        if completion != Completion::Whole {
             self.calls.push(Outcome::Truncated);
             return;
         }

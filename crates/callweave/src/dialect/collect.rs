@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::extractor::{ExtractOptions, Extractor};
-use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, Notice, Scope, Sink, Span};
+use crate::event::{
+    BlockId, BlockKind, Body, CallKind, Completion, Event, Notice, NoticeCode, Scope, Sink, Span,
+};
 
 /// What a text was found to hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -36,9 +38,13 @@ pub struct ExtractedCall {
     /// Whether the call was cut before its end.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
-    /// Whether the arguments of a whole call are not a JSON object.
+    /// Whether the arguments of a whole call are not a JSON object, or it stands behind a damaged call and such calls
+    /// were not asked for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub invalid: bool,
+    /// Whether it stands behind a damaged call whose end is in doubt, and may be a part of that one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub after_damage: bool,
     /// The bytes of the text it was made from, its markers included.
     #[serde(skip)]
     pub span: Span,
@@ -145,7 +151,8 @@ impl<'e> Sink<Event<'e>> for Extraction {
                 if let Some(Place::Call(call)) = self.place(block) {
                     let call = &mut self.calls[call];
                     call.incomplete = completion == Completion::Cut;
-                    call.invalid = !call.incomplete && !is_object(&call.arguments);
+                    let is_refused = completion == Completion::AfterDamage;
+                    call.invalid = is_refused || !call.incomplete && !is_object(&call.arguments);
                 }
                 self.open.retain(|(other, _)| *other != block);
             }
@@ -157,7 +164,13 @@ impl<'e> Sink<Event<'e>> for Extraction {
                     call.span.end = source.end;
                 }
             }
-            Body::Notice(notice) => self.notices.push(notice.into_owned()),
+            Body::Notice(notice) => {
+                let place = notice.block.and_then(|block| self.place(block));
+                if let (NoticeCode::AfterDamage, Some(Place::Call(call))) = (notice.code, place) {
+                    self.calls[call].after_damage = true;
+                }
+                self.notices.push(notice.into_owned());
+            }
             _ => {}
         }
     }

@@ -167,6 +167,18 @@ impl Emitter {
         self.put(Span::default(), Body::Notice(notice), sink);
     }
 
+    /// A notice about the open block.
+    pub(super) fn notice_of_block(
+        &mut self,
+        code: NoticeCode,
+        detail: &'static str,
+        sink: &mut EventSink<'_>,
+    ) {
+        let block = self.open.map(|(block, _)| block);
+        let notice = Notice { block, ..Notice::new(code, self.offset, detail) };
+        self.put(Span::default(), Body::Notice(notice), sink);
+    }
+
     /// Counts bytes without an event of their own.
     #[inline]
     pub(super) fn advance(&mut self, len: usize) -> Span {

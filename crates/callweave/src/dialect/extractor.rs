@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::engine::Engine;
+use super::engine::{Engine, Manner};
 use super::matcher::Matched;
 use super::plan::Plan;
 use super::registry::Registry;
@@ -26,6 +26,7 @@ pub struct ExtractOptions {
     tools: Arc<Tools>,
     starting_in: Option<Start>,
     is_trusting: bool,
+    accepts_after_damage: bool,
     /// The dialects made ready, once somebody needs them; shared by all clones.
     plan: Arc<OnceLock<Arc<Plan>>>,
 }
@@ -44,6 +45,7 @@ impl ExtractOptions {
             tools: Arc::default(),
             starting_in: None,
             is_trusting: false,
+            accepts_after_damage: false,
             plan: Arc::default(),
         }
     }
@@ -77,6 +79,19 @@ impl ExtractOptions {
         self
     }
 
+    /// Lets calls count that stand behind a damaged call whose end is in doubt. Without this they are found and marked
+    /// ([`Completion::AfterDamage`]) but invalid: such a call may be a part of what the damaged one was to write into a
+    /// file.
+    #[must_use]
+    pub fn accepting_calls_after_damage(mut self) -> Self {
+        self.accepts_after_damage = true;
+        self
+    }
+
+    pub(super) fn accepts_after_damage(&self) -> bool {
+        self.accepts_after_damage
+    }
+
     /// Takes whatever reads as a call for one, wherever it stands, for a caller that has rules of its own.
     pub(crate) fn trusting(mut self) -> Self {
         self.is_trusting = true;
@@ -98,7 +113,9 @@ impl ExtractOptions {
     pub(super) fn extractor(&self, choice: u32) -> Extractor {
         let plan = self.plan.get_or_init(|| Arc::new(Plan::new(self.dialects.to_vec())));
         let (plan, tools) = (Arc::clone(plan), Arc::clone(&self.tools));
-        let engine = Engine::new(plan, tools, self.starting_in, (choice, self.is_trusting));
+        let Self { is_trusting, accepts_after_damage, .. } = *self;
+        let manner = Manner { choice, is_trusting, accepts_after_damage };
+        let engine = Engine::new(plan, tools, self.starting_in, manner);
         let waits_for_all = engine.whole_text_matchers().next().is_some();
         Extractor { engine, held: String::new(), waits_for_all }
     }

@@ -7,6 +7,7 @@ use super::calls::{Calls, Told};
 use super::emit::Emitter;
 use super::extractor::{ExtractOptions, Extractor};
 use super::spec::Start;
+use crate::encode::objects::{self, INVALID_JSON};
 use crate::event::{
     BlockId, BlockKind, Body, Completion, DeltaKind, Event, EventSink, FinishReason, ItemId, Notice,
     NoticeCode, Scope, Sink,
@@ -86,6 +87,9 @@ struct Found {
     begun: Option<(ItemId, Event<'static>)>,
     /// The item ends with what is made of its text.
     ended: Option<Event<'static>>,
+    /// Whether calls behind a damaged one count; if not, the one that is open, and its arguments.
+    accepts_after_damage: bool,
+    refused: Option<(BlockId, String)>,
 }
 
 #[derive(Debug)]
@@ -237,7 +241,9 @@ impl Stage {
         let at = self.choices.iter().position(|choice| choice.number == event.choice).unwrap_or_else(|| {
             let extractor = Some(self.options.extractor(event.choice));
             self.choices.reserve_exact(usize::from(self.choices.is_empty()));
-            self.choices.push(Choice { number: event.choice, extractor, ..Choice::default() });
+            let accepts_after_damage = self.options.accepts_after_damage();
+            let found = Found { accepts_after_damage, ..Found::default() };
+            self.choices.push(Choice { number: event.choice, extractor, found, ..Choice::default() });
             self.choices.len() - 1
         });
         if let Some(event) = self.hold(at, event, sink) {
@@ -437,9 +443,24 @@ impl<'e> Sink<Event<'e>> for Renumber<'_, '_> {
             Body::BlockEnd { block, .. } => {
                 self.found.text = None;
                 *block = self.own(*block);
+                self.tell_refused(*block);
             }
-            Body::Delta { block, .. } | Body::Correction { block, .. } => *block = self.own(*block),
+            Body::Delta { block, text, .. } => {
+                *block = self.own(*block);
+                if let Some((refused, arguments)) = &mut self.found.refused
+                    && refused == block
+                {
+                    return arguments.push_str(text);
+                }
+            }
+            Body::Correction { block, .. } => *block = self.own(*block),
             Body::Identity { scope: Scope::Block(block), .. } => *block = self.own(*block),
+            Body::Notice(notice) => {
+                notice.block = notice.block.map(|block| self.own(block));
+                if notice.code == NoticeCode::AfterDamage && !self.found.accepts_after_damage {
+                    self.found.refused = notice.block.map(|block| (block, String::new()));
+                }
+            }
             _ => {}
         }
         self.found.calls.follow(&event.body);
@@ -451,6 +472,15 @@ impl Renumber<'_, '_> {
     fn own(&self, block: BlockId) -> BlockId {
         // The extractor numbers its blocks from 0 without gaps.
         self.found.made.get(block.0 as usize).copied().unwrap_or(block)
+    }
+
+    /// Tells the arguments of a call that must not be run, so that nobody can: many clients run what they can parse.
+    fn tell_refused(&mut self, ended: BlockId) {
+        if let Some((block, arguments)) = self.found.refused.take_if(|(block, _)| *block == ended) {
+            let text = objects::under(INVALID_JSON, &arguments);
+            let body = Body::Delta { block, kind: DeltaKind::Arguments, text };
+            self.sink.put(Event::new(self.choice, body));
+        }
     }
 
     /// Ends the item that was read, if anything of it was told. One that has begun behind it is told now.

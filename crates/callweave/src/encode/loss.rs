@@ -440,7 +440,7 @@ impl Ledger {
     }
 
     fn end(&mut self, choice: u32, block: BlockId, completion: Completion) {
-        if completion == Completion::Cut {
+        if completion != Completion::Whole {
             self.put(self.place(choice, block).1, Feature::Cut);
             // A call that seems to be whole seems to wait for its result, and one that does not, not.
             self.is_misread = true;

@@ -19,7 +19,9 @@ pub(crate) const INVALID_JSON: &str = "INVALID_JSON";
 pub(crate) fn arguments(call: &ToolCall) -> Cow<'_, str> {
     let text = call.arguments();
     match (call.completion, call.kind) {
-        (Completion::Cut, _) => under(INVALID_JSON, text),
+        // The stage that found it has seen to that.
+        (Completion::AfterDamage, _) if text.starts_with("{\"INVALID_JSON\":") => text.into(),
+        (Completion::Cut | Completion::AfterDamage, _) => under(INVALID_JSON, text),
         (Completion::Whole, CallKind::Custom) => under(INPUT, text),
         (Completion::Whole, CallKind::Function | CallKind::Builtin) if is_object(text) => text.into(),
         (Completion::Whole, CallKind::Function | CallKind::Builtin) => {
@@ -38,8 +40,13 @@ pub(crate) fn text(call: &ToolCall) -> Cow<'_, str> {
     let mut scanner = Scanner::new();
     scanner.push(&call.raw_arguments);
     match call.completion {
-        Completion::Cut if scanner.status() != Status::Open => under(INVALID_JSON, &call.raw_arguments),
-        Completion::Cut | Completion::Whole => call.arguments().into(),
+        Completion::AfterDamage if call.raw_arguments.starts_with("{\"INVALID_JSON\":") => {
+            call.raw_arguments.as_str().into()
+        }
+        Completion::Cut | Completion::AfterDamage if scanner.status() != Status::Open => {
+            under(INVALID_JSON, &call.raw_arguments)
+        }
+        Completion::Cut | Completion::AfterDamage | Completion::Whole => call.arguments().into(),
     }
 }
 

@@ -565,7 +565,9 @@ impl Slot {
             call.completion = completion;
             let is_broken = call.kind == CallKind::Function && call.scanner.status() == Status::Broken;
             let (code, what) = match completion {
-                Completion::Cut => (NoticeCode::IncompleteArguments, "not a complete JSON value"),
+                Completion::Cut | Completion::AfterDamage => {
+                    (NoticeCode::IncompleteArguments, "not a complete JSON value")
+                }
                 Completion::Whole => (NoticeCode::MalformedCall, "not JSON"),
             };
             if completion == Completion::Cut || is_broken {

@@ -4,6 +4,7 @@
 //! tuples, sets, bare keys and bare words, keyword arguments.
 
 use super::super::table::gemma4::braces;
+use super::value::{StringEnd, string_end};
 use super::{Compiled, Context, Token, leading_space};
 use crate::event::Completion;
 use crate::json::repair::repair;
@@ -21,6 +22,11 @@ pub(in crate::dialect) struct Literal {
     owes_comma: bool,
     /// Whether the schema wants a string under the outermost key.
     wants_string: bool,
+    /// How many bytes in front are known to be of a string, and how far its end was looked for.
+    clear: usize,
+    looked: usize,
+    /// Whether the end of a string is in doubt.
+    is_doubtful: bool,
 }
 
 /// How literals are read, and what is peculiar to a dialect's.
@@ -90,7 +96,16 @@ pub(in crate::dialect) const LOOK_AHEAD: usize = 256;
 
 impl Literal {
     fn new(at: At, stack: Vec<Frame>) -> Self {
-        Self { at, stack, seen: (0, 0), owes_comma: false, wants_string: false }
+        Self {
+            at,
+            stack,
+            seen: (0, 0),
+            owes_comma: false,
+            wants_string: false,
+            clear: 0,
+            looked: 0,
+            is_doubtful: false,
+        }
     }
 
     /// One value.
@@ -163,7 +178,9 @@ impl Literal {
         context: &mut Context<'_>,
     ) -> (Token, Option<Completion>) {
         context.scratch.clear();
-        match self.next(text, Syntax { is_last: context.is_last, ..syntax }, context.scratch) {
+        let piece = self.next(text, Syntax { is_last: context.is_last, ..syntax }, context.scratch);
+        *context.in_doubt |= self.is_doubtful;
+        match piece {
             Piece::Took(len) => (Token::Converted(len), None),
             Piece::Done(len) => (Token::Converted(len), Some(Completion::Whole)),
             Piece::More if !context.is_last => (Token::More, None),
@@ -249,9 +266,24 @@ impl Literal {
         let Quoted { quote, is_long, is_key, is_raw } = quoted;
         let is_last = syntax.is_last;
         let bytes = text.as_bytes();
+        if quote == 0 && self.clear > 0 && !text.is_empty() {
+            let len = self.clear.min(text.len());
+            self.clear -= len;
+            return keep(text, len, out);
+        }
         if quote == 0 {
             return match braces::string_piece(text, syntax) {
                 Piece::Took(len) => keep(text, len, out),
+                // The call's end, if the string's own does not come.
+                Piece::Done(0) => match string_end(text, syntax.quote, &mut self.looked, is_last) {
+                    StringEnd::More => Piece::More,
+                    StringEnd::Closed(len) => self.clear_up_to(text, len - syntax.quote.len(), out),
+                    StringEnd::Far(len) => self.clear_up_to(text, len, out),
+                    StringEnd::Doubtful => {
+                        self.is_doubtful = true;
+                        self.close_string(0, is_key, out)
+                    }
+                },
                 Piece::Done(len) => self.close_string(len, is_key, out),
                 piece => piece,
             };
@@ -306,6 +338,11 @@ impl Literal {
             return keep(text, text.chars().next().map_or(0, char::len_utf8), out);
         };
         self.close_string(len, is_key, out)
+    }
+
+    fn clear_up_to(&mut self, text: &str, len: usize, out: &mut String) -> Piece {
+        self.clear = len.saturating_sub(text.len());
+        keep(text, len.min(text.len()), out)
     }
 
     fn close_string(&mut self, len: usize, is_key: bool, out: &mut String) -> Piece {

@@ -74,6 +74,8 @@ pub(super) struct Context<'c> {
     pub(super) looks: &'c mut u32,
     /// Whether no more text will come.
     pub(super) is_last: bool,
+    /// Whether the end of a value, and so of the call, is in doubt: a later call may be a part of it.
+    pub(super) in_doubt: &'c mut bool,
     /// How the call ended, once a reader says so: that is told after the token it answers with.
     pub(super) ended: Option<Completion>,
 }
@@ -279,6 +281,14 @@ impl Default for Reader {
 impl Reader {
     pub(super) fn new(form: &Form) -> Self {
         Self { kind: Kind::new(&form.body), ended: None }
+    }
+
+    /// A reader of a call behind the form's opener.
+    pub(super) fn behind_opener(form: &Form) -> Self {
+        match &form.body {
+            Body::Tagged(_) => Self { kind: Kind::Tagged(tagged::Reader::wrapped()), ended: None },
+            _ => Self::new(form),
+        }
     }
 
     /// A reader of a call that begins with its name.

@@ -1,14 +1,19 @@
 //! One JSON value, passed on byte for byte, its end found by reading and not by searching a closer.
 //!
-//! As long as the text is JSON it ends exactly where JSON says. Once it is not, brackets and quotes
-//! still tell where it ends most of the time, and a closer outside quotes always does.
+//! As long as the text is JSON it ends exactly where JSON says. Once it is not, brackets and quotes still tell where
+//! it ends, and a closer outside quotes always does. Inside a string nothing is a closer, unless the string's end is
+//! in doubt: it never ends, or what follows its end cannot be. Then a closer that the next opener follows shows where
+//! the value stopped.
 
-use super::super::markers::{Found, Markers};
-use super::{Context, Token, boundary};
+use super::super::markers::Found;
+use super::{Compiled, Context, Token, boundary, leading_space};
 use crate::json::{Scanner, Status};
 
 /// Longer than any closer.
 const WINDOW: usize = 1024;
+
+/// The end of a string is looked for so far behind a closer in it; a longer string is taken at its word.
+pub(in crate::dialect) const LONGEST_DOUBT: usize = 1 << 16;
 
 /// The state of reading one value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +22,16 @@ pub(in crate::dialect) struct Value {
     loose: Option<Loose>,
     /// Whether it has just stopped being JSON and nobody was told yet.
     is_untold: bool,
+    /// The last byte outside a string that was not white space.
+    last: u8,
+    /// How many bytes in front are known to be of a string, and whether that is closed by the last of them.
+    clear: usize,
+    is_closed: bool,
+    /// How far the end of a string was looked for from a closer in it.
+    seen: usize,
+    /// Whether the end of a string is in doubt, and whether the value stops here because of that.
+    is_doubtful: bool,
+    is_stopped: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +41,19 @@ struct Loose {
     is_escaped: bool,
     /// The last byte that was not white space.
     last: u8,
+}
+
+/// Where a string ends that holds what looks like the end of the call.
+#[derive(Clone, Copy)]
+pub(in crate::dialect) enum StringEnd {
+    /// More text is needed.
+    More,
+    /// Behind so many bytes, its closing quote included.
+    Closed(usize),
+    /// Not within so many bytes, and nobody looks further.
+    Far(usize),
+    /// Nobody knows.
+    Doubtful,
 }
 
 /// How far the value has come.
@@ -49,6 +77,49 @@ fn ends_line(rest: &str, is_last: bool) -> Option<bool> {
     }
 }
 
+/// Where a string ends that is closed by `quote`, from a closer in it on; `seen` bytes were looked at before. A quote ends
+/// it if what follows is what JSON has there.
+pub(in crate::dialect) fn string_end(text: &str, quote: &str, seen: &mut usize, is_last: bool) -> StringEnd {
+    let bytes = text.as_bytes();
+    let first = quote.as_bytes()[0];
+    let mut at = *seen;
+    loop {
+        if at > LONGEST_DOUBT {
+            *seen = 0;
+            return StringEnd::Far(boundary(text, LONGEST_DOUBT));
+        }
+        // The text may end inside an escape.
+        let Some(rest) = bytes.get(at..) else { break };
+        let Some(found) = memchr::memchr2(first, b'\\', rest) else {
+            *seen = bytes.len();
+            break;
+        };
+        at += found;
+        *seen = at;
+        if bytes[at] == b'\\' && quote.len() == 1 {
+            at += 2;
+            continue;
+        }
+        if !text[at..].starts_with(quote) {
+            if quote.starts_with(&text[at..]) {
+                break;
+            }
+            at += 1;
+            continue;
+        }
+        let end = at + quote.len();
+        return match bytes.get(end + leading_space(&text[end..])) {
+            None if !is_last => StringEnd::More,
+            None | Some(b',' | b':' | b'}' | b']') => {
+                *seen = 0;
+                StringEnd::Closed(end)
+            }
+            Some(_) => StringEnd::Doubtful,
+        };
+    }
+    if is_last { StringEnd::Doubtful } else { StringEnd::More }
+}
+
 impl Value {
     /// A value that should be an object, and begins with something else.
     pub(in crate::dialect) fn damaged() -> Self {
@@ -63,14 +134,26 @@ impl Value {
 
     /// Reads on: how many bytes of `text` belong to the value, and how far it has come.
     #[inline]
-    pub(in crate::dialect) fn read(&mut self, text: &str, context: &Context<'_>) -> (usize, Progress) {
-        let Context { form, is_last, .. } = *context;
+    pub(in crate::dialect) fn read(&mut self, text: &str, context: &mut Context<'_>) -> (usize, Progress) {
+        let read = self.read_on(text, context.form, context.is_last);
+        *context.in_doubt |= self.is_doubtful;
+        read
+    }
+
+    #[inline]
+    fn read_on(&mut self, text: &str, form: &Compiled, is_last: bool) -> (usize, Progress) {
         if self.is_untold {
             self.is_untold = false;
             return (0, Progress::Odd);
         }
+        if self.is_stopped {
+            return (0, Progress::Closed);
+        }
+        if self.clear > 0 {
+            return (self.take_clear(text), Progress::Open);
+        }
         if self.loose.is_some() {
-            return self.read_loosely(text, &form.closers, is_last);
+            return self.read_loosely(text, form, is_last);
         }
         // A long text is read window by window: neither its closers nor its value is looked for in all of it at once.
         let (whole, was_last) = (text, is_last);
@@ -78,15 +161,11 @@ impl Value {
         let (text, is_last) = (&text[..end], is_last && end == text.len());
         let text = match form.closers.find(text, is_last) {
             Found::Nothing => text,
-            // A closer that the text or the next call follows ends a string that was not closed.
             Found::Marker { at: 0, len, .. } if self.scanner.is_in_string() => {
-                match form.is_closed_by(whole, was_last) {
-                    Some(true) => {
-                        self.loose = Some(Loose { depth: 0, quote: b'"', is_escaped: false, last: b',' });
-                        self.is_untold = true;
-                        return self.read(whole, context);
-                    }
+                match self.closer_in_string(whole, "\"", form, was_last) {
+                    Some(true) => return (self.take_clear(whole), Progress::Open),
                     Some(false) => &text[..len],
+                    None if self.is_untold => return self.read_on(whole, form, was_last),
                     None => return (0, Progress::Open),
                 }
             }
@@ -105,12 +184,67 @@ impl Value {
                 there.push(&text[..taken]);
                 let quote = if there.is_in_string() { b'"' } else { 0 };
                 self.scanner = there;
+                self.note(&text[..taken]);
+                self.is_doubtful |= quote == 0 && self.last == b'"';
                 self.loose =
                     Some(Loose { depth: there.depth(), quote, is_escaped: there.is_in_escape(), last: b',' });
                 self.is_untold = taken > 0;
                 if taken > 0 { (taken, Progress::Open) } else { (0, Progress::Odd) }
             }
-            Status::Empty | Status::Open => (taken, Progress::Open),
+            Status::Empty | Status::Open => {
+                self.note(&text[..taken]);
+                (taken, Progress::Open)
+            }
+        }
+    }
+
+    /// Remembers the last byte of `text` that says something, where no string is open.
+    #[inline]
+    fn note(&mut self, text: &str) {
+        if !self.scanner.is_in_string()
+            && let Some(last) = text.bytes().rev().find(|byte| !byte.is_ascii_whitespace())
+        {
+            self.last = last;
+        }
+    }
+
+    /// Takes what is known to be the rest of a string.
+    fn take_clear(&mut self, text: &str) -> usize {
+        let len = self.clear.min(text.len());
+        self.clear -= len;
+        let is_closed = self.clear == 0 && self.is_closed;
+        match &mut self.loose {
+            Some(loose) if is_closed => (loose.quote, loose.last) = (0, b'"'),
+            Some(_) => {}
+            None => {
+                self.scanner.push(&text[..len]);
+                self.note(&text[..len]);
+            }
+        }
+        len
+    }
+
+    /// Whether a closer at the start of `text`, in a string, is data to the end of that string, or data by itself.
+    /// Nothing: more text is needed, or the value stops there.
+    fn closer_in_string(&mut self, text: &str, quote: &str, form: &Compiled, is_last: bool) -> Option<bool> {
+        // Only where the text ends there, or the next call begins, may it be more than data.
+        if !form.is_closed_by(text, is_last)? {
+            return Some(false);
+        }
+        let end = string_end(text, quote, &mut self.seen, is_last);
+        match end {
+            StringEnd::More => None,
+            StringEnd::Closed(len) | StringEnd::Far(len) => {
+                (self.clear, self.is_closed) = (len, matches!(end, StringEnd::Closed(_)));
+                Some(true)
+            }
+            StringEnd::Doubtful => {
+                let loose = Loose { depth: 0, quote: 0, is_escaped: false, last: b',' };
+                self.is_untold = self.loose.is_none();
+                self.loose = Some(loose);
+                (self.is_doubtful, self.is_stopped) = (true, true);
+                None
+            }
         }
     }
 
@@ -122,7 +256,7 @@ impl Value {
 
     /// Reads on as a body does: a token, and how far the value has come with it.
     #[inline]
-    pub(in crate::dialect) fn token(&mut self, text: &str, context: &Context<'_>) -> (Token, Progress) {
+    pub(in crate::dialect) fn token(&mut self, text: &str, context: &mut Context<'_>) -> (Token, Progress) {
         match self.read(text, context) {
             (_, Progress::Odd) => (Token::Odd("the arguments are not JSON"), Progress::Odd),
             (0, Progress::Open) if !context.is_last => (Token::More, Progress::Open),
@@ -136,49 +270,76 @@ impl Value {
         }
     }
 
-    fn read_loosely(&mut self, text: &str, closers: &Markers<()>, is_last: bool) -> (usize, Progress) {
-        let Some(loose) = &mut self.loose else { return (0, Progress::Open) };
-        for (at, byte) in text.bytes().enumerate() {
+    fn read_loosely(&mut self, text: &str, form: &Compiled, is_last: bool) -> (usize, Progress) {
+        let mut at = 0;
+        while at < text.len() {
+            let Some(loose) = &mut self.loose else { return (0, Progress::Open) };
+            let byte = text.as_bytes()[at];
             if loose.is_escaped {
                 loose.is_escaped = false;
+                at += 1;
                 continue;
             }
             if text.is_char_boundary(at) {
-                match closers.starting(&text[at..], is_last) {
-                    Found::Marker { len, .. } if loose.quote != 0 => {
-                        // Quotes mean little here; but a closer in the middle of a line may be quoted.
+                match form.closers.starting(&text[at..], is_last) {
+                    Found::Perhaps(_) => return (at, Progress::Open),
+                    // Quotes mean little now; but a closer in the middle of a line may be quoted.
+                    Found::Marker { len, .. } if loose.quote != 0 && self.is_doubtful => {
                         match ends_line(&text[at + len..], is_last) {
                             Some(true) => return (at, Progress::Closed),
                             Some(false) => {}
                             None => return (at, Progress::Open),
                         }
                     }
-                    Found::Marker { .. } => return (at, Progress::Closed),
-                    Found::Perhaps(_) => return (at, Progress::Open),
+                    Found::Marker { .. } if loose.quote != 0 && at > 0 => return (at, Progress::Open),
+                    Found::Marker { len, .. } if loose.quote != 0 => {
+                        let quote = if loose.quote == b'"' { "\"" } else { "'" };
+                        match self.closer_in_string(text, quote, form, is_last) {
+                            Some(true) => return (self.take_clear(text), Progress::Open),
+                            Some(false) => {
+                                at = len;
+                                continue;
+                            }
+                            None if self.is_stopped => return (0, Progress::Closed),
+                            None => return (0, Progress::Open),
+                        }
+                    }
+                    Found::Marker { .. } => {
+                        self.is_doubtful |= is_quote(loose.last);
+                        return (at, Progress::Closed);
+                    }
                     Found::Nothing => {}
                 }
             }
+            at += 1;
             if loose.quote != 0 {
                 match byte {
                     b'\\' => loose.is_escaped = true,
-                    _ if byte == loose.quote => loose.quote = 0,
+                    _ if byte == loose.quote => (loose.quote, loose.last) = (0, byte),
                     _ => {}
                 }
                 continue;
             }
+            let follows_string = is_quote(loose.last);
+            self.is_doubtful |=
+                follows_string && !byte.is_ascii_whitespace() && !matches!(byte, b',' | b':' | b'}' | b']');
             match byte {
                 b'"' => loose.quote = byte,
                 // An apostrophe opens a string only where a value or key may begin.
                 b'\'' if matches!(loose.last, b'{' | b'[' | b',' | b':' | b'(') => loose.quote = byte,
                 b'{' | b'[' => loose.depth += 1,
-                b'}' | b']' if loose.depth == 1 => return (at + 1, Progress::Complete),
+                b'}' | b']' if loose.depth == 1 => return (at, Progress::Complete),
                 b'}' | b']' => loose.depth = loose.depth.saturating_sub(1),
                 _ => {}
             }
-            if !byte.is_ascii_whitespace() {
-                loose.last = byte;
+            if loose.quote == 0 && !byte.is_ascii_whitespace() {
+                loose.last = if byte == b'\'' { 0 } else { byte };
             }
         }
         (text.len(), Progress::Open)
     }
+}
+
+fn is_quote(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\'')
 }

@@ -9,6 +9,9 @@ use super::prose::Place;
 use super::{Ahead, Run, State, Step};
 use crate::event::{Completion, EventSink, NoticeCode};
 
+const AFTER_DAMAGE: &str =
+    "the call stands behind a damaged one whose end is in doubt, and may be a part of it";
+
 impl Run {
     /// Shows a token of a certain call.
     #[inline]
@@ -41,6 +44,7 @@ impl Run {
                     let detail = "a call is damaged beyond reading";
                     self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
                     self.was_odd = true;
+                    self.shared.in_doubt = true;
                 }
                 self.end_call(Completion::Cut, sink);
                 self.state = State::After { form, is_closed: false };
@@ -51,11 +55,17 @@ impl Run {
         Step::Took(token.len())
     }
 
-    fn end_call(&mut self, completion: Completion, sink: &mut EventSink<'_>) {
+    pub(super) fn end_call(&mut self, completion: Completion, sink: &mut EventSink<'_>) {
         if completion == Completion::Cut && !self.was_odd {
             self.emitter.notice(NoticeCode::IncompleteArguments, "a call is cut in its arguments", sink);
         }
-        self.emitter.end(completion, sink);
+        if self.shared.in_doubt && !self.was_odd {
+            self.emitter.notice(NoticeCode::MalformedCall, "the end of a value is in doubt", sink);
+        }
+        let is_refused = self.has_damage && !self.accepts_after_damage;
+        self.has_damage |= self.shared.in_doubt || completion == Completion::Cut;
+        let is_whole = completion == Completion::Whole;
+        self.emitter.end(if is_whole && is_refused { Completion::AfterDamage } else { completion }, sink);
     }
 
     /// Right after a body: closers, separators, and further bodies under the same opener.
@@ -142,6 +152,14 @@ impl Run {
         self.emitter.markup(markup, sink);
         self.gap_seen = 0;
         Step::Took(markup.len())
+    }
+
+    /// Says what is to be known of a call that has begun.
+    pub(super) fn flag_begun(&mut self, sink: &mut EventSink<'_>) {
+        if self.has_damage {
+            self.emitter.notice_of_block(NoticeCode::AfterDamage, AFTER_DAMAGE, sink);
+        }
+        self.flag_unknown(sink);
     }
 
     pub(super) fn flag_unknown(&mut self, sink: &mut EventSink<'_>) {

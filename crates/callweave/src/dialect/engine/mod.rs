@@ -28,6 +28,15 @@ use crate::event::{CallKind, Completion, EventSink, NoticeCode};
 /// Deltas up to this length are looked at byte by byte.
 const SHORT: usize = 32;
 
+/// Whose text it is, and what the caller takes upon himself.
+pub(super) struct Manner {
+    pub(super) choice: u32,
+    /// Whether where something stands does not matter.
+    pub(super) is_trusting: bool,
+    /// Whether calls behind a damaged one count.
+    pub(super) accepts_after_damage: bool,
+}
+
 /// The state of reading one text stream.
 #[derive(Debug)]
 pub(super) struct Engine {
@@ -79,6 +88,9 @@ struct Run {
     is_cut: bool,
     /// How many calls were told.
     calls: usize,
+    /// Whether a call was damaged so that its end is in doubt, and whether calls behind it count nevertheless.
+    has_damage: bool,
+    accepts_after_damage: bool,
     /// The last run of calls that were taken for a thought.
     thought_of: Vec<Told>,
 }
@@ -92,6 +104,7 @@ struct Shared {
     scratch: String,
     complaint: Option<String>,
     looks: u32,
+    in_doubt: bool,
 }
 
 impl Shared {
@@ -105,6 +118,7 @@ impl Shared {
             scratch: &mut self.scratch,
             complaint: &mut self.complaint,
             looks: &mut self.looks,
+            in_doubt: &mut self.in_doubt,
             is_last,
             ended: None,
         }
@@ -163,7 +177,7 @@ impl Engine {
         plan: Arc<Plan>,
         tools: Arc<Tools>,
         start: Option<Start>,
-        (choice, is_trusting): (u32, bool),
+        Manner { choice, is_trusting, accepts_after_damage }: Manner,
     ) -> Self {
         let live = &plan.live;
         let only = match &*plan.dialects {
@@ -193,6 +207,7 @@ impl Engine {
             continues: only.map_or_else(String::new, |only| only.continues.clone()),
             is_named: !plan.is_auto(),
             is_trusting,
+            accepts_after_damage,
             ..Run::default()
         };
         Self { plan, run }
@@ -250,10 +265,10 @@ impl Engine {
             let run = &mut self.run;
             run.shared.name.clone_from(&call.name);
             run.emitter.call(&call.name, "", CallKind::Function, 0, sink);
-            run.flag_unknown(sink);
+            run.flag_begun(sink);
             let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
             run.emitter.argument(arguments, call.end - call.start, sink);
-            run.emitter.end(Completion::Whole, sink);
+            run.end_call(Completion::Whole, sink);
             run.state = State::Prose(Place::Text);
             run.calls += 1;
             run.open_gap(false);

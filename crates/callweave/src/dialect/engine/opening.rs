@@ -48,6 +48,7 @@ impl Run {
     pub(super) fn open(&mut self, opening: Opening) -> Step {
         self.log.clear();
         self.shared.id.clear();
+        self.shared.in_doubt = false;
         self.state = State::Opening(opening);
         Step::Took(0)
     }
@@ -245,7 +246,7 @@ impl Run {
                 Token::Name(_) => {
                     self.emitter.call(&self.shared.name, &self.shared.id, CallKind::Function, len, sink);
                     has_begun = true;
-                    self.flag_unknown(sink);
+                    self.flag_begun(sink);
                     early.drain(..).for_each(|(span, text)| self.emitter.argument_from(span, text, sink));
                     None
                 }
@@ -313,7 +314,9 @@ impl Opening {
     pub(super) fn of(plan: &Plan, before: (usize, usize), opener: (usize, usize), place: Place) -> Self {
         let Candidate { form, is_part_of_body } = plan.live.openers[opener.0].forms[opener.1];
         let start = before.0 + if is_part_of_body { 0 } else { before.1 };
-        let reader = Reader::new(&plan.forms[form].form);
+        let form_of_body = &plan.forms[form].form;
+        let reader =
+            if is_part_of_body { Reader::new(form_of_body) } else { Reader::behind_opener(form_of_body) };
         Self { before, start, opener: Some(opener), form, reader, place, ..Self::default() }
     }
 

@@ -441,8 +441,9 @@ impl Run {
                 self.shared.name.clear();
                 self.shared.name.push_str(&text[start..end]);
                 self.emitter.call(&self.shared.name, "", kind, end - start, sink);
+                self.shared.in_doubt = false;
                 if kind == CallKind::Function {
-                    self.flag_unknown(sink);
+                    self.flag_begun(sink);
                 }
                 self.emitter.markup(&text[end..whole], sink);
                 self.was_odd = false;

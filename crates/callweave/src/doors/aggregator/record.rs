@@ -79,7 +79,7 @@ impl ToolCallRecord<'_> {
     /// ```
     pub fn is_incomplete(&self) -> bool {
         if let Some(completion) = self.completion {
-            return completion == Completion::Cut;
+            return completion != Completion::Whole;
         }
         let mut scanner = Scanner::new();
         scanner.push(self.arguments);

@@ -151,7 +151,7 @@ fn project(block: &Block) -> Option<Call> {
         "" => Some(Object::new()),
         text => text.parse().ok(),
     };
-    let is_cut = call.completion == Completion::Cut;
+    let is_cut = call.completion != Completion::Whole;
     // Chunks tell each member by itself.
     let single = || {
         let members = block.foreign.iter();

@@ -433,7 +433,7 @@ impl ChunkAccumulator {
     fn ends(&self) -> Ends {
         let mut ends = Ends::default();
         self.loose.clone().finish(&mut |event: Event<'_>| match event.body {
-            Body::BlockEnd { block, completion: Completion::Cut } => {
+            Body::BlockEnd { block, completion: Completion::Cut | Completion::AfterDamage } => {
                 ends.cut.insert(block);
             }
             Body::Delta { block, .. } => {

@@ -320,7 +320,7 @@ impl ProcessedCall {
             }
             CallKind::Function => call.arguments().to_owned(),
         };
-        let is_cut = call.completion == Completion::Cut;
+        let is_cut = call.completion != Completion::Whole;
         Some(Self { id: call.id.clone(), name: call.name.clone(), arguments, is_cut })
     }
 

@@ -317,7 +317,7 @@ impl Stream {
         match form {
             Form::Plan => {}
             Form::Content(_) => self.put_end("content-end", index, out),
-            Form::Call | Form::FreeText if completion == Completion::Cut => {
+            Form::Call | Form::FreeText if completion != Completion::Whole => {
                 // What was cut has no end. What has not even begun must not pass for a call without arguments.
                 if is_mended && !has_text {
                     self.put_arguments(index, &mut Piece::new(&objects::under(INVALID_JSON, "")), out);

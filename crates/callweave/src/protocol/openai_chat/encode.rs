@@ -127,7 +127,9 @@ impl Call {
             _ if self.has_arguments => "".into(),
             // What has not even begun must not pass for a call without arguments.
             (_, CallKind::Custom) => "".into(),
-            (Completion::Cut, CallKind::Function | CallKind::Builtin) => objects::under(INVALID_JSON, ""),
+            (Completion::Cut | Completion::AfterDamage, CallKind::Function | CallKind::Builtin) => {
+                objects::under(INVALID_JSON, "")
+            }
             (Completion::Whole, CallKind::Function | CallKind::Builtin) => "{}".into(),
         }
     }

@@ -1,9 +1,13 @@
-//! Where a value ends: at its closer, and not at what is quoted in it.
+//! Where a value ends: at a closer that is followed by what the grammar has there, and not at what is quoted in it.
+//!
+//! A tag that may end the value and does not fit is looked behind: if a closer that fits comes later, what stands
+//! before that is data, and so are examples whose tags balance. If none comes, the value ended there, and what
+//! follows is in doubt.
 
 use super::super::super::markers::Found;
-use super::super::Context;
+use super::super::{Context, boundary};
 use super::Reader;
-use super::frame::{Frame, Inside, name_in};
+use super::frame::{Frame, Inside};
 
 /// Where a value ends.
 pub(super) enum End {
@@ -14,28 +18,6 @@ pub(super) enum End {
 }
 
 impl Frame {
-    /// Whether a closer before `rest` is one. Nothing: more text is needed.
-    fn is_confirmed(&self, closer: Inside, rest: &str, is_last: bool) -> Option<bool> {
-        if self.is_special { Some(true) } else { self.is_followed(closer, rest, is_last) }
-    }
-
-    /// Whether the tool declares the parameter whose tag begins before `rest`, if that is known at all.
-    /// The outer nothing: more text is needed.
-    #[expect(clippy::option_option, reason = "what is not known yet and what is never known differ")]
-    fn declares_parameter(&self, rest: &str, context: &Context<'_>) -> Option<Option<bool>> {
-        let name = name_in(rest, &self.body.parameter, &self.parameter_end, context.is_last)?;
-        Some(context.tools.declares(context.name, name))
-    }
-
-    /// Whether the tool whose tag begins before `rest` may be called. Nothing: more text is needed.
-    fn may_call(&self, rest: &str, context: &Context<'_>) -> Option<bool> {
-        if context.tools.is_empty() {
-            return Some(true);
-        }
-        let name = name_in(rest, &self.body.call, &self.call_end, context.is_last)?;
-        Some(context.tools.contains(name))
-    }
-
     /// The length of the line break that `text` ends with, where it may belong to the frame.
     fn break_len(&self, text: &str) -> usize {
         match self.body.is_on_lines {
@@ -65,26 +47,32 @@ enum IsEnd {
     More,
 }
 
-/// What was seen behind a tag that may end an unclosed value.
+/// What was seen behind a tag that may end a value and does not fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Looked {
     /// How many bytes from the tag on; none: it was not looked at yet.
     far: usize,
-    /// How many parameters are open there.
+    /// How many parameters are open there, and whether they are counted: those of an example are.
     open: usize,
-    /// Whether one was closed.
+    counts: bool,
+    /// Whether one was closed, and its call goes on.
     has_closed: bool,
+    /// Whether the tag is none of a value.
+    is_strong: bool,
 }
 
-/// How often the end of a text may be looked for from such tags: else many would cost as many times its length.
+/// How often the rest of a text may be looked through from such tags: else many would cost as many times its length.
 const MOST_LOOKS: u32 = 64;
+
+/// How far is looked behind such a tag.
+const LONGEST_LOOK: usize = 1 << 18;
 
 impl Reader {
     /// Where the value ends that `text` goes on with; its first `from` bytes are known to be data.
     #[inline]
     pub(super) fn find_end(&mut self, text: &str, from: usize, context: &mut Context<'_>) -> End {
         let Some(frame) = &context.form.frame else { return End::Beyond(text.len()) };
-        let mut from = from.min(text.len());
+        let mut from = from.max(self.clear).min(text.len());
         loop {
             match frame.inside.find(&text[from..], context.is_last) {
                 Found::Nothing => return End::Beyond(frame.without_break(text, text.len(), context.is_last)),
@@ -100,7 +88,10 @@ impl Reader {
                             let len_of_break = if is_data { 0 } else { frame.break_len(&text[..at]) };
                             return End::Here(at - len_of_break, meaning);
                         }
-                        IsEnd::NotBefore(next) => from = next,
+                        IsEnd::NotBefore(next) => {
+                            from = next;
+                            self.clear = self.clear.max(next);
+                        }
                         IsEnd::More => return End::Beyond(frame.without_break(text, at, context.is_last)),
                     }
                 }
@@ -124,24 +115,27 @@ impl Reader {
         // What is quoted in a value names other tools and parameters, as a rule.
         let is_known = match what {
             Inside::Cdata => return IsEnd::Yes,
-            Inside::ValueClose => {
-                let answer = frame.is_confirmed(what, rest, context.is_last);
-                return answer.map_or(IsEnd::More, |is_end| if is_end { IsEnd::Yes } else { is_data });
-            }
+            Inside::ValueClose => match frame.fits(what, rest, self.is_wrapped, context.is_last) {
+                None => return IsEnd::More,
+                Some(true) => return IsEnd::Yes,
+                Some(false) => true,
+            },
             // Where tags stand on lines of their own, one in the middle of a line is data.
             Inside::Parameter if !is_placed && frame.body.value_open.is_empty() => return is_data,
             Inside::CallOpen | Inside::Outside if !is_placed && frame.body.is_on_lines => {
                 return is_data;
             }
-            Inside::CallClose => match frame.is_confirmed(what, rest, context.is_last) {
+            Inside::CallClose => match frame.fits(what, rest, self.is_wrapped, context.is_last) {
                 None => return IsEnd::More,
                 Some(false) => return is_data,
                 Some(true) => true,
             },
-            Inside::Parameter => match frame.declares_parameter(rest, context) {
+            Inside::Parameter => match frame.parameter_name(rest, context.is_last) {
                 None => return IsEnd::More,
-                Some(Some(true)) => return IsEnd::Yes,
-                Some(is_declared) => is_declared.is_none(),
+                // Nobody gives one parameter twice and forgets to close it.
+                Some("") => return is_data,
+                Some(name) if name == self.key => false,
+                Some(name) => context.tools.declares(context.name, name) != Some(false),
             },
             Inside::CallOpen => match frame.may_call(rest, context) {
                 None => return IsEnd::More,
@@ -151,17 +145,26 @@ impl Reader {
         };
         if self.looked.far == 0 {
             let open = usize::from(what == Inside::Parameter);
-            self.looked = Looked { far: len, open, has_closed: false };
+            let counts = matches!(what, Inside::Parameter | Inside::CallOpen);
+            let is_strong = !matches!(what, Inside::ValueClose | Inside::Parameter);
+            self.looked = Looked { far: len, open, counts, has_closed: false, is_strong };
         }
         let outcome = self.look_on(text, at, is_known, frame, context);
-        if !matches!(outcome, IsEnd::More) {
-            self.looked.far = 0;
+        match outcome {
+            IsEnd::More => return outcome,
+            IsEnd::Yes => {
+                self.has_unfit_end = true;
+                // Where the next parameter follows, it is the same call that goes on.
+                *context.in_doubt |= what != Inside::Parameter;
+            }
+            IsEnd::NotBefore(_) => {}
         }
+        self.looked.far = 0;
         outcome
     }
 
-    /// Whether the value ends with the tag at `at`, unclosed: unless its own closer comes later, after as many
-    /// closers as openers of what is quoted in it.
+    /// Whether the value ends with the tag at `at`: unless a closer that fits comes later, after as many closers as
+    /// openers of what is quoted before it.
     fn look_on(
         &mut self,
         text: &str,
@@ -176,13 +179,17 @@ impl Reader {
         if *context.looks > MOST_LOOKS {
             return is_over;
         }
+        let end = boundary(text, at + LONGEST_LOOK);
+        let is_far = end < text.len();
+        let (text, is_last) = (&text[..end], context.is_last && !is_far);
         loop {
             let from = at + looked.far;
-            let (next, len, meaning) = match frame.inside.find(&text[from..], context.is_last) {
+            let (next, len, meaning) = match frame.inside.find(&text[from..], is_last || is_far) {
                 Found::Marker { at, len, meaning } => (from + at, len, meaning),
-                Found::Nothing if context.is_last => {
+                Found::Nothing | Found::Perhaps(_) if is_last || is_far => {
                     *context.looks += 1;
-                    return is_over;
+                    // A closer of the call that nothing follows up, and another call, are more than words of a file.
+                    return if is_last || looked.is_strong { is_over } else { is_data };
                 }
                 Found::Perhaps(next) => {
                     looked.far += next;
@@ -196,19 +203,39 @@ impl Reader {
             looked.far = next - at;
             let rest = &text[next + len..];
             match meaning {
-                Inside::ValueClose => match frame.is_confirmed(meaning, rest, context.is_last) {
+                Inside::ValueClose if looked.open > 0 => match frame.is_followed(rest, is_last || is_far) {
                     None => return IsEnd::More,
-                    Some(true) if looked.open == 0 => return IsEnd::NotBefore(next),
                     Some(true) => (looked.open, looked.has_closed) = (looked.open - 1, true),
                     Some(false) => {}
                 },
-                Inside::Parameter => match frame.declares_parameter(rest, context) {
+                Inside::ValueClose => match frame.fits(meaning, rest, self.is_wrapped, is_last || is_far) {
                     None => return IsEnd::More,
-                    // The closer before it was the value's.
-                    Some(Some(true)) if looked.open == 0 && looked.has_closed && !is_known => return is_data,
-                    Some(_) => looked.open += 1,
+                    Some(true) => return IsEnd::NotBefore(next),
+                    Some(false) => {}
                 },
-                Inside::CallClose | Inside::CallOpen | Inside::Outside | Inside::Cdata => {}
+                Inside::Parameter => match frame.parameter_name(rest, is_last || is_far) {
+                    None => return IsEnd::More,
+                    Some("") => {}
+                    // The closer before it was the value's.
+                    Some(name)
+                        if looked.open == 0
+                            && looked.has_closed
+                            && !is_known
+                            && context.tools.declares(context.name, name) == Some(true) =>
+                    {
+                        return is_data;
+                    }
+                    Some(_) => looked.open += usize::from(looked.counts),
+                },
+                Inside::CallOpen => {
+                    // First on its line, or right behind another tag.
+                    let is_placed = !frame.body.is_on_lines || text[..next].ends_with(['\n', '>']);
+                    looked.counts |= is_placed;
+                    looked.has_closed = false;
+                }
+                // What is quoted ends with its call.
+                Inside::CallClose => (looked.counts, looked.has_closed) = (looked.open > 0, false),
+                Inside::Outside | Inside::Cdata => {}
             }
             looked.far += len;
         }

@@ -3,8 +3,8 @@
 use super::super::super::markers::{Found, Markers};
 use super::super::super::spec::{Form, Tag, Tagged};
 use super::super::super::table::minicpm5::entities;
-use super::super::leading_space;
 use super::super::tags::{TagLen, attribute_of, tag_len};
+use super::super::{Context, leading_space};
 use super::WRITTEN_BREAK;
 
 /// The markers of a tagged body, made ready for searching.
@@ -18,10 +18,10 @@ pub(in super::super::super) struct Frame {
     pub(super) parameter_end: Markers<()>,
     pub(super) value_open: Markers<()>,
     pub(in super::super) inside: Markers<Inside>,
-    /// What may follow a closer that is to be confirmed.
+    /// What may follow the closer of a value that is quoted.
     follows: Markers<()>,
-    /// What may follow the end of a call: another call, too.
-    follows_call: Markers<()>,
+    /// Whether something closes what stands around calls.
+    has_outside: bool,
 }
 
 /// What may stand inside a call, or end a value.
@@ -63,7 +63,7 @@ impl Frame {
         Self {
             body: body.clone(),
             is_special: body.value_close.contains(['|', '｜']),
-            follows_call: follows.clone().with(call.iter().chain(&form.open), ()),
+            has_outside: !form.close.is_empty(),
             call_open: Markers::new().with(&call, ()),
             call_end,
             parameter_end: Markers::new().with([&body.parameter.end], ()),
@@ -73,16 +73,88 @@ impl Frame {
         }
     }
 
-    /// Whether a tag of the frame, or the end of the text, follows a closer. Nothing: more text is needed.
-    pub(super) fn is_followed(&self, closer: Inside, rest: &str, is_last: bool) -> Option<bool> {
-        let follows = if closer == Inside::CallClose { &self.follows_call } else { &self.follows };
-        let rest = &rest[leading_space(rest)..];
-        match follows.starting(rest, false) {
+    /// Whether a tag of the frame, or the end of the text, follows the closer of a value. Nothing: more text is needed.
+    pub(super) fn is_followed(&self, rest: &str, is_last: bool) -> Option<bool> {
+        let rest = after_space(rest);
+        match self.follows.starting(rest, false) {
             Found::Marker { .. } => Some(true),
             Found::Perhaps(_) => is_last.then_some(true),
             Found::Nothing if rest.is_empty() => is_last.then_some(true),
             Found::Nothing => Some(false),
         }
+    }
+
+    /// Whether what follows a closer, of a value or of the call, is what the grammar has there. Nothing: more text is
+    /// needed.
+    pub(super) fn fits(&self, closer: Inside, rest: &str, is_wrapped: bool, is_last: bool) -> Option<bool> {
+        let rest = after_space(rest);
+        let found = match self.inside.starting(rest, false) {
+            Found::Marker { len, meaning, .. } => Some((meaning, &rest[len..])),
+            Found::Perhaps(_) => return is_last.then_some(true),
+            Found::Nothing if rest.is_empty() => return is_last.then_some(true),
+            Found::Nothing => None,
+        };
+        match (closer, found) {
+            (Inside::ValueClose, Some((Inside::Parameter, rest))) => {
+                Some(!self.parameter_name(rest, is_last)?.is_empty())
+            }
+            (Inside::ValueClose, Some((Inside::CallClose, rest))) => {
+                self.fits(Inside::CallClose, rest, is_wrapped, is_last)
+            }
+            (Inside::ValueClose, _) => Some(false),
+            (_, Some((Inside::Parameter | Inside::ValueClose | Inside::CallClose, _))) => Some(false),
+            (Inside::CallClose, Some((Inside::Outside, rest))) => {
+                self.fits(Inside::Outside, rest, is_wrapped, is_last)
+            }
+            (_, Some((Inside::CallOpen, rest))) => self.begins_call(rest, is_last),
+            (Inside::CallClose, found) if is_wrapped && self.has_outside => Some(found.is_some()),
+            _ => Some(true),
+        }
+    }
+
+    /// The name of the parameter whose tag begins before `rest`; empty if it has none. Nothing: more text is needed.
+    pub(super) fn parameter_name<'t>(&self, rest: &'t str, is_last: bool) -> Option<&'t str> {
+        let name = name_in(rest, &self.body.parameter, &self.parameter_end, is_last)?;
+        Some(if name.contains(['<', '>', '\n']) { "" } else { name })
+    }
+
+    /// Whether the tool whose tag begins before `rest` may be called. Nothing: more text is needed.
+    pub(super) fn may_call(&self, rest: &str, context: &Context<'_>) -> Option<bool> {
+        if context.tools.is_empty() {
+            return Some(true);
+        }
+        let name = name_in(rest, &self.body.call, &self.call_end, context.is_last)?;
+        Some(context.tools.contains(name))
+    }
+
+    /// Whether the tag of a call, which begins before `rest`, is followed by anything but a closer of something else.
+    /// Nothing: more text is needed.
+    fn begins_call(&self, rest: &str, is_last: bool) -> Option<bool> {
+        let len = match tag_len(rest, &self.call_end, self.body.call.attribute.is_some(), is_last) {
+            TagLen::Known(len) => len,
+            TagLen::More => return None,
+            TagLen::Never => return Some(false),
+        };
+        let end = match self.call_end.starting(&rest[len..], true) {
+            Found::Marker { len, meaning: true, .. } => len,
+            _ => 0,
+        };
+        let rest = after_space(&rest[len + end..]);
+        match self.inside.starting(rest, is_last) {
+            Found::Perhaps(_) => None,
+            Found::Nothing if rest.is_empty() && !is_last => None,
+            Found::Marker { meaning: Inside::ValueClose | Inside::Outside, .. } => Some(false),
+            Found::Marker { .. } | Found::Nothing => Some(true),
+        }
+    }
+}
+
+/// What stands behind the white space between tags.
+fn after_space(text: &str) -> &str {
+    let rest = &text[leading_space(text)..];
+    match rest.strip_prefix(WRITTEN_BREAK) {
+        Some(rest) => after_space(rest),
+        None => rest,
     }
 }
 

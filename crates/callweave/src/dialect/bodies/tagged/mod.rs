@@ -34,6 +34,12 @@ pub(in super::super) struct Reader {
     /// How far a held value was looked at.
     seen: usize,
     looked: end::Looked,
+    /// How many bytes in front are known to be data of the value.
+    clear: usize,
+    /// Whether a value ended where its closer does not fit, or without one.
+    has_unfit_end: bool,
+    /// Whether the marker that stands around calls was read right before this one.
+    is_wrapped: bool,
     /// Whether a line break before the closer belongs to the frame.
     trims: bool,
     /// Whether the parameter may hold all arguments as one object.
@@ -85,6 +91,11 @@ enum Kind {
 }
 
 impl Reader {
+    /// A reader of a call behind the marker that stands around calls.
+    pub(super) fn wrapped() -> Self {
+        Self { is_wrapped: true, ..Self::default() }
+    }
+
     pub(super) fn of_name() -> Self {
         Self { at: At::Header, ..Self::default() }
     }
@@ -200,9 +211,13 @@ impl Reader {
             Found::Marker { len, meaning: Inside::CallClose, .. } => {
                 self.finish(context, len, Completion::Whole)
             }
-            Found::Marker { meaning: Inside::CallOpen | Inside::Outside | Inside::Cdata, .. } => {
+            Found::Marker { meaning, .. } => {
+                // What follows a value, in place of the end of its call, may be a part of it.
+                *context.in_doubt |= meaning == Inside::CallOpen && self.count > 0;
                 self.finish(context, 0, Completion::Whole)
             }
+            // Nothing says that the call goes on.
+            Found::Nothing if self.has_unfit_end => self.finish(context, 0, Completion::Cut),
             Found::Nothing if text.starts_with('{') && self.count == 0 && !self.was_odd => {
                 self.at = At::Json;
                 self.json(text, context)

@@ -36,6 +36,7 @@ impl Reader {
         self.types = Some(types);
         self.seen = 0;
         self.looked = Looked::default();
+        self.clear = 0;
         self.prober = typed::Prober::default();
         self.last = b'\n';
         self.at = At::Value;
@@ -68,6 +69,7 @@ impl Reader {
         };
         if let Token::Argument(len @ 1..) | Token::Converted(len @ 1..) | Token::Markup(len @ 1..) = token {
             self.last = text.as_bytes()[len - 1];
+            self.clear = self.clear.saturating_sub(len);
         }
         token
     }

@@ -29,6 +29,15 @@ pub struct Elements {
 
 
 impl Elements {
+    /// Whether a tag of that inside begins a call.
+    fn opens_call(&self, name: &str) -> bool {
+        name.starts_with(self.call.open.trim_start_matches('<'))
+    }
+
+    fn closes_call(&self, name: &str) -> bool {
+        self.call_close.trim_start_matches("</").trim_end_matches('>') == name
+    }
+
     pub(in crate::dialect) fn check(&self, of: &dyn Fn(&str) -> String) -> check::Checked {
         check::tag(&of("call"), &self.call)?;
         check::marker(&of("call.end"), &self.call.end)?;
@@ -52,7 +61,27 @@ pub(in crate::dialect) struct Reader {
     /// How much of a held value is white space at its start, and how much holds no tag.
     seen: (usize, usize),
     was_odd: bool,
+    /// How many bytes in front are known to be data of the value, and what was seen behind a tag that may end it.
+    clear: usize,
+    looked: Looked,
+    /// Whether a value ended where its closer does not fit, or without one.
+    has_unfit_end: bool,
 }
+
+/// What was seen behind a tag that may end a value: how many bytes from it on, and how many elements of the value's name
+/// are open there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looked {
+    far: usize,
+    open: usize,
+    /// Whether they are counted: those of a quoted call are.
+    counts: bool,
+}
+
+/// How far is looked behind such a tag.
+const LONGEST_LOOK: usize = 1 << 18;
+/// How often the rest of a text may be looked through.
+const MOST_LOOKS: u32 = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
@@ -152,12 +181,14 @@ impl Reader {
         }
         match tag_at(text, &body.prefix, context.is_last) {
             Found::More => Token::More,
-            Found::Open { name, .. } if name.starts_with(body.call.open.trim_start_matches('<')) => {
+            Found::Open { name, .. } if body.opens_call(name) => {
                 // The next call, and this one was not closed.
                 self.finish(0, Completion::Whole, context)
             }
             Found::Open { name, len } => self.open(name, len, context),
             Found::Close { name, len } => self.close(name, len, body, context),
+            // Nothing says that the call goes on.
+            Found::None if self.has_unfit_end => self.finish(0, Completion::Cut, context),
             Found::None if !self.was_odd => {
                 self.was_odd = true;
                 Token::Odd("text stands between the elements of a call")
@@ -183,11 +214,12 @@ impl Reader {
         self.at = At::Value;
         self.prober = Prober::default();
         self.seen = (0, 0);
+        (self.clear, self.looked) = (0, Looked::default());
         Token::Converted(len)
     }
 
     fn close(&mut self, name: &str, len: usize, body: &Elements, context: &mut Context<'_>) -> Token {
-        let is_call = body.call_close.trim_start_matches("</").trim_end_matches('>') == name;
+        let is_call = body.closes_call(name);
         let depth = self.stack.iter().rposition(|level| level.name == name && !level.name.is_empty());
         match depth {
             Some(depth) => {
@@ -273,7 +305,7 @@ impl Reader {
             }
             _ => {}
         }
-        let (len, is_ended) = self.leaf_len(text, self.seen.1, body, context.is_last);
+        let (len, is_ended) = self.leaf_len(text, self.seen.1, body, context);
         self.seen.1 = len;
         let is_string = types.is_only_string() || types.is_none();
         let prospect = if is_string { Prospect::String } else { self.prober.probe(&text[..len], types) };
@@ -297,7 +329,8 @@ impl Reader {
     /// A piece of a string.
     #[inline]
     fn text(&mut self, text: &str, body: &Elements, context: &mut Context<'_>) -> Token {
-        let (len, is_ended) = self.leaf_len(text, 0, body, context.is_last);
+        let (len, is_ended) = self.leaf_len(text, 0, body, context);
+        self.clear = self.clear.saturating_sub(len);
         if len == 0 {
             if !is_ended && !context.is_last {
                 return Token::More;
@@ -312,21 +345,143 @@ impl Reader {
     }
 
     /// How much of `text` is the value of the open element, and whether its end was seen; the first `from`
-    /// bytes are known to be.
+    /// bytes are known to be. An element of the same name in it is quoted, if its tags balance.
     #[inline]
-    fn leaf_len(&self, text: &str, from: usize, body: &Elements, is_last: bool) -> (usize, bool) {
-        let mut from = from.min(text.len());
+    fn leaf_len(
+        &mut self,
+        text: &str,
+        from: usize,
+        body: &Elements,
+        context: &mut Context<'_>,
+    ) -> (usize, bool) {
+        let mut from = from.max(self.clear).min(text.len());
         loop {
-            let at = from + run_len(&text[from..], &body.prefix, is_last);
+            let at = from + run_len(&text[from..], &body.prefix, context.is_last);
             if at == text.len() {
                 return (at, false);
             }
-            match tag_at(&text[at..], &body.prefix, is_last) {
+            let (is_close, is_own, len) = match tag_at(&text[at..], &body.prefix, context.is_last) {
                 Found::More => return (at, false),
-                // A closer ends the value whatever it names; an opener inside a string is data.
-                Found::Close { .. } => return (at, true),
-                Found::Open { .. } | Found::None => from = at + 1,
+                Found::Close { name, len } => (true, self.is_leaf(name), len),
+                Found::Open { name, len } => (false, self.is_leaf(name), len),
+                Found::None => (false, false, 0),
+            };
+            if !is_close && !is_own {
+                from = at + 1;
+                continue;
             }
+            if is_close && is_own {
+                match self.fits(&text[at + len..], body, context) {
+                    None => return (at, false),
+                    Some(true) => return (at, true),
+                    Some(false) => {}
+                }
+            }
+            if self.looked.far == 0 {
+                self.looked = Looked { far: len, open: usize::from(!is_close), counts: !is_close };
+            }
+            let Some(end) = self.look_on(text, at, body, context) else { return (at, false) };
+            self.looked.far = 0;
+            from = match end {
+                Some(end) => end,
+                None if is_close => {
+                    *context.in_doubt = true;
+                    self.has_unfit_end = true;
+                    return (at, true);
+                }
+                None => at + 1,
+            };
+            self.clear = self.clear.max(from);
+        }
+    }
+
+    /// Whether that is the name of the open element.
+    fn is_leaf(&self, name: &str) -> bool {
+        self.stack.last().is_some_and(|level| level.name == name)
+    }
+
+    /// Whether what follows the closer of the open element is what the grammar has there. Nothing: more text is needed.
+    fn fits(&self, rest: &str, body: &Elements, context: &Context<'_>) -> Option<bool> {
+        let is_last = context.is_last;
+        let rest = rest.trim_ascii_start();
+        if rest.is_empty() {
+            return is_last.then_some(true);
+        }
+        let outer = self.stack.len().checked_sub(2).map_or("", |outer| self.stack[outer].name.as_str());
+        let opens = |tag: &str| context.form.form.open.iter().any(|open| open.contains(&format!("<{tag}>")));
+        let len = match tag_at(rest, &body.prefix, is_last) {
+            Found::More => return None,
+            Found::None => return Some(false),
+            Found::Open { name, .. } => return Some(!body.opens_call(name) && !opens(name)),
+            Found::Close { name, .. } if !outer.is_empty() => return Some(name == outer),
+            Found::Close { name, .. } if !body.closes_call(name) => return Some(false),
+            Found::Close { len, .. } => len,
+        };
+        let rest = rest[len..].trim_ascii_start();
+        if rest.is_empty() {
+            return is_last.then_some(true);
+        }
+        let is_outside = |name: &str| context.form.form.close.iter().any(|close| close.contains(name));
+        let len = match tag_at(rest, &body.prefix, is_last) {
+            Found::More => return None,
+            Found::None => return Some(false),
+            Found::Open { name, .. } => return Some(body.opens_call(name)),
+            Found::Close { name, .. } if !is_outside(name) => return Some(false),
+            Found::Close { len, .. } => len,
+        };
+        let rest = rest[len..].trim_ascii_start();
+        match tag_at(rest, &body.prefix, is_last) {
+            _ if rest.is_empty() => is_last.then_some(true),
+            Found::More => None,
+            Found::Close { .. } => Some(false),
+            Found::Open { .. } | Found::None => Some(true),
+        }
+    }
+
+    /// Looks for a closer that fits behind the tag at `at`, after as many closers as openers of what is quoted before it:
+    /// where it stands, if there is one. The outer nothing: more text is needed.
+    #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
+    fn look_on(
+        &mut self,
+        text: &str,
+        at: usize,
+        body: &Elements,
+        context: &mut Context<'_>,
+    ) -> Option<Option<usize>> {
+        if *context.looks > MOST_LOOKS {
+            return Some(None);
+        }
+        loop {
+            let from = at + self.looked.far;
+            let next = from + run_len(&text[from..], &body.prefix, context.is_last);
+            self.looked.far = next - at;
+            if self.looked.far > LONGEST_LOOK || next == text.len() && context.is_last {
+                *context.looks += 1;
+                return Some(None);
+            }
+            let len = match tag_at(&text[next..], &body.prefix, context.is_last) {
+                Found::More => return None,
+                Found::Close { name, len } if self.is_leaf(name) => {
+                    if self.looked.open > 0 {
+                        self.looked.open -= 1;
+                    } else if self.fits(&text[next + len..], body, context)? {
+                        return Some(Some(next));
+                    }
+                    len
+                }
+                Found::Open { name, len } => {
+                    self.looked.counts |= body.opens_call(name);
+                    self.looked.open += usize::from(self.is_leaf(name) && self.looked.counts);
+                    len
+                }
+                Found::Close { name, len } => {
+                    self.looked.counts &= !body.closes_call(name) || self.looked.open > 0;
+                    len
+                }
+                Found::None if next == text.len() => return None,
+                Found::None => 1,
+            };
+            self.looked.far += len;
         }
     }
 }

@@ -503,7 +503,7 @@ impl Wire {
         self.write_members(block, out);
         let Some(at) = self.blocks.iter().rposition(|open| open.block == block) else { return };
         let Open { index, form, is_told, .. } = self.blocks.remove(at);
-        let is_cut = completion == Completion::Cut && !is_mended;
+        let is_cut = completion != Completion::Whole && !is_mended;
         let rest = match &form {
             Form::Call { arguments, .. } if !is_cut => arguments.rest(),
             _ => None,

@@ -282,7 +282,7 @@ impl Wire {
         let is_mended = self.manner.is_mended();
         // What ends after the answer's last word was never said to end.
         let is_unsaid = !is_mended && self.metadata.get(USAGE).is_some();
-        let is_cut = completion == Completion::Cut && !is_mended;
+        let is_cut = completion != Completion::Whole && !is_mended;
         if !is_told || is_unsaid {
             return;
         }

@@ -95,7 +95,7 @@ fn write_call(call: &ToolCall, name: &str, block: Option<&Block>, mode: Mode, wr
         Mode::Mended => writer.raw(&objects::arguments(call)),
         Mode::Faithful => write_arguments(call, writer),
     }
-    if call.completion == Completion::Cut {
+    if call.completion != Completion::Whole {
         writer.raw_member("willContinue", "true");
     }
     let word = if name == "name" { words::FUNCTION_CALL } else { words::TOOL_CALL };
@@ -134,7 +134,7 @@ fn write_arguments(call: &ToolCall, writer: &mut Writer<'_>) {
 /// The arguments of a call that was announced, leaf by leaf.
 pub(super) fn write_leaves(block: &Block, writer: &mut Writer<'_>) {
     let Content::ToolCall(call) = &block.content else { return };
-    let is_cut = call.completion == Completion::Cut;
+    let is_cut = call.completion != Completion::Whole;
     let (mut tape, mut leaves) = (Tape::new(), String::new());
     let mut list = Writer(&mut leaves);
     list.list();

@@ -310,7 +310,7 @@ impl Faithful {
         let Some(spot) = self.answer.draft.plan.spot(block) else { return };
         let Some(own) = self.answer.block(spot) else { return };
         match &own.content {
-            Content::ToolCall(call) if completion == Completion::Cut && call.raw_arguments.is_empty() => {}
+            Content::ToolCall(call) if completion != Completion::Whole && call.raw_arguments.is_empty() => {}
             // What is beside the end of a call was said by the end of its item.
             Content::ToolCall(_) => {
                 let beside = self.answer.beside.take();

@@ -376,7 +376,7 @@ impl Entry {
     pub(super) fn end(&mut self, choice: &Choice, is_cut: bool) {
         self.is_ended = true;
         self.is_incomplete = match self.call(choice).map(|block| &block.content) {
-            Some(Content::ToolCall(call)) => call.completion == Completion::Cut,
+            Some(Content::ToolCall(call)) => call.completion != Completion::Whole,
             _ => is_cut && matches!(self.form, Form::Message | Form::Reasoning),
         };
     }
