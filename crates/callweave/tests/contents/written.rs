@@ -1,0 +1,160 @@
+//! Calls as a model writes them, and what may stand in their values.
+
+use std::collections::BTreeSet;
+
+use callweave::dialect::{Body, Dialect, Form, Tag};
+
+/// A call of `get_weather` in a dialect, with a place for the city.
+pub(crate) struct Template {
+    pub(crate) name: String,
+    before: String,
+    after: String,
+    /// What the value stands in, with escapes; none: it is raw.
+    quote: Option<char>,
+    /// Tags that a raw value may not hold in any order.
+    tags: Tags,
+}
+
+/// The tags of a dialect with raw values; none are empty.
+#[derive(Default)]
+struct Tags {
+    call: String,
+    parameter: String,
+    close: String,
+    /// What ends the call, behind its last value.
+    end: String,
+    /// The token on both sides of a string, which has no escape.
+    quote: String,
+}
+
+impl Template {
+    pub(crate) fn of(dialect: &Dialect) -> Self {
+        let (before, after) = dialect.example.split_once("Oslo").expect("every example asks about Oslo");
+        let quote = before.chars().next_back().filter(|last| matches!(last, '"' | '\''));
+        let (name, before, after) = (dialect.name.clone(), before.to_owned(), after.to_owned());
+        Self { name, before, after, quote, tags: Tags::of(dialect) }
+    }
+
+    pub(crate) fn write(&self, value: &str) -> String {
+        let escaped = |quote: &str| {
+            value.replace('\\', "\\\\").replace('\n', "\\n").replace(quote, &format!("\\{quote}"))
+        };
+        let value = match self.quote {
+            Some(quote) => escaped(quote.encode_utf8(&mut [0; 4])),
+            None => value.to_owned(),
+        };
+        format!("{}{value}{}", self.before, self.after)
+    }
+}
+
+impl Tags {
+    fn of(dialect: &Dialect) -> Self {
+        let of_form = |form: &Form| match &form.body {
+            Body::Tagged(body) => Some(Self {
+                call: body.call.open.clone(),
+                parameter: body.parameter.open.clone(),
+                close: body.value_close.clone(),
+                end: body.call_close.iter().chain(form.close.first()).cloned().collect(),
+                quote: String::new(),
+            }),
+            Body::Elements(body) => Some(Self {
+                call: format!("{}{}", body.prefix, body.call.open),
+                parameter: format!("{}<city>", body.prefix),
+                close: format!("{}</city>", body.prefix),
+                end: form
+                    .close
+                    .iter()
+                    .fold(format!("{}{}", body.prefix, body.call_close), |end, close| end + close),
+                quote: String::new(),
+            }),
+            Body::Braces(body) => Some(Self { quote: body.quote.clone(), ..Self::default() }),
+            _ => None,
+        };
+        let own = dialect.forms.first().and_then(of_form).unwrap_or_default();
+        let Self { call, parameter, close, end, quote } = own;
+        Self { call: plain(call), parameter: plain(parameter), close: plain(close), end: plain(end), quote }
+    }
+}
+
+impl Template {
+    /// Whether no reader can tell a raw value: it holds its own quote; its own closer, and the next parameter or the whole
+    /// end of the call; or a call that is begun with a parameter, neither of which is closed.
+    pub(crate) fn is_untold(&self, value: &str) -> bool {
+        let Tags { call, parameter, close, end, quote } = &self.tags;
+        if !quote.is_empty() {
+            return value.contains(quote.as_str());
+        }
+        if self.quote.is_some() || close.is_empty() {
+            return false;
+        }
+        let is_ended = |(at, _): (usize, &str)| {
+            let rest: String = value[at + close.len()..].split_whitespace().collect();
+            rest.starts_with(parameter.as_str()) || rest.starts_with(end.as_str())
+        };
+        let is_begun = |(at, _): (usize, &str)| {
+            let count = |tag: &String| value[at..].matches(tag.as_str()).count();
+            count(parameter) > count(close)
+        };
+        value.match_indices(close.as_str()).any(is_ended) || value.match_indices(call.as_str()).any(is_begun)
+    }
+}
+
+/// All markers, closers, openers and whole examples of these dialects.
+pub(crate) fn pieces(dialects: &[Dialect]) -> Vec<String> {
+    let mut pieces = BTreeSet::new();
+    for dialect in dialects {
+        pieces.insert(dialect.example.clone());
+        own_pieces(dialect).into_iter().for_each(|piece| {
+            pieces.insert(piece);
+        });
+    }
+    pieces.into_iter().collect()
+}
+
+/// The markers of a dialect, as they are written.
+pub(crate) fn own_pieces(dialect: &Dialect) -> BTreeSet<String> {
+    let mut pieces: BTreeSet<String> = dialect.markup.iter().cloned().collect();
+    for thought in &dialect.thoughts {
+        pieces.extend(thought.open.iter().chain(&thought.close).cloned());
+    }
+    for form in &dialect.forms {
+        pieces.extend(form.open.iter().chain(&form.close).cloned());
+        match &form.body {
+            Body::Header(body) => {
+                pieces.extend(body.before.iter().chain(&body.after).chain(&body.id).cloned())
+            }
+            Body::Tagged(body) => {
+                pieces.insert(tag(&body.call, "get_weather"));
+                pieces.insert(tag(&body.parameter, "city"));
+                pieces.extend(body.call_close.iter().cloned());
+                pieces.extend([body.value_open.clone(), body.value_close.clone()]);
+            }
+            Body::Braces(body) => pieces.extend(body.before.iter().cloned()),
+            Body::Elements(body) => {
+                let tags = [
+                    tag(&body.call, "get_weather"),
+                    body.call_close.clone(),
+                    "<city>".into(),
+                    "</city>".into(),
+                ];
+                pieces.extend(tags.map(|tag| format!("{}{tag}", body.prefix)));
+            }
+            Body::Fields(body) => pieces.extend([body.close.clone(), format!("</{}>", body.name)]),
+            Body::Json(_) | Body::Python {} | Body::Matched(_) => {}
+        }
+    }
+    pieces.into_iter().map(plain).filter(|piece| !piece.is_empty()).collect()
+}
+
+/// A marker without what stands for something else.
+fn plain(marker: String) -> String {
+    let holes = ["{suffix}", "{word}", "{numbers}"];
+    holes.iter().fold(marker, |marker, hole| marker.replace(hole, ""))
+}
+
+fn tag(tag: &Tag, name: &str) -> String {
+    match &tag.attribute {
+        Some(attribute) => format!("{} {attribute}=\"{name}\"{}", tag.open, tag.end),
+        None => format!("{}{name}{}", tag.open, tag.end),
+    }
+}
