@@ -40,6 +40,8 @@ pub(super) enum Arguments {
     Schema,
     /// They begin as the grammar does not allow, or end so that they cannot be mended.
     Damaged,
+    /// They begin as the grammar does not allow, with a word.
+    Words,
 }
 
 /// What speaks for a call, and against it.
@@ -62,6 +64,10 @@ pub(super) struct Evidence<'e> {
     pub(super) has_text: bool,
     /// Whether a call of its dialect came before it.
     pub(super) is_spoken: bool,
+    /// Whether a tag that nobody knows stands before it.
+    pub(super) follows_tag: bool,
+    /// Whether its marker is a tag that sentences have, too, and no special token.
+    pub(super) is_tag: bool,
 }
 
 /// What a candidate is.
@@ -106,7 +112,7 @@ const AT_OPENER: [Rule; 7] = [
 ];
 
 /// What name and arguments say.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     // `<tool_call>...</tool_call>`, `<function=[`.
     rule(Text, "no tool can have that name", |it| !may_be_name(it.name) && !it.is_declared()),
     // An example in a block, or a name without its opener, has to name a tool that there is.
@@ -117,10 +123,12 @@ const RULES: [Rule; 14] = [
     rule(Text, "it has no arguments, and its name is not declared", |it| {
         it.arguments == Arguments::Absent && !it.is_vouched() && !it.is_spoken
     }),
+    // `<function=bash> is how Qwen writes it.`
+    rule(Text, "a sentence goes on behind its tag", |it| it.arguments == Arguments::Words && it.is_tag),
     // `name<|sep|>free text`: a damaged call where somebody knows the name, else a sentence.
     rule(Text, "its arguments are not what they should be, and its name is not declared", |it| {
         let is_sentence = it.standing == Standing::Plain && !it.is_named;
-        it.arguments == Arguments::Damaged && (it.is_bare() || is_sentence || !it.is_vouched())
+        it.is_damaged() && (it.is_bare() || is_sentence || !it.is_vouched())
     }),
     // `<tool_call> and </tool_call>`, `<function=NAME>`.
     rule(Text, "its name is a word of the sentence around it, or stands for one", |it| {
@@ -153,7 +161,8 @@ const RULES: [Rule; 14] = [
     rule(Doubt, "it has no opener", |it| it.is_openerless() && !it.is_doubted),
     // `Send {"name": "f", …} to it.`
     rule(Doubt, "it stands among words", |it| {
-        it.strength == Strength::Bare && it.standing == Standing::Plain && !it.is_named && !it.is_doubted
+        let is_among = it.standing == Standing::Plain || it.has_text && !it.follows_tag;
+        it.strength == Strength::Bare && is_among && !it.is_named && !it.is_doubted
     }),
     rule(Call, "its marker and its name are those of a call", |_| true),
 ];
@@ -201,7 +210,12 @@ impl Evidence<'_> {
     /// Whether mended arguments would make it a call: damage alone speaks against it.
     pub(super) fn is_worth_mending(&self) -> bool {
         let mended = Self { arguments: Arguments::Begun, ..*self };
-        self.arguments == Arguments::Damaged && self.is_declared() && mended.verdict().0 != Text
+        let is_known = self.is_declared() || self.tools.is_empty() && self.strength == Strength::Strong;
+        self.is_damaged() && is_known && mended.verdict().0 != Text
+    }
+
+    fn is_damaged(&self) -> bool {
+        matches!(self.arguments, Arguments::Damaged | Arguments::Words)
     }
 
     /// Whether somebody besides the text says that there may be such a call.

@@ -174,6 +174,12 @@ impl Position {
         self.line == Line::Blank && self.indent == 0
     }
 
+    /// Whether a tag stands last, of whatever kind, or before the last line break.
+    pub(super) fn follows_tag(&self) -> bool {
+        let last = if self.last[1] == b'\n' { self.last[0] } else { self.last[1] };
+        matches!(last, b'>' | b';')
+    }
+
     /// Whether a fence may open here: first on a line, in no other.
     pub(super) fn may_open_fence(&self) -> bool {
         self.line == Line::Blank && self.indent < CODE_INDENT && self.fence.is_none() && self.json.is_none()

@@ -2,6 +2,7 @@
 
 use super::super::markers::Found;
 use super::super::spec::{Body, Json};
+use super::super::table;
 use super::super::tools::Tools;
 use super::literal::{Literal, Syntax};
 use super::value::{Progress, Value};
@@ -31,6 +32,8 @@ pub(in crate::dialect) struct Reader {
     parameter: String,
     /// For objects that are written as Python writes them.
     literal: Option<Literal>,
+    /// Whether no marker stands before it, so that the first key that no call has decides.
+    is_unmarked: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +79,11 @@ enum Level {
 }
 
 impl Reader {
+    /// A reader of a value that no marker stands before.
+    pub(super) fn unmarked() -> Self {
+        Self { is_unmarked: true, ..Self::default() }
+    }
+
     #[inline]
     pub(in crate::dialect) fn is_in_string(&self) -> bool {
         self.at == At::Argument && self.value.is_in_string()
@@ -208,7 +216,11 @@ impl Reader {
             self.parameter.push_str(key);
         }
         self.has_others |= role == Role::Other && key != "type";
-        if self.has_others && context.form.is_bare() && self.calls == 0 {
+        if self.has_others && self.is_unmarked && self.calls == 0 {
+            return Token::Fail;
+        }
+        // The description of a tool, of which a schema follows.
+        if role == Role::Other && !self.has_arguments && table::DECLARING.contains(&key) {
             return Token::Fail;
         }
         self.at = At::Colon(role);

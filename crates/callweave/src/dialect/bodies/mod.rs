@@ -291,6 +291,14 @@ impl Reader {
         }
     }
 
+    /// A reader of a body that begins with what it was found by.
+    pub(super) fn of_body(form: &Form) -> Self {
+        match &form.body {
+            Body::Json(_) => Self { kind: Kind::Json(json::Reader::unmarked()), ended: None },
+            _ => Self::new(form),
+        }
+    }
+
     /// A reader of a call that begins with its name.
     pub(super) fn of_name(form: &Form) -> Self {
         match &form.body {

@@ -28,6 +28,7 @@ pub(super) struct Opening {
     /// Where it stands.
     pub(super) place: Place,
     pub(super) standing: Standing,
+    pub(super) follows_tag: bool,
     pub(super) has_name: bool,
     /// What the arguments begin with.
     pub(super) head: String,
@@ -123,11 +124,16 @@ impl Run {
             if opening.ended == Some(Completion::Whole) && is_mended(&opening.head, &self.shared) {
                 arguments = Arguments::Begun;
             }
-            let (standing, place, space) = (opening.standing, opening.place, opening.before.0);
+            let Opening { standing, follows_tag, place, .. } = *opening;
+            let space = opening.before.0;
             let may_go_on = opening.ended.is_none() && opening.at < LONGEST;
+            let is_tag =
+                text[space..].starts_with('<') && !plan.live.openers[opener].text.contains(['|', '｜']);
             let evidence = Evidence {
                 standing,
+                follows_tag,
                 name: &self.shared.name,
+                is_tag,
                 arguments,
                 is_spoken: self.calls > 0 && self.dialect == Some(compiled.dialect),
                 ..self.evidence(strength, &self.position, place)
@@ -178,9 +184,9 @@ impl Run {
             _ => turn + 1,
         };
         if is_first && next < opener.forms.len() {
-            let Opening { standing, damaged, is_last_try, reason, .. } = *opening;
+            let Opening { standing, follows_tag, damaged, is_last_try, reason, .. } = *opening;
             let next = Opening::of(plan, (space, len), (which, next), place);
-            return self.open(Opening { standing, damaged, is_last_try, reason, ..next });
+            return self.open(Opening { standing, follows_tag, damaged, is_last_try, reason, ..next });
         }
         // An opener that nothing follows, beside a call.
         if is_last && self.calls > 0 && self.is_gap && len > 1 && text[space + len..].trim_ascii().is_empty()
@@ -192,10 +198,14 @@ impl Run {
         // The same special token twice: the second is the opener.
         if let Some(rest) = text.get(space + len..).filter(|_| len > 1) {
             let rest = rest.trim_ascii_start();
+            let before = text.len() - rest.len();
             match plan.live.text.starting(rest, is_last) {
                 Found::Perhaps(_) if opener.text.starts_with(rest) => return Step::Wait,
-                Found::Marker { meaning: Meaning::Open(same), .. } if same == which => {
-                    return self.enter(&text[..space + len], State::Prose(place), false, sink);
+                // If that is none either, both are text.
+                Found::Marker { len, meaning: Meaning::Open(same), .. } if same == which => {
+                    let Opening { standing, .. } = *opening;
+                    let next = Opening::of(plan, (before, len), (which, 0), place);
+                    return self.open(Opening { standing, ..next });
                 }
                 _ => {}
             }
@@ -215,8 +225,8 @@ impl Run {
             return Step::Took(0);
         }
         let len = space + len;
-        let space = if self.is_gap { space } else { 0 };
-        self.words(&text[..len], space, place, sink);
+        let is_space = self.is_gap && text[..space].trim_ascii().is_empty();
+        self.words(&text[..len], if is_space { space } else { 0 }, place, sink);
         Step::Took(len)
     }
 
@@ -250,6 +260,12 @@ impl Run {
                     early.drain(..).for_each(|(span, text)| self.emitter.argument_from(span, text, sink));
                     None
                 }
+                Token::Odd(detail) => {
+                    if opening.damage.is_some() {
+                        self.emitter.notice(NoticeCode::MalformedCall, *detail, sink);
+                    }
+                    None
+                }
                 // The id is told with the name.
                 _ => {
                     self.emitter.markup(&body[at..at + len], sink);
@@ -267,9 +283,6 @@ impl Run {
         self.log.clear();
         self.shared.id.clear();
         self.was_odd = opening.damage.is_some();
-        if let Some(detail) = opening.damage {
-            self.emitter.notice(NoticeCode::MalformedCall, detail, sink);
-        }
         self.state = State::Call { form: opening.form, reader: opening.reader };
         self.close_gap();
         Step::Took(opening.start + opening.at)
@@ -291,6 +304,9 @@ const SCHEMA: &str = "{\"type\":\"object\"";
 fn is_mended(arguments: &str, shared: &Shared) -> bool {
     let (mended, mut tape) = (repair(arguments), Tape::new());
     let Ok(arguments) = tape.parse(&mended.text) else { return false };
+    if shared.tools.is_empty() {
+        return arguments.kind() == Kind::Object && arguments.members().next().is_some();
+    }
     let tool = shared.tools.find(&shared.name).unwrap_or(&shared.name);
     let is_own = |key: &str| shared.tools.declares(tool, key) == Some(true);
     arguments.kind() == Kind::Object && arguments.members().all(|(key, _)| is_own(key))
@@ -316,7 +332,7 @@ impl Opening {
         let start = before.0 + if is_part_of_body { 0 } else { before.1 };
         let form_of_body = &plan.forms[form].form;
         let reader =
-            if is_part_of_body { Reader::new(form_of_body) } else { Reader::behind_opener(form_of_body) };
+            if is_part_of_body { Reader::of_body(form_of_body) } else { Reader::behind_opener(form_of_body) };
         Self { before, start, opener: Some(opener), form, reader, place, ..Self::default() }
     }
 
@@ -348,7 +364,12 @@ impl Opening {
             return Some(if is_framed { Arguments::Begun } else { Arguments::Absent });
         }
         if self.damage.is_some() {
-            return Some(Arguments::Damaged);
+            // What is damaged may be no argument at all.
+            return match self.head.bytes().next() {
+                None if self.ended.is_none() => None,
+                Some(first) if first.is_ascii_alphabetic() || first >= 0x80 => Some(Arguments::Words),
+                _ => Some(Arguments::Damaged),
+            };
         }
         if self.head.is_empty() {
             return None;

@@ -291,7 +291,8 @@ impl Run {
         match meaning {
             Meaning::Open(opener) => {
                 let opening = Opening::of(plan, (space, len), (opener, 0), place);
-                self.open(Opening { standing: position.standing(), ..opening })
+                let (standing, follows_tag) = (position.standing(), position.follows_tag());
+                self.open(Opening { standing, follows_tag, ..opening })
             }
             Meaning::Header => {
                 self.emitter.markup(&text[..space], sink);
@@ -334,6 +335,8 @@ impl Run {
             is_doubted: self.is_doubted,
             is_in_block: self.is_in_block,
             name: "",
+            follows_tag: false,
+            is_tag: false,
             arguments: Arguments::Unseen,
             tools: &self.shared.tools,
             is_named: self.is_named,

@@ -20,6 +20,9 @@ pub(super) const UNTHINK: &str = "</think>";
 /// Parameters under which models put all arguments of a tool that has no such parameter.
 pub(super) const WRAPPERS: [&str; 3] = ["arguments", "input", "properties"];
 
+/// Members that the declaration of a tool has beside its name, and a call has not.
+pub(super) const DECLARING: [&str; 4] = ["description", "inputSchema", "input_schema", "parameters"];
+
 /// Words that stand between or behind tags in sentences about them.
 pub(super) const NO_NAMES: [&str; 19] = [
     "and", "are", "as", "block", "blocks", "content", "for", "in", "is", "json", "of", "or", "tag", "tags",
