@@ -27,7 +27,7 @@ pub(crate) fn parse(body: &[u8], steps: u64) -> Result<String, Failure> {
     let of_model = asked.model.as_deref().and_then(|model| Registry::builtin().for_model(model));
     let options = match (&asked.dialect, of_model) {
         (Some(name), _) => ExtractOptions::new(name),
-        (None, Some(dialect)) => Ok(ExtractOptions::with_dialects(vec![dialect.clone()])),
+        (None, Some(dialect)) => ExtractOptions::new(&dialect.name),
         (None, None) => ExtractOptions::new("auto"),
     };
     let mut options = options.map_err(|error| Failure::invalid(error.to_string()))?;

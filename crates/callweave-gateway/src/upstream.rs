@@ -132,7 +132,7 @@ impl Upstream {
             "model" => Registry::builtin().for_model(model),
             _ => None,
         };
-        let of_model = of_model.map(|dialect| ExtractOptions::with_dialects(vec![dialect.clone()]));
+        let of_model = of_model.and_then(|dialect| ExtractOptions::new(&dialect.name).ok());
         let splits = self.config.splits_reasoning();
         let of_model = of_model.map(|options| if splits { options } else { without_thoughts(&options) });
         of_model.or_else(|| self.dialect.clone()).or_else(|| self.thoughts.clone())

@@ -106,7 +106,7 @@ impl Wording {
             (_, Some(model), _) => {
                 let dialect = dialects.registry().for_model(model);
                 let dialect = dialect.with_context(|| unknown_model(model))?;
-                ExtractOptions::with_dialects(vec![dialect.clone()])
+                dialects.named(&dialect.name)?
             }
             (.., Some(own)) => ExtractOptions::with_dialects(vec![own.clone()]),
             (None, None, None) => return Ok(None),

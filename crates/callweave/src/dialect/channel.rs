@@ -119,6 +119,10 @@ impl Grammar {
             },
             Found::Perhaps(_) => None,
             Found::Nothing if after.is_empty() && !is_last => None,
+            // The end of the header is lost; whom it calls was declared.
+            Found::Nothing if after.starts_with('{') && !begin.is_empty() => {
+                Some(tools.find(&recipient[..len]).is_some())
+            }
             Found::Nothing => Some(false),
         }
     }

@@ -23,6 +23,8 @@ use crate::event::{Completion, EventSink};
 pub struct ExtractOptions {
     /// Many, and the same for every answer of a model.
     dialects: Arc<[Dialect]>,
+    /// Those whose calls are found, too, where their markers leave no doubt.
+    others: Arc<[Dialect]>,
     tools: Arc<Tools>,
     starting_in: Option<Start>,
     is_trusting: bool,
@@ -42,12 +44,19 @@ impl ExtractOptions {
     pub fn with_dialects(dialects: Vec<Dialect>) -> Self {
         Self {
             dialects: dialects.into(),
+            others: Arc::default(),
             tools: Arc::default(),
             starting_in: None,
             is_trusting: false,
             accepts_after_damage: false,
             plan: Arc::default(),
         }
+    }
+
+    /// Finds the calls of these dialects, too, as a text that decides for itself would: naming a dialect only adds.
+    pub(super) fn among(mut self, others: Arc<[Dialect]>) -> Self {
+        self.others = others;
+        self
     }
 
     /// Declares the tools that the model was told of: their schemas give types to untyped values, and
@@ -111,7 +120,7 @@ impl ExtractOptions {
 
     /// An extractor whose events are those of a choice.
     pub(super) fn extractor(&self, choice: u32) -> Extractor {
-        let plan = self.plan.get_or_init(|| Arc::new(Plan::new(self.dialects.to_vec())));
+        let plan = self.plan.get_or_init(|| Arc::new(Plan::new(self.dialects.to_vec(), &self.others)));
         let (plan, tools) = (Arc::clone(plan), Arc::clone(&self.tools));
         let Self { is_trusting, accepts_after_damage, .. } = *self;
         let manner = Manner { choice, is_trusting, accepts_after_damage };

@@ -10,7 +10,10 @@ use super::table::{self, SUFFIX};
 /// One dialect, or several among which the text decides.
 #[derive(Debug)]
 pub(super) struct Plan {
+    /// Those that were asked for, and behind them others whose calls are found, too.
     pub(super) dialects: Vec<Dialect>,
+    /// How many were asked for.
+    pub(super) own: usize,
     pub(super) forms: Vec<Compiled>,
     pub(super) live: Live,
 }
@@ -79,43 +82,83 @@ pub(super) struct Candidate {
     pub(super) form: usize,
     /// Whether the opener is part of the body.
     pub(super) is_part_of_body: bool,
+    /// How much the opener says for this form, if less or more than for the first.
+    pub(super) strength: Option<Strength>,
+}
+
+impl Opener {
+    /// How much it says for one of its forms.
+    pub(super) fn strength_of(&self, turn: usize) -> Strength {
+        self.forms.get(turn).and_then(|candidate| candidate.strength).unwrap_or(self.strength)
+    }
 }
 
 impl Plan {
-    pub(super) fn new(dialects: Vec<Dialect>) -> Self {
+    pub(super) fn new(mut dialects: Vec<Dialect>, others: &[Dialect]) -> Self {
+        let own = dialects.len();
+        let is_other = |other: &&Dialect| dialects.iter().all(|dialect| dialect.name != other.name);
+        let others: Vec<Dialect> = others.iter().filter(is_other).cloned().collect();
+        dialects.extend(others);
         let mut forms = Vec::new();
         for (index, dialect) in dialects.iter().enumerate() {
             forms.extend(dialect.forms.iter().map(|form| Compiled::new(form.clone(), index)));
         }
-        let live = build(&dialects, &forms);
-        Self { dialects, forms, live }
+        let live = build(&dialects, own, &forms);
+        Self { dialects, own, forms, live }
     }
 
     /// Whether the text has to decide between several dialects.
     pub(super) fn is_auto(&self) -> bool {
-        self.dialects.len() > 1
+        self.own > 1
+    }
+
+    /// The dialect, where one was asked for.
+    pub(super) fn only(&self) -> Option<&Dialect> {
+        self.dialects.first().filter(|_| self.own == 1)
+    }
+
+    /// Whether the caller said that the text is in the dialect of that form.
+    pub(super) fn is_named(&self, form: &Compiled) -> bool {
+        self.own == 1 && form.dialect == 0
     }
 }
 
-fn build(dialects: &[Dialect], forms: &[Compiled]) -> Live {
-    let is_auto = dialects.len() > 1;
+fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
+    let (is_auto, dialects) = (own > 1, &all[..own]);
+    let own_forms = || forms.iter().enumerate().filter(|(_, compiled)| compiled.dialect < own);
     let mut openers: Vec<Opener> = Vec::new();
-    for (index, compiled) in forms.iter().enumerate() {
-        add_openers(&mut openers, index, compiled);
+    own_forms().for_each(|(index, compiled)| add_openers(&mut openers, index, compiled));
+    let mut lost = Vec::new();
+    if !is_auto {
+        // The body may have lost its opener.
+        let is_json = |(_, compiled): &(usize, &Compiled)| matches!(compiled.form.body, Body::Json(_));
+        if let Some((form, _)) = own_forms().find(is_json) {
+            let strength = Some(Strength::Missing);
+            let body = Candidate { form, is_part_of_body: true, strength };
+            lost.extend(["{", "["].map(|text| (text, body)));
+        }
     }
+    // Of the others, what is no word of any prose. They count as they do where the text decides.
+    let mut others = Vec::new();
+    for (index, compiled) in forms.iter().enumerate().filter(|(_, compiled)| compiled.dialect >= own) {
+        add_openers(&mut others, index, compiled);
+    }
+    for Opener { text, strength, forms } in others {
+        let is_fence = table::FENCES.iter().any(|fence| text.starts_with(fence));
+        if matches!(strength, Strength::Strong | Strength::Inner | Strength::Bare) && !is_fence {
+            let of_others = |candidate| Candidate { strength: Some(strength), ..candidate };
+            forms
+                .into_iter()
+                .map(of_others)
+                .for_each(|other| add_opener(&mut openers, &text, other, strength));
+        }
+    }
+    lost.into_iter().for_each(|(text, body)| add_opener(&mut openers, text, body, Strength::Missing));
     for opener in 0..openers.len() {
         let Opener { text, strength, forms } = &openers[opener];
         let (text, strength, forms) = (in_ascii(text), *strength, forms.clone());
         if text != openers[opener].text {
             forms.into_iter().for_each(|candidate| add_opener(&mut openers, &text, candidate, strength));
-        }
-    }
-    if !is_auto {
-        // The body may have lost its opener.
-        let is_json = |compiled: &Compiled| matches!(compiled.form.body, Body::Json(_));
-        if let Some(form) = forms.iter().position(is_json) {
-            let body = Candidate { form, is_part_of_body: true };
-            ["{", "["].iter().for_each(|text| add_opener(&mut openers, text, body, Strength::Missing));
         }
     }
     let mut text = Markers::new();
@@ -153,12 +196,13 @@ fn build(dialects: &[Dialect], forms: &[Compiled]) -> Live {
     }
     let mut thoughts: Vec<_> = thoughts.into_iter().map(|(_, markers)| markers).collect();
     for (which, opener) in openers.iter().enumerate() {
-        let dialect = &dialects[forms[opener.forms[0].form].dialect];
-        if is_auto || dialect.channels.is_none() {
+        let dialect = &all[forms[opener.forms[0].form].dialect];
+        if is_auto || all.len() > own || dialect.channels.is_none() {
             text.add(&opener.text, Meaning::Open(which));
         }
         let is_marked = matches!(opener.strength, Strength::Strong | Strength::Inner);
-        if dialect.calls_in_thoughts == CallsInThoughts::End && is_marked {
+        let ends = |dialect: &Dialect| dialect.calls_in_thoughts == CallsInThoughts::End;
+        if ends(dialect) && (is_auto || dialects.iter().all(ends)) && is_marked {
             thoughts.iter_mut().for_each(|markers| markers.add(&opener.text, Meaning::Open(which)));
         }
     }
@@ -168,12 +212,12 @@ fn build(dialects: &[Dialect], forms: &[Compiled]) -> Live {
             thoughts.iter_mut().for_each(|markers| markers.add(token, drop(token)));
         }
     }
-    let closes = forms.iter().flat_map(|compiled| &compiled.form.close);
+    let closes = own_forms().flat_map(|(_, compiled)| &compiled.form.close);
     let tokens = closes.chain(dialects.iter().flat_map(|dialect| &dialect.markup));
     let mut closers =
         Markers::new().with(table::ENDS, ()).with(tokens.filter(|token| token.starts_with(['<', '['])), ());
     let mut nameless = Vec::new();
-    for (index, compiled) in forms.iter().enumerate() {
+    for (index, compiled) in own_forms() {
         let follows: Vec<&str> = match &compiled.form.body {
             Body::Tagged(body) => {
                 closers.add_all(&body.call_close, ());
@@ -188,7 +232,7 @@ fn build(dialects: &[Dialect], forms: &[Compiled]) -> Live {
         };
         if !follows.is_empty() {
             nameless.push((openers.len(), Markers::new().with(follows, ())));
-            let forms = vec![Candidate { form: index, is_part_of_body: true }];
+            let forms = vec![Candidate { form: index, is_part_of_body: true, strength: None }];
             openers.push(Opener { text: String::new(), strength: Strength::Missing, forms });
         }
     }
@@ -226,7 +270,8 @@ fn add_opener(openers: &mut Vec<Opener>, text: &str, candidate: Candidate, stren
 
 fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
     let mut add_one = |text: &str, is_part_of_body: bool, strength: Strength| {
-        add_opener(openers, text, Candidate { form: index, is_part_of_body }, strength);
+        let candidate = Candidate { form: index, is_part_of_body, strength: None };
+        add_opener(openers, text, candidate, strength);
     };
     let mut add = |text: &str, is_part_of_body: bool, strength: Strength| {
         // Without its suffix a tag may be what other dialects use too, so all of them have to be tried.

@@ -1,6 +1,6 @@
 //! The dialects that can be asked for by name or by model.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use super::extractor::ExtractOptions;
 use super::spec::Dialect;
@@ -16,6 +16,8 @@ pub struct Registry {
     each: Vec<OnceLock<ExtractOptions>>,
     /// How all of them are read.
     auto: OnceLock<ExtractOptions>,
+    /// All of them, for those that are read with one of them.
+    all: Arc<[Dialect]>,
 }
 
 impl Registry {
@@ -27,7 +29,8 @@ impl Registry {
 
     fn of(dialects: Vec<Dialect>) -> Self {
         let each = vec![OnceLock::new(); dialects.len()];
-        Self { dialects, each, auto: OnceLock::new() }
+        let all = dialects.as_slice().into();
+        Self { dialects, each, auto: OnceLock::new(), all }
     }
 
     /// Adds a dialect. One of the same name is replaced; a new one is found before older ones. One that
@@ -57,14 +60,16 @@ impl Registry {
         })
     }
 
-    /// ExtractOptions for reading the dialect of that name; `auto` lets the text decide among all of them.
+    /// ExtractOptions for reading the dialect of that name; `auto` lets the text decide among all of them. Naming one only
+    /// adds: calls that other dialects mark beyond doubt are found as well.
     pub fn options(&self, name: &str) -> Result<ExtractOptions> {
         let (ready, dialects) = match self.position(name) {
             _ if name == "auto" => (&self.auto, &self.dialects[..]),
             Some(at) => (&self.each[at], &self.dialects[at..=at]),
             None => return Err(Error::new(ErrorKind::Unknown, format!("no dialect is called {name:?}"))),
         };
-        Ok(ready.get_or_init(|| ExtractOptions::with_dialects(dialects.to_vec())).clone())
+        let all = if name == "auto" { Arc::default() } else { Arc::clone(&self.all) };
+        Ok(ready.get_or_init(|| ExtractOptions::with_dialects(dialects.to_vec()).among(all)).clone())
     }
 }
 

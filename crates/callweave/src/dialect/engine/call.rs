@@ -1,7 +1,7 @@
 //! A certain call, and what follows it.
 
-use super::super::bodies::{Compiled, Token};
-use super::super::markers::Found;
+use super::super::bodies::Token;
+use super::super::markers::{Found, Markers};
 use super::super::plan::{Meaning, Opener};
 use super::super::spec::Body;
 use super::opening::Opening;
@@ -112,7 +112,7 @@ impl Run {
                 Found::Marker { .. } | Found::Nothing => {}
             }
         }
-        match surplus(rest, compiled, is_last) {
+        match surplus(rest, [&compiled.closers, &live.closers], is_last) {
             Some(0) => {}
             // Without its opener, what closes more than it opened is the end of some code.
             Some(_) if self.is_in_block && matches!(compiled.form.body, Body::Python {}) => {}
@@ -175,18 +175,24 @@ fn is_fence(text: &str) -> bool {
     text.starts_with("```") || text.starts_with("~~~")
 }
 
-/// How many bytes of closing brackets stand between a body and its closer. Nothing: more text is needed.
-fn surplus(text: &str, compiled: &Compiled, is_last: bool) -> Option<usize> {
+/// How many bytes of closing brackets stand between a body and its closer, or that of the dialect. Nothing: more text is
+/// needed.
+fn surplus(text: &str, closers: [&Markers<()>; 2], is_last: bool) -> Option<usize> {
     let len = text.bytes().take_while(|byte| matches!(byte, b'}' | b']')).count();
     if len == 0 {
         return Some(0);
     }
     let rest = text[len..].trim_ascii_start();
-    match compiled.closers.starting(rest, is_last) {
-        Found::Marker { .. } => Some(len),
-        Found::Perhaps(_) => None,
-        Found::Nothing if rest.is_empty() && !is_last => None,
-        Found::Nothing if rest.is_empty() => Some(len),
-        Found::Nothing => Some(0),
+    for closers in closers {
+        match closers.starting(rest, is_last) {
+            Found::Marker { .. } => return Some(len),
+            Found::Perhaps(_) => return None,
+            Found::Nothing => {}
+        }
+    }
+    match rest.is_empty() {
+        true if is_last => Some(len),
+        true => None,
+        false => Some(0),
     }
 }

@@ -180,10 +180,7 @@ impl Engine {
         Manner { choice, is_trusting, accepts_after_damage }: Manner,
     ) -> Self {
         let live = &plan.live;
-        let only = match &*plan.dialects {
-            [only] => Some(only),
-            _ => None,
-        };
+        let only = plan.only();
         let default = only.map_or(Start::Text, |only| only.starts_in);
         let given = live.messages.as_ref().and_then(|messages| messages.grammar.begins_with);
         let state = match start.unwrap_or(default) {
@@ -196,7 +193,7 @@ impl Engine {
             }
             _ => State::Prose(Place::Text),
         };
-        let has_thoughts = plan.dialects.iter().any(|dialect| !dialect.thoughts.is_empty());
+        let has_thoughts = plan.dialects[..plan.own].iter().any(|dialect| !dialect.thoughts.is_empty());
         let may_be_thought = start.is_none() && has_thoughts;
         let run = Run {
             state,

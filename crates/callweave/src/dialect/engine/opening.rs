@@ -90,7 +90,8 @@ impl Run {
                 Token::End(Completion::Cut)
                     if opening.has_name && opening.damage.is_none() && is_last && opening.is_marked(plan) =>
                 {
-                    let is_vouched = self.is_named || self.shared.tools.find(&self.shared.name).is_some();
+                    let is_vouched =
+                        plan.is_named(compiled) || self.shared.tools.find(&self.shared.name).is_some();
                     if (is_vouched || !opening.head.is_empty()) && may_be_name(&self.shared.name) {
                         return self.commit(compiled, text, sink);
                     }
@@ -115,8 +116,8 @@ impl Run {
             if !opening.has_name {
                 continue;
             }
-            let Some((opener, _)) = opening.opener else { return self.commit(compiled, text, sink) };
-            let strength = opening.strength(plan.live.openers[opener].strength, text);
+            let Some((opener, turn)) = opening.opener else { return self.commit(compiled, text, sink) };
+            let strength = opening.strength(plan.live.openers[opener].strength_of(turn), text);
             let Some(mut arguments) = opening.arguments(strength, &self.shared.name, &self.shared.tools)
             else {
                 continue;
@@ -133,6 +134,7 @@ impl Run {
                 standing,
                 follows_tag,
                 name: &self.shared.name,
+                is_named: plan.is_named(compiled),
                 is_tag,
                 arguments,
                 is_spoken: self.calls > 0 && self.dialect == Some(compiled.dialect),
@@ -321,14 +323,14 @@ impl Opening {
 
     /// Whether a marker stands before it.
     fn is_marked(&self, plan: &Plan) -> bool {
-        let strength = self.opener.map(|(opener, _)| plan.live.openers[opener].strength);
+        let strength = self.opener.map(|(opener, turn)| plan.live.openers[opener].strength_of(turn));
         !matches!(strength, Some(Strength::Bare | Strength::Missing | Strength::Start))
             && !plan.forms[self.form].form.open.is_empty()
     }
 
     /// One of the forms that an opener may open.
     pub(super) fn of(plan: &Plan, before: (usize, usize), opener: (usize, usize), place: Place) -> Self {
-        let Candidate { form, is_part_of_body } = plan.live.openers[opener.0].forms[opener.1];
+        let Candidate { form, is_part_of_body, .. } = plan.live.openers[opener.0].forms[opener.1];
         let start = before.0 + if is_part_of_body { 0 } else { before.1 };
         let form_of_body = &plan.forms[form].form;
         let reader =

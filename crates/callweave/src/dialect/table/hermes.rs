@@ -11,6 +11,15 @@ pub(super) fn dialect() -> Dialect {
         // What small models make of it: another tag, or another notation.
         .form(Form::new(Body::Json(called)).between("<tools>", "</tools>"))
         .form(Form::json().between("<tool_use>", "</tool_use>"))
+        // Other spellings of its tag.
+        .form(
+            Form::json()
+                .between("<TOOL_CALL>", "</TOOL_CALL>")
+                .between("<tool-call>", "</tool-call>")
+                .between("<tool_call >", "</tool_call >")
+                .between("< tool_call>", "</ tool_call>")
+                .between("<function_call>", "</function_call>"),
+        )
         .form(Form::new(Body::Header(Header::default())).between("<tool_call>", "</tool_call>"))
         .form(Form::new(Body::Python {}).between("<tool_call>", "</tool_call>"))
         .example("<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>")
