@@ -83,7 +83,7 @@ impl Config {
             ("limits.tools", wide(tools), COUNT),
             ("limits.ratio", wide(ratio), COUNT),
             ("limits.members", wide(members), COUNT),
-            ("limits.in_flight", wide(in_flight), (1 << 20, BYTES.1)),
+            ("limits.in_flight", wide(in_flight), BYTES),
             ("limits.connections", wide(connections), PLACES),
             ("store.answers", wide(answers), (0, COUNT.1)),
             ("store.bytes", wide(bytes), (0, BYTES.1)),

@@ -83,7 +83,7 @@ async fn who_sent_another_request_and_left_is_noticed() {
     let address = listening(gateway.clone()).await;
     let body = chat("x", false).to_string();
     let one = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let mut client = TcpStream::connect(address.trim_start_matches("http://")).await.expect("a server");
