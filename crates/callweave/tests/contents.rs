@@ -1,7 +1,7 @@
 //! Contents are never calls: whatever stands in a value, writing the call and reading it gives that call and no other.
 //!
 //! Values are made of pieces: all markers, closers, openers and whole examples of all dialects. One piece and two are
-//! tried in every dialect against its own and all others, three at random; with `CONTENTS=full` every pair of any two.
+//! tried in every dialect against its own and all others, three at random; with `CONTENTS=full` every pair of any two, and more at random.
 
 #[path = "dialects/laws.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -11,9 +11,10 @@ mod written;
 
 use std::collections::BTreeMap;
 
-use callweave::dialect::{Dialect, ExtractOptions, Extraction, Registry, Tools};
+use callweave::dialect::{Dialect, ExtractOptions, Extraction, Registry, Stage, Tools};
+use callweave::event::{BlockId, BlockKind, Body, Completion, DeltaKind, Event};
 use serde_json::json;
-use written::{Template, own_pieces, pieces};
+use written::{Template, Untold, own_pieces, pieces};
 
 fn dialects() -> &'static [Dialect] {
     Registry::builtin().dialects()
@@ -26,6 +27,10 @@ fn tools() -> Tools {
     ]))
 }
 
+fn is_full() -> bool {
+    std::env::var("CONTENTS").is_ok_and(|how| how == "full")
+}
+
 /// A dialect, how a call is written in it, and the ways to read it.
 struct Subject {
     template: Template,
@@ -35,11 +40,12 @@ struct Subject {
     own: Vec<String>,
 }
 
-/// What came of many values: how many were tried, and those that no reader can tell, by dialect.
+/// What came of many values: how many were tried, and those that no reader can tell, by
+/// reason and dialect.
 #[derive(Default)]
 struct Tried {
     all: usize,
-    untold: BTreeMap<String, Vec<String>>,
+    untold: BTreeMap<(Untold, String), Vec<String>>,
     /// What is read as something else.
     faults: Vec<String>,
 }
@@ -71,8 +77,12 @@ impl Subject {
             return;
         }
         let name = &self.template.name;
-        if self.template.is_untold(value) && valid.len() <= 1 {
-            return tried.untold.entry(name.clone()).or_default().push(value.to_owned());
+        match self.template.untold(value) {
+            // What looks like the end of the call is one.
+            Some(why) if valid.len() <= 1 || why == Untold::End => {
+                return tried.untold.entry((why, name.clone())).or_default().push(value.to_owned());
+            }
+            _ => {}
         }
         let calls = found.calls.iter().map(|call| format!("{} {}", call.name, call.arguments));
         let calls: Vec<_> = calls.collect();
@@ -87,8 +97,8 @@ impl Tried {
         assert!(self.faults.is_empty(), "{} of {}:\n{}", self.faults.len(), self.all, some.join("\n"));
         let untold: usize = self.untold.values().map(Vec::len).sum();
         println!("{} calls, {untold} with values that no reader can tell:", self.all);
-        for (name, values) in &self.untold {
-            println!("  {name}: {}, {:?} …", values.len(), values[0]);
+        for ((why, name), values) in &self.untold {
+            println!("  {why:?} {name}: {}, {:?} …", values.len(), values[0]);
         }
         assert!(untold * 40 < self.all, "{untold} of {}", self.all);
     }
@@ -116,9 +126,8 @@ fn one_piece_is_data_in_any_cut() {
 #[test]
 fn two_pieces_are_data() {
     let (all, mut tried) = (pieces(dialects()), Tried::default());
-    let is_full = std::env::var("CONTENTS").is_ok_and(|how| how == "full");
     for (number, subject) in Subject::all().iter().enumerate() {
-        let first = if is_full { &all } else { &subject.own };
+        let first = if is_full() { &all } else { &subject.own };
         for (at, one) in first.iter().enumerate() {
             for (turn, other) in all.iter().enumerate() {
                 subject.try_value(&format!("{one}{other}"), &subject.named, &mut tried);
@@ -149,7 +158,7 @@ impl Numbers {
 fn three_pieces_are_data_in_any_cut() {
     let (all, mut tried, mut numbers) = (pieces(dialects()), Tried::default(), Numbers(26));
     for subject in Subject::all() {
-        for round in 0..600 {
+        for round in 0..if is_full() { 10_000 } else { 600 } {
             let mut piece = || match numbers.below(3) {
                 0 => all[numbers.below(all.len())].as_str(),
                 _ => subject.own[numbers.below(subject.own.len())].as_str(),
@@ -166,4 +175,53 @@ fn three_pieces_are_data_in_any_cut() {
         }
     }
     tried.conclude();
+}
+
+/// The calls that a pipeline hands on: arguments, and how each ended.
+fn handed_on(text: &str, options: &ExtractOptions) -> Vec<(String, Completion)> {
+    let mut events: Vec<Event<'static>> = Vec::new();
+    let mut stage = Stage::new(options);
+    let block = BlockId(0);
+    let delta = Body::Delta { block, kind: DeltaKind::Text, text: text.into() };
+    let end = Body::BlockEnd { block, completion: Completion::Whole };
+    for body in [Body::block_start(block, BlockKind::Text), delta, end] {
+        stage.push(Event::new(0, body), &mut events);
+    }
+    stage.finish(&mut events);
+    let mut calls: BTreeMap<u32, (String, Completion)> = BTreeMap::new();
+    for event in &events {
+        match &event.body {
+            Body::BlockStart { block, kind: BlockKind::ToolCall { .. }, .. } => {
+                calls.insert(block.0, (String::new(), Completion::Cut));
+            }
+            Body::Delta { block, text, .. } => {
+                calls.entry(block.0).and_modify(|(arguments, _)| arguments.push_str(text));
+            }
+            Body::BlockEnd { block, completion } => {
+                calls.entry(block.0).and_modify(|(_, how)| *how = *completion);
+            }
+            _ => {}
+        }
+    }
+    calls.into_values().collect()
+}
+
+/// Many clients run what they can parse, so a call that must not be run is handed on as what no tool takes.
+#[test]
+fn a_call_after_damage_is_handed_on_so_that_nobody_can_run_it() {
+    let text = "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo}}</tool_call>\n\
+                <tool_call>{\"name\": \"shell\", \"arguments\": {\"command\": \"ls\"}}</tool_call>";
+    for dialect in ["hermes", "auto"] {
+        let options = ExtractOptions::new(dialect).expect("a dialect").tools(tools());
+        let [_, (arguments, how)] = &handed_on(text, &options)[..] else { panic!("two calls") };
+        let held = json!({"INVALID_JSON": "{\"command\": \"ls\"}"}).to_string();
+        assert_eq!((arguments, *how), (&held, Completion::AfterDamage));
+        let found = Extraction::of(text, &options);
+        assert!(found.calls[1].after_damage && found.calls[1].invalid && !found.calls[0].after_damage);
+        let accepting = options.accepting_calls_after_damage();
+        let [_, (arguments, how)] = &handed_on(text, &accepting)[..] else { panic!("two calls") };
+        assert_eq!((arguments.as_str(), *how), ("{\"command\": \"ls\"}", Completion::Whole));
+        let found = Extraction::of(text, &accepting);
+        assert!(found.calls[1].after_damage && !found.calls[1].invalid);
+    }
 }

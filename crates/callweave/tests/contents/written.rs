@@ -21,8 +21,8 @@ struct Tags {
     call: String,
     parameter: String,
     close: String,
-    /// What ends the call, behind its last value.
-    end: String,
+    /// What ends the call, behind its last value: its closer, and that of what stands around it.
+    end: Vec<String>,
     /// The token on both sides of a string, which has no escape.
     quote: String,
 }
@@ -54,17 +54,17 @@ impl Tags {
                 call: body.call.open.clone(),
                 parameter: body.parameter.open.clone(),
                 close: body.value_close.clone(),
-                end: body.call_close.iter().chain(form.close.first()).cloned().collect(),
+                end: body.call_close.iter().take(1).chain(form.close.first()).cloned().collect(),
                 quote: String::new(),
             }),
             Body::Elements(body) => Some(Self {
                 call: format!("{}{}", body.prefix, body.call.open),
                 parameter: format!("{}<city>", body.prefix),
                 close: format!("{}</city>", body.prefix),
-                end: form
-                    .close
-                    .iter()
-                    .fold(format!("{}{}", body.prefix, body.call_close), |end, close| end + close),
+                end: [format!("{}{}", body.prefix, body.call_close)]
+                    .into_iter()
+                    .chain(form.close.clone())
+                    .collect(),
                 quote: String::new(),
             }),
             Body::Braces(body) => Some(Self { quote: body.quote.clone(), ..Self::default() }),
@@ -72,31 +72,55 @@ impl Tags {
         };
         let own = dialect.forms.first().and_then(of_form).unwrap_or_default();
         let Self { call, parameter, close, end, quote } = own;
-        Self { call: plain(call), parameter: plain(parameter), close: plain(close), end: plain(end), quote }
+        let end = end.into_iter().map(plain).collect();
+        Self { call: plain(call), parameter: plain(parameter), close: plain(close), end, quote }
     }
 }
 
 impl Template {
-    /// Whether no reader can tell a raw value: it holds its own quote; its own closer, and the next parameter or the whole
-    /// end of the call; or a call that is begun with a parameter, neither of which is closed.
-    pub(crate) fn is_untold(&self, value: &str) -> bool {
+    /// Why no reader can tell a raw value, if none can.
+    pub(crate) fn untold(&self, value: &str) -> Option<Untold> {
         let Tags { call, parameter, close, end, quote } = &self.tags;
         if !quote.is_empty() {
-            return value.contains(quote.as_str());
+            return value.contains(quote.as_str()).then_some(Untold::Quote);
         }
         if self.quote.is_some() || close.is_empty() {
-            return false;
+            return None;
         }
-        let is_ended = |(at, _): (usize, &str)| {
-            let rest: String = value[at + close.len()..].split_whitespace().collect();
-            rest.starts_with(parameter.as_str()) || rest.starts_with(end.as_str())
+        let behind =
+            |(at, _): (usize, &str)| value[at + close.len()..].split_whitespace().collect::<String>();
+        let closed: Vec<String> = value.match_indices(close.as_str()).map(behind).collect();
+        let is_ended = |rest: &String| {
+            // The next call may stand under the same opener.
+            let goes_on =
+                rest.strip_prefix(end[0].as_str()).is_some_and(|rest| rest.starts_with(call.as_str()));
+            goes_on || rest.starts_with(&end.concat())
         };
         let is_begun = |(at, _): (usize, &str)| {
             let count = |tag: &String| value[at..].matches(tag.as_str()).count();
             count(parameter) > count(close)
         };
-        value.match_indices(close.as_str()).any(is_ended) || value.match_indices(call.as_str()).any(is_begun)
+        if closed.iter().any(is_ended) {
+            return Some(Untold::End);
+        }
+        if closed.iter().any(|rest| rest.starts_with(parameter.as_str())) {
+            return Some(Untold::Parameter);
+        }
+        value.match_indices(call.as_str()).any(is_begun).then_some(Untold::Begun)
     }
+}
+
+/// What a raw value holds that no reader can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Untold {
+    /// The token on both sides of a string.
+    Quote,
+    /// Its own closer and the next parameter.
+    Parameter,
+    /// Its own closer and the end of the call: a call behind that is one.
+    End,
+    /// A call that is begun with a parameter, neither of which is closed.
+    Begun,
 }
 
 /// All markers, closers, openers and whole examples of these dialects.

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each fuzz target uses one of them")]
 
 pub(crate) mod accumulator;
+pub(crate) mod contents;
 pub(crate) mod decoder;
 pub(crate) mod dialect;
 pub(crate) mod framing;
@@ -20,6 +21,7 @@ pub(crate) type Oracle = fn(&[u8]);
 /// Every oracle by its name, which is the name of its fuzz target and of its folder of seeds.
 pub(crate) const ALL: &[(&str, Oracle)] = &[
     ("accumulator", accumulator::check),
+    ("contents", contents::check),
     ("decoder", decoder::check),
     ("dialect", dialect::check),
     ("framing", framing::check),
