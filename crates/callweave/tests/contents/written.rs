@@ -98,7 +98,8 @@ impl Template {
         };
         let is_begun = |(at, _): (usize, &str)| {
             let count = |tag: &String| value[at..].matches(tag.as_str()).count();
-            count(parameter) > count(close)
+            let is_open = value.rfind(parameter.as_str()) > value.rfind(close.as_str());
+            count(parameter) > count(close) || is_open && count(parameter) > 0
         };
         if closed.iter().any(is_ended) {
             return Some(Untold::End);

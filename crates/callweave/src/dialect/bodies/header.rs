@@ -187,13 +187,14 @@ impl Reader {
                 self.end(Completion::Whole, context);
                 return Token::NoArguments(0);
             }
-            Found::Nothing if text.is_empty() && context.is_last => {
+            Found::Nothing if context.is_last && Self::may_go_on(text, context) => {
                 // Where no closer is to come, a tool's name alone is a call; else who knows what is missing.
                 let is_whole = self.is_bare_name
                     && context.form.form.close.is_empty()
                     && context.tools.contains(context.name);
+                let is_whole = is_whole && text.is_empty();
                 self.end(if is_whole { Completion::Whole } else { Completion::Cut }, context);
-                return Token::NoArguments(0);
+                return Token::NoArguments(text.len());
             }
             Found::Nothing if text.is_empty() => return Token::More,
             Found::Nothing => {}
@@ -203,6 +204,11 @@ impl Reader {
         }
         self.at = At::Argument;
         self.argument(text, context)
+    }
+
+    /// Whether a text that ends here may have gone on with a fence or a closer.
+    fn may_go_on(text: &str, context: &Context<'_>) -> bool {
+        "```".starts_with(text) || matches!(context.form.closers.starting(text, false), Found::Perhaps(_))
     }
 
     #[inline]

@@ -389,7 +389,11 @@ impl Reader {
                     self.has_unfit_end = true;
                     return (at, true);
                 }
-                None => at + 1,
+                // It is data; but it may have been more, and so may what follows.
+                None => {
+                    *context.in_doubt = true;
+                    at + 1
+                }
             };
             self.clear = self.clear.max(from);
         }
@@ -409,8 +413,8 @@ impl Reader {
         }
         let outer = self.stack.len().checked_sub(2).map_or("", |outer| self.stack[outer].name.as_str());
         let opens = |tag: &str| context.form.form.open.iter().any(|open| open.contains(&format!("<{tag}>")));
-        let len = match tag_at(rest, &body.prefix, is_last) {
-            Found::More => return None,
+        let len = match tag_at(rest, &body.prefix, false) {
+            Found::More => return is_last.then_some(true),
             Found::None => return Some(false),
             Found::Open { name, .. } => return Some(!body.opens_call(name) && !opens(name)),
             Found::Close { name, .. } if !outer.is_empty() => return Some(name == outer),
@@ -422,17 +426,17 @@ impl Reader {
             return is_last.then_some(true);
         }
         let is_outside = |name: &str| context.form.form.close.iter().any(|close| close.contains(name));
-        let len = match tag_at(rest, &body.prefix, is_last) {
-            Found::More => return None,
+        let len = match tag_at(rest, &body.prefix, false) {
+            Found::More => return is_last.then_some(true),
             Found::None => return Some(false),
             Found::Open { name, .. } => return Some(body.opens_call(name)),
             Found::Close { name, .. } if !is_outside(name) => return Some(false),
             Found::Close { len, .. } => len,
         };
         let rest = rest[len..].trim_ascii_start();
-        match tag_at(rest, &body.prefix, is_last) {
+        match tag_at(rest, &body.prefix, false) {
             _ if rest.is_empty() => is_last.then_some(true),
-            Found::More => None,
+            Found::More => is_last.then_some(true),
             Found::Close { .. } => Some(false),
             Found::Open { .. } | Found::None => Some(true),
         }
