@@ -197,3 +197,32 @@ fn every_example_is_read_by_its_own_dialect() {
         assert!(is_read, "{}: {found}", row["name"]);
     }
 }
+
+/// A broken call is never an empty success, and one that was repaired is none.
+#[test]
+fn a_broken_call_is_told_and_repaired_where_its_marker_leaves_no_doubt() {
+    let text = "Sure. <tool_call>{\"name\": \"look\", \"arguments\": {at: \"sky\"}}</tool_call>";
+    for dialect in ["auto", "hermes"] {
+        let ran = run(&["extract", "--dialect", dialect], text).bad("a call cannot be used");
+        assert_eq!(ran.json()["calls"][0]["invalid"], true, "{dialect}");
+        let repaired = run(&["extract", "--dialect", dialect, "--repair"], text).good().json();
+        assert_eq!(
+            repaired["calls"],
+            json!([{"name": "look", "arguments": "{\"at\": \"sky\"}"}]),
+            "{dialect}"
+        );
+    }
+}
+
+#[test]
+fn a_call_behind_a_damaged_one_counts_only_if_it_is_asked_for() {
+    let text = "<tool_call>{\"name\": \"write\", \"arguments\": {\"text\": \"x}}</tool_call>\n\
+                <tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>";
+    for flags in [&["extract"][..], &["extract", "--repair"]] {
+        let ran = run(flags, text).bad("a call cannot be used");
+        let call = &ran.json()["calls"][1];
+        assert_eq!((&call["after_damage"], &call["invalid"]), (&json!(true), &json!(true)), "{flags:?}");
+    }
+    let accepted = run(&["extract", "--repair", "--calls-after-damage"], text).good().json();
+    assert_eq!(accepted["calls"][1], json!({"name": "look", "arguments": "{}", "after_damage": true}));
+}
