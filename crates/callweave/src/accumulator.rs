@@ -388,7 +388,16 @@ impl Answer {
                     Some(Finish { reason: *reason, raw: raw.take().map(Into::into) });
             }
             Body::Notice(_) | Body::Error(_) => match std::mem::replace(&mut event.body, Body::End) {
-                Body::Notice(notice) => self.message.notices.push(notice.into_owned()),
+                Body::Notice(notice) => {
+                    // Of a call that has ended it may turn out that it was cut.
+                    let is_cut = notice.code == NoticeCode::IncompleteArguments;
+                    if let Some(block) = notice.block.filter(|_| is_cut).and_then(|block| self.block(block))
+                        && let Content::ToolCall(call) = &mut block.content
+                    {
+                        call.completion = Completion::Cut;
+                    }
+                    self.message.notices.push(notice.into_owned());
+                }
                 Body::Error(error) => self.message.errors.push(error.into_owned()),
                 _ => {}
             },

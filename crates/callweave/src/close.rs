@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use crate::event::{BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, Scope};
+use crate::event::{
+    BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, NoticeCode, Scope,
+};
 use crate::fingerprint::keyed_digest;
 use crate::table::Table;
 
@@ -161,6 +163,13 @@ impl Close {
                 self.take(id);
                 if let Some(tally) = self.choices.get_mut(&event.choice) {
                     tally.name(*block, id);
+                }
+            }
+            // Of a call that has ended it may turn out that it was cut.
+            Body::Notice(notice) if notice.code == NoticeCode::IncompleteArguments => {
+                let call = notice.block.zip(self.choices.get_mut(&event.choice));
+                if let Some(call) = call.and_then(|(block, tally)| tally.waiting.get_mut(&block)) {
+                    call.completion = Completion::Cut;
                 }
             }
             Body::Error(_) => self.has_failed = true,

@@ -18,7 +18,7 @@ use crate::event::{
     AttachmentKind, BlockId, CallKind, Completion, Counters, FinishReason, ItemId, Json, Notice, NoticeCode,
     ReasoningForm, Span,
 };
-use crate::json::{Object, each_member};
+use crate::json::{Kind, Node, Object, Tape, Writer, each_member};
 use crate::table::Table;
 use crate::upstream::{ErrorClass, UpstreamError};
 use crate::{Error, ErrorKind, Result};
@@ -205,7 +205,7 @@ pub struct Finish {
 pub struct Usage {
     /// Normalised.
     pub counters: Counters,
-    /// The provider's last object, as it was written.
+    /// The provider's last object, as it was written, with what only earlier ones had.
     pub raw: Json<'static>,
 }
 
@@ -514,6 +514,35 @@ impl ToolCall {
     }
 }
 
+/// The newer object with what only the older one says beside its counts, before it; none if there is nothing.
+fn merged(older: &Json<'_>, newer: &Json<'_>) -> Option<Json<'static>> {
+    let (old, new) = (older.as_str().as_bytes(), newer.as_str().as_bytes());
+    // Most that count in every frame write the same members.
+    let is_alike = |(one, other): (&u8, &u8)| one == other || one.is_ascii_digit() && other.is_ascii_digit();
+    if old.len() == new.len() && old.iter().zip(new).all(is_alike) {
+        return None;
+    }
+    let (mut before, mut after) = (Tape::new(), Tape::new());
+    let (before, after) = (before.parse(older.as_str()).ok()?, after.parse(newer.as_str()).ok()?);
+    if before.kind() != Kind::Object || after.kind() != Kind::Object {
+        return None;
+    }
+    // Counts are merged apart: an old one must not outlive what it was counted of.
+    let is_word = |(_, value): &(&str, Node<'_>)| !matches!(value.kind(), Kind::Number | Kind::Null);
+    let kept: Vec<_> = before.members().filter(|(key, _)| after.get(key).is_none()).filter(is_word).collect();
+    if kept.is_empty() {
+        return None;
+    }
+    let mut text = String::new();
+    let mut writer = Writer(&mut text);
+    writer.object();
+    for (key, value) in kept.into_iter().chain(after.members()) {
+        writer.raw_member(key, value.raw());
+    }
+    writer.end_object();
+    Some(Json::trusted(text))
+}
+
 impl Usage {
     /// Takes what the provider reported later. The counters of the input come together from the newest
     /// object that counts any, those of the output likewise: a mixture would count cached input twice.
@@ -549,7 +578,10 @@ impl Usage {
         let gave_both = newer.input_tokens.is_some() && newer.output_tokens.is_some();
         let is_used = own.input_tokens == newer.input_tokens && own.output_tokens == newer.output_tokens;
         own.total_tokens = newer.total_tokens.filter(|_| gave_both && is_used);
-        self.raw.set(raw);
+        match merged(&self.raw, raw) {
+            Some(both) => self.raw = both,
+            None => self.raw.set(raw),
+        }
     }
 
     /// The counters with the total filled in where the provider gave none.

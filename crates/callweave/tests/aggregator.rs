@@ -514,3 +514,36 @@ fn a_call_that_its_provider_calls_incomplete_is_marked() {
     let record = json!(aggregator.snapshot(None)[0]);
     assert_eq!((&record["incomplete"], &record["arguments"]), (&json!(true), &json!("{\"path\":\"/a\"")));
 }
+
+/// Arguments that are complete before their name are one call with it, whether or not the id is repeated.
+#[test]
+fn criterion_2_arguments_may_come_before_the_name() {
+    for repeated in [json!("z"), Value::Null] {
+        let mut aggregator = Aggregator::new();
+        let arguments =
+            json!({"tool_calls": [{"index": 0, "id": "z", "function": {"arguments": "{\"q\":1}"}}]});
+        aggregator.ingest_delta(&arguments, None);
+        let name = json!({"tool_calls": [{"index": 0, "id": repeated, "function": {"name": "f"}}]});
+        let ingested = aggregator.ingest_delta(&name, None);
+        assert_eq!(ingested.deltas.len(), 1);
+        assert_eq!(ingested.deltas[0].increment, Some("{\"q\":1}"));
+        assert_eq!(calls(&aggregator, 0), [call("z", "f", "{\"q\":1}")], "{repeated}");
+        let next =
+            json!({"tool_calls": [{"index": 1, "id": "y", "function": {"name": "g", "arguments": "{}"}}]});
+        aggregator.ingest_delta(&next, None);
+        assert_eq!(calls(&aggregator, 0), [call("z", "f", "{\"q\":1}"), call("y", "g", "{}")], "{repeated}");
+    }
+}
+
+#[test]
+fn calls_announced_together_keep_their_order() {
+    let mut aggregator = Aggregator::new();
+    let announced = json!({"tool_calls": [
+        {"index": 0, "id": "a", "function": {"name": "one"}},
+        {"index": 1, "id": "b", "function": {"name": "two"}},
+    ]});
+    aggregator.ingest_delta(&announced, None);
+    aggregator.ingest_delta(&piece(0, None, Some("{\"x\":0}")), None);
+    aggregator.ingest_delta(&piece(1, None, Some("{\"x\":1}")), None);
+    assert_eq!(calls(&aggregator, 0), [call("a", "one", "{\"x\":0}"), call("b", "two", "{\"x\":1}")]);
+}

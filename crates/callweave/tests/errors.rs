@@ -7,7 +7,7 @@ use callweave::Value;
 use callweave::encode::EncodeOptions;
 use callweave::event::{Body, Event, Span};
 use callweave::pipeline::Decoder;
-use callweave::protocol::{Protocol, TABLE, WrittenError};
+use callweave::protocol::{Protocol, TABLE, WrittenError, read_error};
 use callweave::upstream::{ErrorClass, UpstreamError};
 use cores::each;
 
@@ -289,4 +289,63 @@ fn a_lost_connection_is_no_timeout() {
             assert_eq!(streamed.class, ErrorClass::Transport, "{} {status:?}", protocol.name);
         }
     }
+}
+
+/// Agents shorten their history when they are told this code, and give up without it.
+#[test]
+fn a_known_class_has_the_code_that_clients_look_for_in_its_own_protocol() {
+    let flat = r#"{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}"#;
+    let typed = r#"{"error":{"message":"Range of input length should be [1, 30720]","type":"invalid_request_error","param":null,"code":"invalid_parameter_error"},"id":"x"}"#;
+    let words = r#"{"error":"prompt too long; exceeded max context length by 5 tokens"}"#;
+    for name in ["openai-chat", "openai-responses"] {
+        let protocol = Protocol::named(name).expect("a protocol");
+        for body in [flat, typed, words, "prompt is too long"] {
+            let error = protocol.read_error(Some(400), [("server", "")], body.as_bytes());
+            let written = protocol.write_error(&error).expect("it is written");
+            let told: Value = String::from_utf8_lossy(&written.body).parse().expect("JSON");
+            let object = told.get("error").unwrap_or(&told);
+            assert_eq!(object["code"].as_str(), Some("context_length_exceeded"), "{name}: {told}");
+            assert_eq!(object["message"].as_str(), Some(&*error.message), "{name}: {told}");
+            assert_eq!(told.get("id").is_some(), body == typed, "what else was said stays");
+        }
+        // Codes of their own stay, and bodies that have the right one are not touched.
+        for body in [
+            r#"{"error": {"message": "slow down", "type": "requests", "code": "queue_exceeded"}}"#,
+            r#"{"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}}"#,
+        ] {
+            let error = protocol.read_error(Some(429), [("server", "")], body.as_bytes());
+            assert_eq!(protocol.write_error(&error).expect("it is written").body, body.as_bytes());
+        }
+    }
+}
+
+/// Rows of error bodies of many providers: the class by status and body, and by the body alone.
+#[test]
+fn published_error_bodies_are_classified() {
+    let Some(vectors) = shared::find("vectors-2") else { return };
+    let rows = fs::read_to_string(vectors.join("errors.jsonl")).expect("rows");
+    let (mut count, mut with_status, mut alone, mut waits) = (0, Vec::new(), Vec::new(), Vec::new());
+    for row in rows.lines() {
+        let row: serde_json::Value = serde_json::from_str(row).expect("a row");
+        let body = row["body"].as_str().map_or_else(|| row["body"].to_string(), str::to_owned);
+        let status = row["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+        let headers = row["headers"].as_object().into_iter().flatten();
+        let headers: Vec<_> =
+            headers.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default())).collect();
+        let is_right = |class: ErrorClass| {
+            row["classes"].as_array().is_some_and(|classes| classes.iter().any(|known| known == class.name()))
+        };
+        count += 1;
+        let error = read_error(status, headers, body.as_bytes());
+        with_status.extend((!is_right(error.class)).then(|| format!("{} {body}", error.class.name())));
+        let wait = error.retry_after.map(|wait| wait.as_secs_f64());
+        let is_waited = row["retry_after_seconds"].as_f64().is_none_or(|known| wait == Some(known));
+        waits.extend((!is_waited).then(|| format!("{wait:?} {body}")));
+        let error = read_error(None, [("server", "")], body.as_bytes());
+        alone.extend((!is_right(error.class)).then(|| format!("{} {body}", error.class.name())));
+    }
+    assert!(count > 50, "{count} rows");
+    assert!(with_status.len() * 100 <= count * 2, "by status and body: {with_status:#?}");
+    assert!(alone.len() * 100 <= count * 5, "by body alone: {alone:#?}");
+    assert!(waits.is_empty(), "{waits:#?}");
 }

@@ -47,6 +47,17 @@ mod nous {
     }
 
     #[test]
+    fn complete_arguments_before_their_name_are_one_call_with_it() {
+        for id in [json!("z"), json!(null)] {
+            let fragments = [
+                json!([{"index": 0, "id": "z", "function": {"arguments": "{\"q\":1}"}}]),
+                json!([{"index": 0, "id": id, "function": {"name": "f"}}]),
+            ];
+            assert_eq!(calls(&fragments), json!([{"id": "z", "name": "f", "arguments": {"q": 1}}]));
+        }
+    }
+
+    #[test]
     fn a_complete_call_keeps_id_and_metadata() {
         let expected =
             json!([{"id": "c", "name": "f", "arguments": {"a": 1}, "metadata": {"thought_signature": "s"}}]);

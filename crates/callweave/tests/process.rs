@@ -365,6 +365,18 @@ mod streamed {
     }
 
     #[test]
+    fn complete_arguments_before_their_name_are_one_call_with_it() {
+        for id in [json!("z"), Value::Null] {
+            let arguments =
+                json!({"tool_calls": [{"index": 0, "id": "z", "function": {"arguments": "{\"q\":1}"}}]});
+            let name = json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "f"}}]});
+            let finish = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]});
+            let chunks = vec![delta(arguments), delta(name), finish];
+            assert_eq!(shown("openai", chunks), json!([["z", "f", "{\"q\":1}"]]));
+        }
+    }
+
+    #[test]
     fn text_and_a_call_in_one_chunk_both_count() {
         let both = delta(
             json!({"content": "a", "tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{"}}]}),

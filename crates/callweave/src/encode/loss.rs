@@ -264,7 +264,13 @@ impl Ledger {
                 self.start(word, id.as_deref(), model.as_deref());
                 each_member(members.as_ref(), |path, _| self.member(path));
             }
-            Body::Notice(notice) => self.notice(notice),
+            Body::Notice(notice) => {
+                self.notice(notice);
+                // The call was told, and cannot be marked any more.
+                if notice.code == NoticeCode::IncompleteArguments && notice.block.is_some() {
+                    self.put(Place::Choice(event.choice), Feature::Correction);
+                }
+            }
             _ if self.says.is_none() => {}
             Body::Usage { counters, .. } => self.usage(counters),
             Body::Error(error) => self.error(error),

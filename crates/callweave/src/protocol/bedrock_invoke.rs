@@ -10,8 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Evidence, Input, Protocol, Subject, finish_reason, foreign};
-use crate::event::{Counters, FinishReason, NoticeCode};
-use crate::fragment::{Channel, Fragment, FragmentSink, Part};
+use crate::event::{CallKind, Counters, FinishReason, NoticeCode};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part};
 use crate::json::{Kind, Node as Value, Str, Tape};
 use crate::upstream::ErrorClass;
 
@@ -90,8 +90,13 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
     for (key, value) in body.members().filter(|(key, _)| key.starts_with(OWN) && *key != METRICS) {
         foreign(Subject::ANSWER, "", key, value, sink);
     }
-    if is_plain(body) {
+    let is_own = body.members().all(|(key, _)| key.starts_with(OWN));
+    if is_jurassic(body) {
+        jurassic(body, sink);
+    } else if is_plain(body) {
         plain(0, body, Depth::Body, sink);
+    } else if is_own {
+        // Bedrock speaks for itself.
     } else if let Some(protocol) = Protocol::detect(input).filter(|&protocol| *protocol != PROTOCOL) {
         // No vendor speaks in envelopes: one inside another is passed on.
         protocol.decode(input, &mut |fragment: Fragment<'_>| match fragment.part {
@@ -99,7 +104,10 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
             _ => sink.put(fragment),
         });
     } else {
-        // Nobody knows whether it tells more or all again.
+        // Nobody knows whether it tells more or all again, so nobody may take the rest for all there is.
+        let detail = "a chunk has a shape that is not known, and its text is not read";
+        sink.put(Fragment::new(Part::Notice { code: NoticeCode::MalformedFrame, detail, text: None }));
+        sink.put(Fragment::new(Part::Finish { reason: FinishReason::Other, raw: None }));
         sink.put(Fragment::new(Part::Opaque {
             word: input.event.unwrap_or_default(),
             value: body.pass_raw(),
@@ -124,50 +132,64 @@ fn vendor(input: &Input<'_>, sink: &mut FragmentSink<'_>) {
 
 /// How a plain-text model writes.
 struct PlainWords {
+    /// What a block of its text is called.
+    word: &'static str,
     text: &'static str,
     reason: &'static str,
     /// The list in which answers stand: always, or only in a whole body.
     list: Option<&'static str>,
     is_always_list: bool,
+    /// Whether the member of the text says enough of who writes it; else the reason has to stand beside it, be it null.
+    is_telling: bool,
+    /// Members of which one is there as well, where another protocol has such texts, too.
+    beside: &'static [&'static str],
     /// What always stands there in a stream.
     usual: &'static [(&'static str, &'static str)],
     /// Where a whole body counts input, beside the list, and output.
     counts: [&'static str; 2],
 }
 
-/// Claude 2, Titan, Llama, Mistral.
+const USUAL: PlainWords = PlainWords {
+    word: "text",
+    text: "text",
+    reason: "stop_reason",
+    list: None,
+    is_always_list: false,
+    is_telling: false,
+    beside: &[],
+    usual: &[],
+    counts: [""; 2],
+};
+
+/// Claude 2, Titan, Llama, Mistral, DeepSeek, Cohere's Command (and Command R, whose whole body has no list).
 const PLAIN: &[PlainWords] = &[
+    PlainWords { word: "completion", text: "completion", usual: &[("type", "\"completion\"")], ..USUAL },
     PlainWords {
-        text: "completion",
-        reason: "stop_reason",
-        list: None,
-        is_always_list: false,
-        usual: &[("type", "\"completion\"")],
-        counts: [""; 2],
-    },
-    PlainWords {
+        word: "outputText",
         text: "outputText",
         reason: "completionReason",
         list: Some("results"),
-        is_always_list: false,
+        is_telling: true,
         usual: &[("index", "0")],
         counts: ["inputTextTokenCount", "tokenCount"],
+        ..USUAL
     },
     PlainWords {
+        word: "generation",
         text: "generation",
-        reason: "stop_reason",
-        list: None,
-        is_always_list: false,
-        usual: &[],
+        is_telling: true,
         counts: ["prompt_token_count", "generation_token_count"],
+        ..USUAL
     },
+    PlainWords { list: Some("outputs"), is_always_list: true, ..USUAL },
+    PlainWords { word: "choices[].text", list: Some("choices"), is_always_list: true, ..USUAL },
     PlainWords {
-        text: "text",
-        reason: "stop_reason",
-        list: Some("outputs"),
-        is_always_list: true,
-        usual: &[],
-        counts: [""; 2],
+        word: "generations[].text",
+        reason: "finish_reason",
+        list: Some("generations"),
+        is_telling: true,
+        beside: &["is_finished", "generation_id", "finish_reason"],
+        ..USUAL
     },
 ];
 
@@ -190,33 +212,101 @@ const FINISH: &[(&str, FinishReason)] = &[
     ("max_tokens", FinishReason::Length),
     ("LENGTH", FinishReason::Length),
     ("CONTENT_FILTERED", FinishReason::ContentFilter),
+    ("COMPLETE", FinishReason::Stop),
+    ("endoftext", FinishReason::Stop),
+    ("MAX_TOKENS", FinishReason::Length),
+    ("ERROR_LIMIT", FinishReason::Length),
+    ("ERROR_TOXIC", FinishReason::ContentFilter),
+    ("ERROR", FinishReason::Error),
 ];
 
 fn is_plain(body: Value<'_>) -> bool {
-    let is_answer = |body: Value<'_>, is_listed: bool| {
-        let is_apt = |words: &&PlainWords| is_listed == words.list.is_some() || !words.is_always_list;
-        PLAIN.iter().filter(is_apt).any(|words| {
-            body.get(words.text).is_some_and(|text| text.kind() == Kind::String)
-                && body.get(words.reason).is_some()
-        })
+    words_of(body).is_some() || is_jurassic(body) || is_end_of_command(body)
+}
+
+/// How the body of a plain-text model is written.
+fn words_of(body: Value<'_>) -> Option<&'static PlainWords> {
+    let is_answer = |words: &PlainWords, body: Value<'_>| {
+        let says = |key: &str| body.get(key).is_some();
+        body.get(words.text).is_some_and(|text| text.kind() == Kind::String)
+            && (words.is_telling || says(words.reason))
+            && (words.beside.is_empty() || words.beside.iter().any(|key| says(key)))
     };
-    let is_listed = |(key, list): (&str, Value<'_>)| {
-        is_list(key) && list.elements().next().is_some_and(|first| is_answer(first, true))
+    // Elsewhere `choices` are those of the chat protocol's older kin.
+    let is_other = |words: &PlainWords, body: Value<'_>| {
+        words.list == Some("choices") && body.get("object").is_some()
+            || words.text == "text" && body.get("type").is_some()
     };
-    is_answer(body, false) || body.members().any(is_listed)
+    PLAIN.iter().filter(|words| !is_other(words, body)).find(|words| {
+        let listed = words.list.and_then(|list| body.get(list)).and_then(|list| list.elements().next());
+        match listed {
+            Some(first) => {
+                is_answer(words, first)
+                    && (words.list != Some("choices") || first.get("finish_reason").is_none())
+            }
+            None => !words.is_always_list && is_answer(words, body),
+        }
+    })
+}
+
+/// Whether it is what ends a stream of Cohere's Command.
+fn is_end_of_command(body: Value<'_>) -> bool {
+    body.get("is_finished").and_then(Value::bool).is_some()
+        && (body.get("finish_reason").is_some() || body.get("event_type").is_some())
+}
+
+/// Whether it is a body of AI21's Jurassic.
+fn is_jurassic(body: Value<'_>) -> bool {
+    let first = body.get("completions").and_then(|list| list.elements().next());
+    first.is_some_and(|first| first.get("data").is_some_and(|data| data.get("text").is_some()))
+}
+
+/// The answers of AI21's Jurassic: `{"completions": [{"data": {"text", "tokens"}, "finishReason": {"reason"}}]}`.
+fn jurassic(body: Value<'_>, sink: &mut FragmentSink<'_>) {
+    for (key, value) in body.members().filter(|(key, _)| *key != "completions" && !key.starts_with(OWN)) {
+        foreign(Subject::ANSWER, "", key, value, sink);
+    }
+    let answers = body.get("completions");
+    for (choice, answer) in (0..).zip(answers.into_iter().flat_map(Value::elements)) {
+        for (key, value) in answer.members() {
+            if !matches!(key, "data" | "finishReason") {
+                foreign(Subject::choice(choice), "", key, value, sink);
+            }
+        }
+        let data = answer.get("data");
+        for (key, value) in data.into_iter().flat_map(Value::members).filter(|(key, _)| *key != "text") {
+            foreign(Subject::choice(choice), "data.", key, value, sink);
+        }
+        if let Some(text) = data.and_then(|data| data.get("text")).and_then(Value::pass_filled) {
+            let (channel, word) = (Channel::Text, "completions[].data.text");
+            sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
+        }
+        let finish = answer.get("finishReason");
+        for (key, value) in finish.into_iter().flat_map(Value::members).filter(|(key, _)| *key != "reason") {
+            foreign(Subject::choice(choice), "finishReason.", key, value, sink);
+        }
+        if let Some(word) = finish.and_then(|finish| finish.get("reason")).and_then(Value::filled) {
+            let reason = finish_reason(word, FINISH);
+            sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
+        }
+    }
+    sink.put(Fragment::new(Part::Done));
 }
 
 /// Who may list answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Body,
-    Listed,
+    /// In a list whose texts are called so.
+    Listed(&'static str),
 }
 
 /// A plain-text answer, or a list of them; an answer of a list holds none itself.
 fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>) {
+    let words = words_of(body).unwrap_or(&USUAL);
+    let word = if let Depth::Listed(word) = depth { word } else { words.word };
     let mut counters = Counters::default();
-    let (mut counts, mut told, mut finish) = (Vec::new(), None, None);
+    let (mut counts, mut told, mut finish, mut calls) = (Vec::new(), None, None, None);
     let mut count = |key, value: Value<'_>| {
         counts.push(format!("\"{key}\":{}", value.raw()));
         value.count()
@@ -225,11 +315,12 @@ fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>
         match key {
             "type" | "index" => {}
             key if key.starts_with(OWN) => {}
-            key if PLAIN.iter().any(|words| words.text == key) => {
-                told = value.pass_filled().map(|text| (key, text))
+            key if PLAIN.iter().any(|words| words.text == key) && value.kind() == Kind::String => {
+                told = value.pass_filled();
             }
             key if is_list(key) && depth == Depth::Body => {}
-            "stop_reason" | "completionReason" => finish = value.filled(),
+            "stop_reason" | "completionReason" | "finish_reason" => finish = value.filled(),
+            "tool_calls" if value.kind() == Kind::Array => calls = Some(value),
             key if INPUT.contains(&key) => counters.input_tokens = count(key, value),
             key if OUTPUT.contains(&key) => counters.output_tokens = count(key, value),
             _ => foreign(Subject::choice(choice), "", key, value, sink),
@@ -240,12 +331,20 @@ fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>
         let raw = format!("{{{}}}", counts.join(","));
         sink.put(Fragment::new(Part::Usage { word: "", counters, raw: &raw, read: None }));
     }
-    if let Some((word, text)) = told {
-        sink.put(Fragment::new(Part::Text { channel: Channel::Text, word, text }).in_choice(choice));
+    if let Some(text) = told {
+        let (channel, word) = (Channel::Text, word);
+        sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
+    }
+    // Command R's.
+    for call in calls.into_iter().flat_map(Value::elements) {
+        let name = call.get("name").and_then(Value::filled);
+        let arguments = call.get("parameters").map(|value| Arguments::Value(value.pass_raw()));
+        let part = Part::Call { id: None, name, kind: CallKind::Function, word: "tool_calls", arguments };
+        sink.put(Fragment::new(part).in_choice(choice));
     }
     for (_, list) in body.members().filter(|(key, _)| is_list(key) && depth == Depth::Body) {
         for (choice, answer) in (0..).zip(list.elements()) {
-            plain(choice, answer, Depth::Listed, sink);
+            plain(choice, answer, Depth::Listed(words.word), sink);
         }
     }
     if let Some(word) = finish {

@@ -55,6 +55,21 @@ const FINISH: &[(&str, FinishReason)] = &[
     (words::UNSPECIFIED, FinishReason::Other),
 ];
 
+/// The same as numbers, which some of Vertex's clients write for the words.
+const FINISH_NUMBERS: [&str; 11] = [
+    words::UNSPECIFIED,
+    words::STOP,
+    "MAX_TOKENS",
+    "SAFETY",
+    "RECITATION",
+    "OTHER",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "MALFORMED_FUNCTION_CALL",
+    "MODEL_ARMOR",
+];
+
 /// The status words of Google's APIs, and the reasons that stand in their details.
 const ERRORS: &[(&str, ErrorClass)] = &[
     ("UNAUTHENTICATED", ErrorClass::Authentication),
@@ -233,9 +248,18 @@ fn decode_candidate(candidate: Value<'_>, position: usize, sink: &mut FragmentSi
             }
         }
     }
-    if let Some(word) = candidate.marked(finish).and_then(Value::filled) {
+    let finish = candidate.marked(finish);
+    if let Some(word) = finish.and_then(Value::filled) {
         let reason = finish_reason(word, FINISH);
         sink.put(Fragment::new(Part::Finish { reason, raw: Some(word) }).in_choice(choice));
+    } else if let Some(number) = finish.filter(|finish| finish.kind() == Kind::Number) {
+        let word = number.index().and_then(|number| FINISH_NUMBERS.get(usize::try_from(number).ok()?));
+        let reason = word.map_or(FinishReason::Other, |word| finish_reason(Str::Plain(word), FINISH));
+        let raw = Some(Str::Plain(number.raw()));
+        // Zero says nothing yet.
+        if number.raw() != "0" {
+            sink.put(Fragment::new(Part::Finish { reason, raw }).in_choice(choice));
+        }
     }
 }
 

@@ -4,7 +4,7 @@ mod encode;
 mod request;
 
 use super::call::{CallObject, CallWords, Portion, arguments, is_blank};
-use super::error::write_typed;
+use super::error::{typed_code, write_typed};
 use super::{
     Context, ErrorCoding, Evidence, Input, Protocol, Subject, choice_number, counts, error, finish_reason,
     foreign, is_kind, is_usual, report,
@@ -29,12 +29,15 @@ pub static PROTOCOL: Protocol = Protocol {
 };
 
 /// How failed requests are answered.
-const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
-    writer.object();
-    writer.key("error");
-    write_typed(error, ERRORS, class, writer);
-    writer.end_object();
-});
+const FAILURE: ErrorCoding = ErrorCoding {
+    code: typed_code,
+    ..ErrorCoding::new(|error, class, writer| {
+        writer.object();
+        writer.key("error");
+        write_typed(error, ERRORS, class, writer);
+        writer.end_object();
+    })
+};
 
 /// Padding that hides token lengths.
 const VOLATILE: &[&str] = &["obfuscation", "p", "padding"];
@@ -421,7 +424,7 @@ fn decode_message(choice: u32, message: Value<'_>, portion: Portion, sink: &mut 
     for (key, value) in message.members() {
         match key {
             "role" if is_usual(value, &["assistant"]) => {}
-            "content" if is_kind(value, Kind::String) || value.kind() == Kind::Array => content = Some(value),
+            "content" => content = Some(value),
             "refusal" if is_kind(value, Kind::String) => refusal = Some(value),
             "tool_calls" if is_list(value) || value.kind() == Kind::Object => calls = Some(value),
             "function_call" if is_kind(value, Kind::Object) => legacy = Some(value),
@@ -519,14 +522,23 @@ fn is_list(value: Value<'_>) -> bool {
 /// Content is a text, or (Mistral) a list of parts.
 fn decode_content(choice: u32, content: Value<'_>, portion: Portion, sink: &mut FragmentSink<'_>) {
     text(choice, Channel::Text, words::CONTENT, content, portion, sink);
-    for part in content.elements() {
+    let alone = match content.kind() {
+        // Some templates write a number where its text belongs.
+        Kind::Number | Kind::Bool => {
+            let (channel, word, text) = (Channel::Text, words::CONTENT, Str::Plain(content.pass_raw()));
+            return sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
+        }
+        Kind::Object => Some(content),
+        Kind::String | Kind::Array | Kind::Null => None,
+    };
+    for part in alone.into_iter().chain(content.elements()) {
         let kind = part.get("type").and_then(Value::str).unwrap_or(Str::Plain("text"));
         let told = match (part.kind(), kind.written()) {
             (Kind::String, _) => {
                 text(choice, Channel::Text, words::CONTENT_TEXT, part, Portion::Piece, sink);
                 continue;
             }
-            (Kind::Object, "text" | "output_text") => "text",
+            (Kind::Object, "text" | "output_text") if part.get("text").is_some() => "text",
             (Kind::Object, "refusal") => "refusal",
             (Kind::Object, "thinking") => "thinking",
             (Kind::Object, "reference") => {

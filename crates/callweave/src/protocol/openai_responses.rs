@@ -15,9 +15,10 @@
 mod encode;
 mod request;
 
-use super::error::write_typed;
+use super::error::{typed_code, write_typed};
 use super::{
-    ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign, is_usual,
+    Context, ErrorCoding, Evidence, Input, Protocol, Subject, counts, error, finish_reason, foreign,
+    is_usual, report,
 };
 use crate::event::{AttachmentKind, CallKind, Counters, FinishReason, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
@@ -39,12 +40,15 @@ pub static PROTOCOL: Protocol = Protocol {
 };
 
 /// How failed requests are answered.
-const FAILURE: ErrorCoding = ErrorCoding::new(|error, class, writer| {
-    writer.object();
-    writer.key("error");
-    write_typed(error, ERRORS, class, writer);
-    writer.end_object();
-});
+const FAILURE: ErrorCoding = ErrorCoding {
+    code: typed_code,
+    ..ErrorCoding::new(|error, class, writer| {
+        writer.object();
+        writer.key("error");
+        write_typed(error, ERRORS, class, writer);
+        writer.end_object();
+    })
+};
 
 /// Numbering of events, padding that hides token lengths, coordinates that [`Place`] stands for.
 const VOLATILE: &[&str] = &[
@@ -234,7 +238,8 @@ fn decode_error(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             foreign(Subject::ANSWER, "", key, value, sink);
         }
     }
-    error(nested, ERRORS, sink);
+    // Some put the code or the status beside the words.
+    report(nested, Context { words: ERRORS, beside: Some(body), ..Context::default() }, sink);
 }
 
 /// The members of stream events that are told otherwise.

@@ -1,14 +1,13 @@
 //! One choice: its blocks, and which fragment belongs to which of them.
 //!
-//! Every rule of identity stands here. A fragment is matched by place and by id, each an alias of the
-//! other once seen together. A missing place never merges two calls; a place reused with a new id and a
-//! name is a new call; a changing id without a name stays one call.
+//! Which call a fragment of a call continues is decided by the table in `identity.rs`.
 
 use std::borrow::Cow;
 use std::ops::Deref;
 
 use smol_str::SmolStr;
 
+use super::identity::Evidence;
 use super::item::Items;
 use super::members::Members;
 use super::slot::{Call, Content, Cut, Name, Slot};
@@ -446,6 +445,10 @@ impl Choice {
         let own = self.canonical(place).thing();
         let named = (!name.is_empty()).then(|| self.canonical(Place::named(&name.to_cow())).thing());
         let or = or.map(|or| self.canonical(or).thing());
+        // Some give several items the same id: then the position decides which of them a recap speaks of.
+        if let Some(or) = or.filter(|or| place.is_loose() && self.items.has_id(*or, &name.to_cow())) {
+            return self.alias(own, or);
+        }
         let has_blocks = |thing: &Place| self.things.get(thing).is_some_and(|thing| !thing.slots.is_empty());
         let known = named.into_iter().chain(or).find(has_blocks);
         let known = known.or(named.filter(|named| self.things.contains(named)));
@@ -606,21 +609,22 @@ impl Choice {
         }
     }
 
-    /// Starts the calls whose name came in an earlier frame and has not grown in this one, but not the one
-    /// at `except`.
-    fn settle_names(&mut self, except: Option<usize>, context: &mut Context, sink: &mut EventSink<'_>) {
+    /// Starts the calls whose name came in an earlier frame and has not grown in this one, up to the one at `before`
+    /// or to one whose name still grows: calls begin in the order in which they were named.
+    fn settle_names(&mut self, before: Option<usize>, context: &mut Context, sink: &mut EventSink<'_>) {
         let Self { ripe, slots, .. } = self;
+        let mut is_waiting = false;
         ripe.retain(|&at| {
             let slot = &mut slots[at];
             if slot.block.is_some() || slot.is_ended {
                 return false;
             }
             let is_growing = slot.as_call().is_some_and(|call| call.named_in == context.frame);
-            if is_growing || except == Some(at) {
-                return true;
+            is_waiting |= is_growing || before == Some(at);
+            if !is_waiting {
+                slot.start(context, sink);
             }
-            slot.start(context, sink);
-            false
+            is_waiting
         });
     }
 
@@ -697,7 +701,7 @@ impl Choice {
         if let Some(arguments) = piece.arguments {
             self.argue(at, arguments, context, sink);
         }
-        if self.slots[at].is_doubted && !self.is_mirrored(at) {
+        if self.slots[at].is_doubted && !self.is_mirrored(at, false) {
             self.slots[at].is_doubted = false;
             self.slots[at].start(context, sink);
         }
@@ -728,108 +732,35 @@ impl Choice {
         name: Option<&str>,
         frame: u64,
     ) -> Option<usize> {
-        let has_name = name.is_some();
-        let is_opening = matches!(piece.arguments, Some(Arguments::Opening { .. }));
         let by_place = piece
             .place
             .and_then(|place| self.at_place(place))
             .filter(|&at| self.slots[at].as_call().is_some());
-        if let Some(at) = by_id.filter(|_| is_opening) {
-            return self.slots[at].is_announced_by(name, piece.arguments).then_some(at);
-        }
-        if let Some(at) = by_id {
-            let at = by_place.filter(|&at| self.slots[at].has_id(id)).unwrap_or(at);
-            let slot = &self.slots[at];
-            let is_elsewhere = by_place.is_none() && piece.place.is_some_and(|place| !self.is_at(at, place));
-            // The same id and a name at a number of its own is a second call, unless its arguments can only
-            // go on with what is there.
-            let is_renamed =
-                || name.is_some_and(|name| slot.as_call().is_some_and(|call| call.name.as_str() != name));
-            let begins = match piece.arguments {
-                None => true,
-                Some(Arguments::Text(text)) => !slot.has_text() || text.written().starts_with('{'),
-                Some(_) => false,
-            };
-            let is_other = is_elsewhere && has_name && (begins || is_renamed());
-            // So is the next value after a whole one.
-            let is_next = by_place != Some(at)
-                && has_name
-                && slot.is_complete_call()
-                && match piece.arguments {
-                    None => is_elsewhere,
-                    Some(Arguments::Text(text)) if text.is_empty() => is_elsewhere,
-                    Some(Arguments::Text(_)) if !slot.is_placeholder() => {
-                        !Self::extends(slot, piece.arguments)
-                    }
-                    _ => slot.frame == frame && (is_renamed() || !Self::extends(slot, piece.arguments)),
-                };
-            return (!is_other && !is_next).then_some(at);
-        }
-        let last_open = self.last_call.filter(|&at| self.slots[at].is_open());
-        match (piece.place, by_place) {
-            (Some(_), Some(at)) if is_opening => {
-                self.slots[at].as_call().is_some_and(|call| call.name.as_str().is_empty()).then_some(at)
-            }
-            (Some(_), Some(at)) => {
-                let slot = &self.slots[at];
-                let is_new = match id {
-                    // A new id with a name is a new call, unless the call was still waiting for its id.
-                    Some(_) => {
-                        has_name && (slot.as_call().is_some_and(|call| call.id.is_some()) || slot.is_ended)
-                    }
-                    // Without ids, another name after a whole value is a new call, and so is the next value.
-                    // The same name beside more of the same is not, unless one frame tells both.
-                    None => {
-                        slot.is_complete_call()
-                            && name.is_some_and(|name| {
-                                slot.frame == frame
-                                    || slot.as_call().is_some_and(|call| call.name.as_str() != name)
-                                    || !Self::extends(slot, piece.arguments)
-                            })
-                    }
-                };
-                (!is_new).then_some(at)
-            }
-            (Some(_), None) => {
-                // Arguments under a number that nobody announced continue the call that still has none, be
-                // it no arguments or no number.
-                let takes_any = |&at: &usize| {
-                    let slot = &self.slots[at];
-                    slot.as_call().is_some_and(|call| {
-                        call.opening.is_none()
-                            && (!slot.has_text() || call.index.is_none() && !slot.is_complete_call())
-                    })
-                };
-                last_open.filter(takes_any).filter(|_| id.is_none() && !has_name && !is_opening)
-            }
-            (None, _) => last_open.filter(|_| !has_name),
-        }
-    }
-
-    fn is_at(&self, at: usize, place: Place) -> bool {
-        self.slots[at]
-            .as_call()
-            .is_none_or(|call| call.index.is_none_or(|index| place.number() == Some(index)))
-    }
-
-    fn extends(slot: &Slot, arguments: Option<Arguments<'_>>) -> bool {
-        match arguments {
-            None | Some(Arguments::Leaf { .. } | Arguments::Opening { .. }) => true,
-            Some(Arguments::Text(text) | Arguments::Whole(text)) => {
-                text.is_empty() || slot.is_extended_by(&text.to_cow())
-            }
-            Some(Arguments::Value(json)) => {
-                let mut compact = String::new();
-                compact_into(json, &mut compact);
-                slot.is_extended_by(&compact)
-            }
-        }
+        let by_id = by_id.map(|at| by_place.filter(|&at| self.slots[at].has_id(id)).unwrap_or(at));
+        let item = piece.place.and_then(|place| self.items.open_at(place));
+        let evidence = Evidence {
+            slots: &self.slots,
+            piece,
+            id,
+            name,
+            frame,
+            by_id,
+            by_place,
+            last_open: self.last_call.filter(|&at| self.slots[at].is_open()),
+            is_in_item: item.is_some() && by_place.is_some_and(|at| self.slots[at].item == item),
+        };
+        evidence.locate()
     }
 
     fn identify(&mut self, at: usize, id: Cow<'_, str>, context: &mut Context, sink: &mut EventSink<'_>) {
         let slot = &mut self.slots[at];
         let (block, is_ended) = (slot.block, slot.is_ended);
-        let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none()) else { return };
+        // The end of an item tells what its call is called from then on.
+        let is_final = slot.item.is_some() && !is_ended;
+        let Some(call) = slot.as_call_mut().filter(|call| call.id.is_none() || is_final) else { return };
+        if call.id.as_deref() == Some(&*id) {
+            return;
+        }
         match block {
             Some(_) if is_ended => {
                 let detail = format!("the call of {} got its id {id} after it had ended", call.name.as_str());
@@ -879,6 +810,12 @@ impl Choice {
         let is_named = self.slots[at].as_call().is_some_and(|call| !call.name.as_str().is_empty());
         if is_named && self.slots[at].is_open() && self.slots[at].block.is_none() {
             // Calls begin in the order in which they were named.
+            for &earlier in self.ripe.iter().take_while(|&&earlier| earlier != at) {
+                let slot = &mut self.slots[earlier];
+                if slot.is_open() {
+                    slot.start(context, sink);
+                }
+            }
             while let Some(&earlier) = self.named.get(self.begun).filter(|&&earlier| earlier < at) {
                 self.slots[earlier].start(context, sink);
                 self.begun += 1;
@@ -909,14 +846,15 @@ impl Choice {
             Arguments::Value(json) => {
                 let mut scratch = context.take_scratch();
                 compact_into(json, &mut scratch);
-                slot.restate_decoded(&scratch, context, sink);
+                slot.take_value(&scratch, context, sink);
                 context.return_scratch(scratch);
             }
             Arguments::Leaf { path, value, continues } => {
                 slot.put_leaf(path, value, continues, context, sink);
             }
         }
-        if slot.is_open() && slot.is_complete_call() {
+        // Complete arguments wait for their name.
+        if slot.is_open() && slot.is_complete_call() && slot.is_named_call() {
             self.complete = Some(at);
         }
     }
@@ -998,13 +936,15 @@ impl Choice {
         !self.named.is_empty() || !self.ripe.is_empty()
     }
 
-    /// Whether the call at `at` has told just what another one has told.
-    fn is_mirrored(&self, at: usize) -> bool {
+    /// Whether the call at `at` may still tell just what an earlier one of its name tells, which may come in other
+    /// pieces; at the end of the answer, whether it has.
+    fn is_mirrored(&self, at: usize, is_over: bool) -> bool {
         let slot = &self.slots[at];
         let Some(call) = slot.as_call() else { return false };
         let is_same = |other: &Slot| {
-            other.told() == slot.told()
-                && other.as_call().is_some_and(|other| other.name.as_str() == call.name.as_str())
+            let has_name = other.as_call().is_some_and(|other| other.name.as_str() == call.name.as_str());
+            let is_less = !slot.is_complete_call() && other.is_complete_call();
+            has_name && (!is_over || is_less || other.told() == slot.told())
         };
         self.slots[..at].iter().rev().take(MANY).any(is_same)
     }
@@ -1029,10 +969,17 @@ impl Choice {
             Some(FinishReason::Other) if is_truncated => Cut::ByLimit,
             _ => Cut::ByEnd,
         };
-        for slot in &mut self.slots {
+        for at in 0..self.slots.len() {
             // What only told again what another one had told is not told.
-            slot.is_ended |= slot.is_doubted;
+            let is_doubted = self.slots[at].is_doubted && self.is_mirrored(at, true);
+            let slot = &mut self.slots[at];
+            slot.is_ended |= is_doubted;
+            slot.is_doubted = false;
             slot.end(cut, context, sink);
+        }
+        let is_limited = matches!(said, Some(FinishReason::Length | FinishReason::ContentFilter));
+        if let Some(last) = self.slots.last_mut().filter(|_| is_limited) {
+            last.mark_as_cut(context, sink);
         }
         self.items.end_all(context, sink);
         let reason = match said {
@@ -1041,8 +988,14 @@ impl Choice {
             None => FinishReason::Other,
         };
         let has_calls = self.slots.iter().any(|slot| slot.as_call().is_some());
+        let mut calls =
+            self.slots.iter().filter_map(Slot::as_call).filter(|call| call.kind != CallKind::Builtin);
+        let has_only_complete = has_calls && calls.all(|call| call.completion == Completion::Whole);
         let odd = match said {
             _ if has_failed => None,
+            _ if is_limited && has_only_complete => {
+                Some((NoticeCode::Other, "the response ended at a limit, after complete calls"))
+            }
             None if !is_done => {
                 let detail = "the stream ended without the provider's end";
                 (!is_truncated).then_some((NoticeCode::Truncated, detail))

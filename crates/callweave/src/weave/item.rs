@@ -74,6 +74,21 @@ impl Items {
         self.by_place.get(&place.thing()).map(|&at| self.list[at].number)
     }
 
+    /// The item at the place, if it is open.
+    pub(super) fn open_at(&self, place: Place) -> Option<ItemId> {
+        if self.list.is_empty() {
+            return None;
+        }
+        let item = &self.list[*self.by_place.get(&place.thing())?];
+        (!item.is_ended).then_some(item.number)
+    }
+
+    /// Whether the item at the place has that id.
+    pub(super) fn has_id(&self, place: Place, id: &str) -> bool {
+        let item = self.by_place.get(&place.thing()).map(|&at| &self.list[at]);
+        item.is_some_and(|item| item.id.as_deref() == Some(id))
+    }
+
     /// Ends the item, if it is open.
     pub(super) fn end(&mut self, item: ItemId, context: &Context, sink: &mut EventSink<'_>) {
         if let Some(item) = self.list.iter_mut().find(|own| own.number == item && !own.is_ended) {

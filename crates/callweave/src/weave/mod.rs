@@ -11,6 +11,7 @@
 
 mod choice;
 mod glance;
+mod identity;
 mod item;
 mod leaves;
 mod members;
@@ -83,6 +84,8 @@ pub struct PendingCall<'a> {
     pub id: Option<&'a str>,
     /// The name so far.
     pub name: &'a str,
+    /// The argument text so far, where that came before the name.
+    pub arguments: &'a str,
     /// Who runs it.
     pub kind: CallKind,
 }
@@ -384,6 +387,7 @@ impl Weave {
                 choice: *number,
                 id: call.id.as_deref(),
                 name: call.name.as_str(),
+                arguments: call.held(),
                 kind: call.kind,
             })
         })

@@ -63,6 +63,8 @@ pub(super) struct Call {
     /// Argument text that came before the name was settled.
     held: String,
     scanner: Scanner,
+    /// The arguments came as an object, of which nobody can see whether it is complete.
+    is_valued: bool,
     /// The provider resends the whole text each time.
     is_cumulative: bool,
     /// Few wires tell leaves.
@@ -70,6 +72,13 @@ pub(super) struct Call {
     /// How the call was announced, where the wire announces calls.
     pub(super) opening: Option<Opening>,
     pub(super) completion: Completion,
+}
+
+impl Call {
+    /// Argument text that came before the name was settled.
+    pub(super) fn held(&self) -> &str {
+        &self.held
+    }
 }
 
 /// The name of a call or an answer. Most come whole and are short, and need no memory of their own; pieces join in some that
@@ -151,6 +160,7 @@ impl Slot {
             named_in: frame,
             held: String::new(),
             scanner: Scanner::new(),
+            is_valued: false,
             is_cumulative: false,
             leaves: None,
             opening: None,
@@ -242,6 +252,26 @@ impl Slot {
     /// Whether the arguments are a complete value.
     pub(super) fn is_complete_call(&self) -> bool {
         self.as_call().is_some_and(|call| call.scanner.status() == Status::Complete)
+    }
+
+    /// Whether it is a call whose name has come.
+    pub(super) fn is_named_call(&self) -> bool {
+        self.as_call().is_some_and(|call| !call.name.as_str().is_empty())
+    }
+
+    /// Whether it is a call that was given an id.
+    pub(super) fn has_any_id(&self) -> bool {
+        self.as_call().is_some_and(|call| call.id.is_some())
+    }
+
+    /// Whether it is a call that the wire numbers.
+    pub(super) fn has_index(&self) -> bool {
+        self.as_call().is_some_and(|call| call.index.is_some())
+    }
+
+    /// Whether it is a call that was announced.
+    pub(super) fn has_opening(&self) -> bool {
+        self.as_call().is_some_and(|call| call.opening.is_some())
     }
 
     /// Whether it is the call of that id.
@@ -504,7 +534,7 @@ impl Slot {
             && !opening.expects_text
             && let Some(text) = opening.fallback.clone()
         {
-            self.restate_decoded(&text, context, sink);
+            self.take_value(&text, context, sink);
         }
     }
 
@@ -549,7 +579,7 @@ impl Slot {
                     Cut::ByEnd => leaves.is_growing(),
                     Cut::ByLimit => true,
                 };
-            self.restate_decoded(&leaves.to_text(), context, sink);
+            self.take_value(&leaves.to_text(), context, sink);
         }
         self.start(context, sink);
         if self.surrogate.is_pending() {
@@ -576,6 +606,32 @@ impl Slot {
             }
         }
         context.emit(Body::BlockEnd { block, completion }, sink);
+    }
+
+    /// The response ended at a limit, and this was the last of it. Arguments that came as an object, or not at all, do
+    /// not show whether they were cut, so the call is marked.
+    pub(super) fn mark_as_cut(&mut self, context: &Context, sink: &mut EventSink<'_>) {
+        let (block, has_item) = (self.block, self.item.is_some());
+        let Some(call) = self.as_call_mut() else { return };
+        let is_seen = call.scanner.status() == Status::Complete && !call.is_valued;
+        // The items of some wires say by themselves how they stand.
+        if is_seen || has_item || call.kind == CallKind::Builtin || call.completion == Completion::Cut {
+            return;
+        }
+        call.completion = Completion::Cut;
+        let name = call.name.as_str();
+        let detail =
+            format!("the arguments of {name} are the last thing before a limit, and may have been cut");
+        let notice = Notice::new(NoticeCode::IncompleteArguments, context.offset, detail);
+        context.emit(Body::Notice(Notice { block, ..notice }), sink);
+    }
+
+    /// Takes the arguments as an object.
+    pub(super) fn take_value(&mut self, text: &str, context: &mut Context, sink: &mut EventSink<'_>) {
+        if let Content::Call(call) = &mut self.content {
+            call.is_valued = true;
+        }
+        self.restate_decoded(text, context, sink);
     }
 
     fn completion(&mut self, cut: Cut) -> Completion {

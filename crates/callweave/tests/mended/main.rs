@@ -189,6 +189,11 @@ impl Wire {
             if is_own && losses.contains("cut of a call") {
                 losses.insert("calls".to_owned());
             }
+            // An answer that broke off has no other word than that of a limit, after which an object may have been cut.
+            let is_length = |message: &Message| message.finish_reason() == Some(FinishReason::Length);
+            if stream.ending == Ending::Truncated && is_length(&read) && !is_length(message) {
+                losses.insert("cut of a call".to_owned());
+            }
             let differing = differing(&one, &other, &losses);
             faults.extend(differing.into_iter().map(|fault| format!("{form}: {fault}")));
             if !self.says_why(message, &read, stream.ending) {

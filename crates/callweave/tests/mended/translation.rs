@@ -50,7 +50,9 @@ const COUNTS: &[&str] = &[
 /// The features that a loss excuses, where they are not of its own name.
 fn excused(loss: &str) -> &'static [&'static str] {
     match loss {
-        "correction of what a stream has told" => &["text", "reasoning", "refusal", "calls", "cut of a call"],
+        "correction of what a stream has told" => {
+            &["text", "reasoning", "refusal", "calls", "cut of a call", "finish reason"]
+        }
         "id that comes late" => &["id", "model", "calls"],
         "id or model of a failed answer" => &["id", "model"],
         "token counts of an answer without end" => COUNTS,

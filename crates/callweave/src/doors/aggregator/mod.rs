@@ -401,8 +401,8 @@ impl Turn {
                 completion: block.is_ended.then_some(call.completion),
             });
         }
-        let PendingCall { id: provider_id, name, kind, .. } = self.waiting(choice, ordinal)?;
-        Some(ToolCallRecord { id, provider_id, ordinal, kind, name, arguments: "", completion: None })
+        let PendingCall { id: provider_id, name, arguments, kind, .. } = self.waiting(choice, ordinal)?;
+        Some(ToolCallRecord { id, provider_id, ordinal, kind, name, arguments, completion: None })
     }
 
     /// Remembers the calls that were touched, and works out what to tell of them.

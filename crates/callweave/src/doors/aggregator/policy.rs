@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::ToolCallRecord;
 use crate::event::FinishReason;
 
 /// A finish reason that a client of Chat Completions understands.
@@ -96,10 +97,6 @@ impl Reason {
         let hinted = || HINTS.iter().find(|(hint, _)| word.contains(hint));
         known.or_else(hinted).map_or(Word::Unknown, |&(_, reason)| Word::Known(reason))
     }
-
-    fn is_cut(self) -> bool {
-        matches!(self, Self::Length | Self::ContentFilter)
-    }
 }
 
 /// Who said why the answer finished. The first in this order is believed.
@@ -149,13 +146,36 @@ pub enum Calls {
     Function,
 }
 
-/// The reason to report, and whose it is: of all that was said the most trustworthy, the first on ties;
-/// calls turn it into their own reason unless it is a cut.
+impl Calls {
+    /// In which form these calls drive the finish reason: as `tool_calls` if there are some and all are complete.
+    ///
+    /// ```
+    /// use callweave::doors::aggregator::Aggregator;
+    /// use callweave::doors::aggregator::policy::Calls;
+    /// use serde_json::json;
+    ///
+    /// let mut aggregator = Aggregator::new();
+    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::None);
+    /// let piece = |text: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]});
+    /// aggregator.ingest_delta(&piece("{\"a\":"), None);
+    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::None);
+    /// aggregator.ingest_delta(&piece("1}"), None);
+    /// assert_eq!(Calls::of(&aggregator.snapshot(None)), Calls::Tools);
+    /// ```
+    pub fn of(calls: &[ToolCallRecord<'_>]) -> Self {
+        let is_complete = !calls.is_empty() && calls.iter().all(|call| !call.is_incomplete());
+        if is_complete { Self::Tools } else { Self::None }
+    }
+}
+
+/// The reason to report, and whose it is: of all that was said the most trustworthy, the first on ties; complete
+/// calls turn it into their own reason, whatever it is. Calls of which one is
+/// [incomplete](super::ToolCallRecord::is_incomplete) count as [`Calls::None`]: see [`Calls::of`].
 ///
 /// ```
 /// use callweave::doors::aggregator::policy::{Calls, Reason, Source, resolve};
 ///
-/// let said = [(Reason::Stop, Source::Provider)];
+/// let said = [(Reason::Length, Source::Provider)];
 /// assert_eq!(resolve(&said, Calls::Tools), (Reason::ToolCalls, Source::ToolPresence));
 /// assert_eq!(resolve(&[], Calls::None), (Reason::Stop, Source::Fallback));
 /// ```
@@ -163,11 +183,9 @@ pub fn resolve(said: &[(Reason, Source)], calls: Calls) -> (Reason, Source) {
     let best = said.iter().copied().min_by_key(|(_, source)| source.rank());
     let (reason, source) = best.unwrap_or((Reason::Stop, Source::Fallback));
     let present = match calls {
-        Calls::Tools if !reason.is_cut() => (Reason::ToolCalls, Source::ToolPresence),
-        Calls::Function if !reason.is_cut() && reason != Reason::ToolCalls => {
-            (Reason::FunctionCall, Source::FunctionPresence)
-        }
-        _ => return (reason, source),
+        Calls::Tools => (Reason::ToolCalls, Source::ToolPresence),
+        Calls::Function if reason != Reason::ToolCalls => (Reason::FunctionCall, Source::FunctionPresence),
+        Calls::Function | Calls::None => return (reason, source),
     };
     if present.0 == reason { (reason, source) } else { present }
 }

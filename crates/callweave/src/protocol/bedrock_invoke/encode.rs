@@ -263,7 +263,7 @@ impl Plain {
                 return true;
             }
             Body::BlockStart { word, .. } => {
-                self.words = PLAIN.iter().find(|words| words.text == word).or(self.words);
+                self.words = PLAIN.iter().find(|words| words.word == word).or(self.words);
                 return false;
             }
             Body::Usage { raw, .. } => {
@@ -341,7 +341,7 @@ fn whole_plain(choice: &Choice, message: &Message, writer: &mut Writer<'_>) {
         return writer.raw(value.as_str());
     }
     let word = choice.blocks.first().map_or("", |block| &block.word);
-    let words = PLAIN.iter().find(|words| words.text == word).unwrap_or(&PLAIN[0]);
+    let words = PLAIN.iter().find(|words| words.word == word).unwrap_or(&PLAIN[0]);
     let mut members = Paths::default();
     choice.foreign.iter().for_each(|(path, value)| members.set(path, value.as_str()));
     let counters = message.usage.as_ref().map(|usage| usage.counters).unwrap_or_default();

@@ -26,8 +26,8 @@ use crate::upstream::{ErrorBody, ErrorClass, UpstreamError};
 pub(crate) use write::ErrorCoding;
 pub use write::WrittenError;
 pub(super) use write::{
-    LOST_CONNECTION, error_beside, is_lost_connection, is_told_by_status, status_of, write_message,
-    write_typed,
+    LOST_CONNECTION, error_beside, is_lost_connection, is_told_by_status, status_of, typed_code,
+    write_message, write_typed,
 };
 
 /// A protocol's own words for the classes of errors; of several words for a class the canonical one is first.
@@ -317,7 +317,7 @@ fn read<'a>(value: Value<'a>, context: Context<'a>) -> UpstreamError<'a> {
 
 /// The error and what is nested in it, outermost first: `{"error": {…}}`, `{"message": {"detail": […]}}`.
 fn levels(value: Value<'_>) -> Vec<Value<'_>> {
-    const INSIDE: [&str; 6] = ["error", "errors", "detail", "message", "Error", "fault"];
+    const INSIDE: [&str; 7] = ["error", "errors", "detail", "message", "Error", "fault", "base_resp"];
     /// Nobody wraps an error more often than this.
     const DEPTH: usize = 6;
     let mut levels = vec![value];
@@ -483,8 +483,10 @@ impl<'a> Findings<'a> {
     /// The class that the closest evidence tells. A short message may be nothing but a `name` of the trouble.
     fn class(&self, own: &Words, message: &str, name: &str) -> ErrorClass {
         let codes = self.codes.iter().map(AsRef::as_ref).chain([name]);
-        let texts = std::iter::once(message).chain(self.texts.iter().map(AsRef::as_ref));
-        let by_code: Vec<_> = codes.filter_map(|code| words::by_code(own, code)).collect();
+        // Some write words where others have a code.
+        let texts = std::iter::once(message).chain(self.texts.iter().chain(&self.codes).map(AsRef::as_ref));
+        let by_code = codes.filter_map(|code| words::by_code_and_status(own, code, self.status));
+        let by_code: Vec<_> = by_code.collect();
         // Where one word says that somebody failed, and another that a connection did, the second says more.
         let is_transport = by_code.contains(&ErrorClass::Transport);
         let by_code = by_code.into_iter().filter(|class| !is_transport || *class != ErrorClass::Server);

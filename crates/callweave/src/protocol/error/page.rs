@@ -11,13 +11,19 @@ pub(super) struct Page<'a> {
     pub(super) status: Option<u16>,
 }
 
+/// A line that says no more than a code is not longer than this.
+const LONGEST_CODE_LINE: usize = 32;
+
 pub(super) fn read(text: &str) -> Page<'_> {
     let text = text.trim();
     if !text.starts_with('<') {
         let leading = text.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
-        let status = status(leading);
-        let rest = if status.is_some() { &text[leading.len()..] } else { text };
-        return Page { message: text.into(), name: rest.trim().into(), status };
+        let begins = status(leading);
+        let rest = if begins.is_some() { &text[leading.len()..] } else { text };
+        // `error code: 524` is all that some proxies say.
+        let is_short = text.len() <= LONGEST_CODE_LINE;
+        let named = || text.rsplit(' ').next().and_then(status).filter(|_| is_short && text.contains("code"));
+        return Page { message: text.into(), name: rest.trim().into(), status: begins.or_else(named) };
     }
     // Answers in XML have the words in a message.
     let words = ["title", "h1", "message"].iter().find_map(|tag| element(text, tag));

@@ -126,7 +126,7 @@ const ROWS: &[Row] = &[
         Permission, None, "Forbidden"),
     row("a code and a message", None,
         r#"{"code":50603,"msg":"System is too busy now.","data":null}"#,
-        Other, Some("50603"), "System is too busy now."),
+        Overloaded, Some("50603"), "System is too busy now."),
     row("FastAPI, two places", Some(422),
         r#"{"detail":[{"loc":["body","messages",0,"role"],"msg":"field required","type":"value_error.missing"},{"loc":["body","n"],"msg":"not a number","type":"type_error"}]}"#,
         InvalidRequest, Some("value_error.missing"), "body.messages.0.role: field required; body.n: not a number"),

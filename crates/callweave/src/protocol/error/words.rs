@@ -14,11 +14,19 @@ const CODES: &[(ErrorClass, &str)] = &[
     ),
     (
         ErrorClass::Permission,
-        "forbidden notauthorized quotaexceeded insufficientbalance insufficientcredits paymentrequired \
+        "forbidden notauthorized insufficientbalance insufficientcredits paymentrequired \
          billinghardlimitreached accountdeactivated unsupportedcountryregionterritory",
     ),
-    (ErrorClass::RateLimit, "ratelimitreached toomanyrequests throttled requestlimitexceeded"),
-    (ErrorClass::Overloaded, "engineoverloaded serverbusy serviceisunavailable modelloading"),
+    (
+        ErrorClass::RateLimit,
+        "ratelimitreached toomanyrequests throttled requestlimitexceeded quotaexceeded tokenquotaexceeded \
+         exceededcurrentquota",
+    ),
+    (
+        ErrorClass::Overloaded,
+        "engineoverloaded serverbusy serviceisunavailable modelloading capacityexceeded \
+         servicetiercapacityexceeded queueexceeded",
+    ),
     (
         ErrorClass::InvalidRequest,
         "invalidparameter invalidvalue invalidinput unprocessableentity contentpolicyviolation methodnotallowed \
@@ -34,30 +42,39 @@ const CODES: &[(ErrorClass, &str)] = &[
 ];
 
 /// What messages say, in lower case; the first that is found counts. Only asked where nothing else tells.
+///
+/// Rates come first, since they speak of tokens, too; then what [is too long](is_overflow).
 const TEXTS: &[(ErrorClass, &[&str])] = &[
     (
-        ErrorClass::ContextTooLong,
+        ErrorClass::RateLimit,
         &[
-            "maximum context length",
-            "context length exceeded",
-            "context window",
-            "context size",
-            "context limit",
-            "prompt is too long",
-            "input is too long",
-            "messages is too long",
-            "too many tokens",
-            "input token count",
-            "reduce the length of the",
+            "rate limit",
+            "rate-limit",
+            "ratelimit",
+            "too many requests",
+            "per minute",
+            "per hour",
+            "per day",
+            "per second",
+            "/ minute",
+            "/min",
+            "concurrency",
+            "throttl",
+            "wait before",
+            "high traffic",
+            "resource exhausted",
+            "resource has been exhausted",
+            "quota exceeded",
         ],
     ),
-    (ErrorClass::RateLimit, &["rate limit", "rate-limit", "too many requests", "requests per minute"]),
     (
         ErrorClass::Permission,
         &[
             "credit balance",
             "insufficient balance",
             "insufficient credits",
+            "included credits",
+            "any credits",
             "exceeded your current quota",
             "access denied",
             "permission denied",
@@ -76,15 +93,38 @@ const TEXTS: &[(ErrorClass, &[&str])] = &[
             "authentication token",
             "security token",
             "authentication fail",
+            "authentication credentials",
+            "invalid api token",
+            "bad credentials",
+            "login fail",
         ],
     ),
     (
         ErrorClass::Overloaded,
-        &["overloaded", "currently loading", "server is busy", "at capacity", "temporarily unavailable"],
+        &[
+            "overloaded",
+            "loading model",
+            "currently loading",
+            "is busy",
+            "too busy",
+            "at capacity",
+            "capacity exceeded",
+            "temporarily unavailable",
+            "service unavailable",
+            "unable to process your request",
+            "not ready yet",
+        ],
     ),
     (
         ErrorClass::NotFound,
-        &["model not found", "not a valid model", "no such model", "try pulling it", "model does not exist"],
+        &[
+            "model not found",
+            "' not found",
+            "not a valid model",
+            "no such model",
+            "try pulling it",
+            "model does not exist",
+        ],
     ),
     (
         ErrorClass::Transport,
@@ -97,9 +137,33 @@ const TEXTS: &[(ErrorClass, &[&str])] = &[
             "upstream connect error",
             "socket hang up",
             "connection error",
+            "deadline expired",
+            "invocation_timeout",
         ],
     ),
-    (ErrorClass::InvalidRequest, &["validation error", "field required", "bad request"]),
+    (
+        ErrorClass::InvalidRequest,
+        &[
+            "validation error",
+            "invalid param",
+            "field required",
+            "bad request",
+            "not permitted",
+            "must be followed by",
+            "content management policy",
+        ],
+    ),
+    (
+        ErrorClass::Server,
+        &[
+            "internal error",
+            "internal server error",
+            "unexpected error",
+            "system memory",
+            "out of memory",
+            "upstream error",
+        ],
+    ),
 ];
 
 /// What a code amounts to: in the words of its own protocol, of the others (servers pass on what those they ask
@@ -135,7 +199,7 @@ pub(super) fn is_status(number: u16) -> bool {
 /// What an HTTP status amounts to.
 pub(super) fn by_status(status: u16) -> Option<ErrorClass> {
     Some(match status {
-        401 | 407 | 498 => ErrorClass::Authentication,
+        401 | 407 => ErrorClass::Authentication,
         402 | 403 | 451 => ErrorClass::Permission,
         404 | 410 => ErrorClass::NotFound,
         // The last are a proxy's that did not reach the server behind it.
@@ -144,25 +208,92 @@ pub(super) fn by_status(status: u16) -> Option<ErrorClass> {
         409 | 424 | 425 => ErrorClass::Server,
         413 => ErrorClass::ContextTooLong,
         429 => ErrorClass::RateLimit,
-        503 | 529 => ErrorClass::Overloaded,
+        // The second is Groq's, whose flexible tier has no capacity left.
+        503 | 498 | 529 => ErrorClass::Overloaded,
         400..=499 => ErrorClass::InvalidRequest,
         500..=599 => ErrorClass::Server,
         _ => return None,
     })
 }
 
+/// What a code amounts to beside a status that says more: who may not see a model is told that there is none.
+pub(super) fn by_code_and_status(own: &Words, code: &str, status: Option<u16>) -> Option<ErrorClass> {
+    let class = by_code(own, code)?;
+    let is_hidden = class == ErrorClass::NotFound && status == Some(403) && fold(code).contains("model");
+    Some(if is_hidden { ErrorClass::Permission } else { class })
+}
+
 /// What a message amounts to, if it is plain enough.
 pub(super) fn by_text(message: &str) -> Option<ErrorClass> {
     let message = message.to_ascii_lowercase();
     let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
-    TEXTS.iter().find(|(_, texts)| says(texts)).map(|(class, _)| *class)
+    let (rates, others) = TEXTS.split_first()?;
+    if says(rates.1) {
+        return Some(rates.0);
+    }
+    if is_overflow(&message) {
+        return Some(ErrorClass::ContextTooLong);
+    }
+    let named = others.iter().find(|(_, texts)| says(texts)).map(|(class, _)| *class);
+    // Who says how long to wait has been asked too often, if nothing else is said.
+    named.or_else(|| wait(&message).map(|_| ErrorClass::RateLimit))
 }
 
-/// How long a message says to wait: `Please try again in 6m0s`, `retry after 9 seconds`.
+/// Phrases of which each says that the request is too long.
+const OVERFLOWS: &[&str] = &[
+    "context length exceeded",
+    "context size",
+    "context limit",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "messages is too long",
+    "too many tokens",
+    "reduce the length of the",
+    "range of input length",
+];
+
+/// What may be too long, by what it is measured, and how that is said.
+const TOO_LONG: [&[&str]; 3] = [
+    &["prompt", "input", "context", "request", "message", "conversation"],
+    &["token", "context length", "context window", "context size"],
+    &[
+        "exceed",
+        "too long",
+        "longer than",
+        "maximum",
+        "max context",
+        "limit",
+        "must be <",
+        "overflow",
+        "at most",
+        "too large",
+    ],
+];
+
+/// Whether the message says that a request has more tokens than the model takes. Limits of the response are others.
+fn is_overflow(message: &str) -> bool {
+    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    let is_of_response =
+        says(&["completion tokens", "output tokens", "max_tokens is too", "max_completion_tokens is too"]);
+    says(OVERFLOWS) || !is_of_response && TOO_LONG.iter().all(|texts| says(texts))
+}
+
+/// What stands before a time to wait.
+const WAITS: [&str; 7] =
+    ["again in ", "again after ", "retry in ", "retry after ", "wait ", "resets in ", "reset in "];
+
+/// How long a message says to wait: `Please try again in 6m0s`, `wait 9 seconds before retrying`.
 pub(super) fn wait(message: &str) -> Option<Duration> {
     let message = message.to_ascii_lowercase();
-    let after = |mark: &str| message.split_once(mark).and_then(|(_, rest)| duration(rest));
-    ["again in ", "retry in ", "retry after "].into_iter().find_map(after)
+    let after = |(at, mark): (usize, &str)| {
+        let rest = &message[at + mark.len()..];
+        let rest = ["for ", "about ", "at least ", "another "]
+            .iter()
+            .fold(rest, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
+        duration(rest)
+    };
+    WAITS.iter().flat_map(|mark| message.match_indices(mark)).find_map(after)
 }
 
 /// The time at the beginning of a text: `17s`, `6m0s`, `1.5 seconds`, `250ms`.
@@ -177,14 +308,15 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
         let end = after.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         let unit = match unit {
-            "ms" | "milliseconds" => 0.001,
-            "s" | "sec" | "second" | "seconds" => 1.0,
-            "m" | "min" | "minute" | "minutes" => 60.0,
-            "h" | "hour" | "hours" => 3600.0,
+            "ms" | "millisecond" | "milliseconds" => 0.001,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+            "h" | "hr" | "hour" | "hours" => 3600.0,
+            "d" | "day" | "days" => 86_400.0,
             _ => break,
         };
         total = Some(total.unwrap_or(0.0) + number * unit);
-        rest = after;
+        rest = after.strip_prefix(" and ").or(after.strip_prefix(' ')).unwrap_or(after);
     }
     total.and_then(super::seconds)
 }
@@ -215,6 +347,9 @@ mod tests {
             ("Please retry after 9 seconds.", Some(9000)),
             ("Rate limit reached, try again in 250ms", Some(250)),
             ("try again in 1h2m3.5s", Some(3_723_500)),
+            ("please try again after 1 seconds", Some(1000)),
+            ("Please wait 42 seconds before retrying.", Some(42_000)),
+            ("Please wait before trying again. Wait for 2 minutes.", Some(120_000)),
             ("try again in a moment", None),
             ("try again in 5 lines", None),
             ("try again in 99999999999999999999999999999s", None),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::words::by_status;
 use super::{Words, is_class};
-use crate::json::Writer;
+use crate::json::{Value, Writer};
 use crate::protocol::{Protocol, error_word};
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -31,18 +31,48 @@ pub(crate) struct ErrorCoding {
     pub(crate) request_id: &'static str,
     /// Statuses other than the usual ones.
     pub(crate) statuses: &'static [(ErrorClass, u16)],
+    /// The code by which clients know an error of that class.
+    pub(crate) code: fn(ErrorClass) -> Option<&'static str>,
 }
 
 impl ErrorCoding {
     /// What most have in common.
     pub(crate) const fn new(write: fn(&UpstreamError<'_>, Option<&str>, &mut Writer<'_>)) -> Self {
-        Self { write, word: None, request_id: "x-request-id", statuses: &[] }
+        Self { write, word: None, request_id: "x-request-id", statuses: &[], code: |_| None }
     }
 
     fn body(&self, error: &UpstreamError<'_>, class: Option<&str>) -> Vec<u8> {
         let mut text = String::new();
         (self.write)(error, class, &mut Writer(&mut text));
         text.into_bytes()
+    }
+
+    /// The body of an error of the same protocol, with the code that clients look for; none if it has one, or no place
+    /// for it. Who speaks the protocol with an accent says that a request is too long in words only, and agents that
+    /// know it by its code would give up.
+    fn with_code(&self, error: &UpstreamError<'_>, body: &[u8]) -> Option<Vec<u8>> {
+        let code = (self.code)(error.class)?;
+        let is_overflow = error.class == ErrorClass::ContextTooLong;
+        // Plain words, or an object of another shape.
+        let anew = || is_overflow.then(|| self.body(error, None));
+        let Some(mut body) = std::str::from_utf8(body).ok().and_then(|text| text.parse::<Value>().ok())
+        else {
+            return anew();
+        };
+        let has_object = body.get("error").is_some_and(Value::is_object);
+        let object = if has_object { body.get_mut("error") } else { Some(&mut body) };
+        let Some(object) =
+            object.and_then(Value::as_object_mut).filter(|object| object.contains_key("message"))
+        else {
+            return anew();
+        };
+        // Another code is somebody's own word; but this class has only one that is looked for.
+        let said = object.get("code").and_then(Value::as_str);
+        if said == Some(code) || said.is_some() && !is_overflow {
+            return None;
+        }
+        object.insert("code", code);
+        Some(body.to_string().into_bytes())
     }
 
     fn headers(&self, error: &UpstreamError<'_>) -> Vec<(&'static str, String)> {
@@ -94,7 +124,10 @@ impl Protocol {
         let mut headers = coding.headers(error);
         let as_it_came = error.body.as_ref().filter(|body| body.protocol == self.name);
         let (kind, body) = match as_it_came {
-            Some(own) => (own.content_type.clone(), own.bytes.clone()),
+            Some(own) => {
+                let body = coding.with_code(error, &own.bytes);
+                (own.content_type.clone(), body.unwrap_or_else(|| own.bytes.clone()))
+            }
             None => {
                 let body = coding.body(error, None);
                 let read = self
@@ -160,6 +193,11 @@ const TYPES: &[(ErrorClass, &str, Option<&str>)] = &[
     (ErrorClass::Server, "server_error", None),
     (ErrorClass::Transport, "server_error", Some("timeout")),
 ];
+
+/// The code of OpenAI's errors of that class.
+pub(in crate::protocol) fn typed_code(class: ErrorClass) -> Option<&'static str> {
+    TYPES.iter().find(|(own, ..)| *own == class).and_then(|(.., code)| *code)
+}
 
 /// Writes `{"message", "type", "param", "code"}`, with a code of these words.
 pub(in crate::protocol) fn write_typed(

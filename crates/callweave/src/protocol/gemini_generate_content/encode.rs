@@ -111,7 +111,11 @@ fn write_candidate(
         writer.end_object();
     }
     if let Some(word) = finish {
-        writer.text_member("finishReason", word);
+        // Some clients of Vertex write numbers for the words.
+        match word.bytes().all(|byte| byte.is_ascii_digit()) && !word.is_empty() {
+            true => writer.raw_member("finishReason", word),
+            false => writer.text_member("finishReason", word),
+        }
     }
     writer.key("index");
     writer.number(number);

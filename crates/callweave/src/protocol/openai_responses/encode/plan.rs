@@ -109,6 +109,8 @@ pub(super) struct Plan {
     /// How many entries were announced, and the ids of the calls among them.
     told: usize,
     calls: HashSet<String>,
+    /// The ids of those entries.
+    ids: HashSet<String>,
     /// The block asked for last: most events continue what the one before began.
     latest: Option<(BlockId, Spot)>,
 }
@@ -321,7 +323,16 @@ impl Plan {
 
     /// Numbers an entry and gives it what ids it lacks.
     pub(super) fn announce(&mut self, entry: usize, choice: &Choice, made: &str) {
-        self.entries[entry].announce(self.told, choice, made, &mut self.calls);
+        let entry = &mut self.entries[entry];
+        entry.announce(self.told, choice, made, &mut self.calls);
+        // Some give several items the same id, and clients would take them for one.
+        let given = entry.id.len();
+        let mut number = 1;
+        while !self.ids.insert(entry.id.clone()) {
+            number += 1;
+            entry.id.truncate(given);
+            entry.id.push_str(&format!("_{number}"));
+        }
         self.told += 1;
     }
 
