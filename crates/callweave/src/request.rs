@@ -46,6 +46,7 @@ mod plain_tool;
 mod schema;
 mod seals;
 mod settings;
+pub(crate) mod thinking;
 mod undo;
 
 pub use conversation::{
@@ -63,7 +64,7 @@ pub use crate::event::CallKind;
 pub(crate) use fit::{Changes, fit, plain_tools, tell_value};
 pub(crate) use limits::Limits;
 pub(crate) use loss::Losses;
-pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_name};
+pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_data, type_of_name};
 pub(crate) use members::{Members, put, take_word};
 pub(crate) use plain_tool::{read_plain_tools, write_plain_tool};
 

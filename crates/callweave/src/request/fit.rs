@@ -7,12 +7,15 @@ mod tools;
 use super::limits::{System, Teller, USUAL};
 use super::{
     Body, Call, Content, Form, Format, Limits, Losses, Message, Part, Request, Role, ToolChoice, ToolKind,
-    schema,
+    schema, thinking,
 };
 use crate::json::Number;
 use pairing::pair_results;
 use parts::mend_parts;
 pub(crate) use parts::tell_value;
+
+/// What the user says where the model speaks first, and may not.
+const FIRST_WORD: &str = "(the conversation begins)";
 
 /// What is to be undone in the answer: see [`Written`](super::Written).
 #[derive(Default)]
@@ -35,6 +38,7 @@ pub(crate) fn fit(
     }
     tools::flatten_groups(request, limits, changes);
     tools::narrow_tools(request, limits);
+    tools::drop_doubles(request, losses);
     tools::rename_tools(request, limits, changes);
     if !limits.takes_free_text {
         tools::wrap_free_text(request, &mut changes.wrapped);
@@ -42,6 +46,11 @@ pub(crate) fn fit(
     place_system(request, protocol, limits, losses);
     pair_results(request, limits, losses);
     mend_parts(request, protocol, limits, losses);
+    let has_user = request.messages.iter().any(|message| matches!(message.role, Role::User | Role::Tool));
+    let begins = request.messages.first().is_some_and(|first| first.role == Role::Assistant);
+    if limits.user_first && begins && has_user {
+        request.messages.insert(0, Message::new(Role::User, Content::text(FIRST_WORD)));
+    }
     if limits.alternates {
         alternate(request, protocol, limits, losses);
     }
@@ -69,8 +78,13 @@ pub(crate) fn fit(
     }
     settle(request, limits, losses);
     count_in_integers(request);
-    if request.max_tokens.is_none() {
-        request.max_tokens = limits.max_tokens.map(Into::into);
+    if request.max_tokens.is_none() && limits.max_tokens.is_some() {
+        let own = request.model.as_deref().and_then(thinking::most_output);
+        request.max_tokens = own.or(limits.max_tokens).map(Into::into);
+    }
+    if request.max_tokens.as_ref().and_then(Number::as_u64).is_some_and(|own| own < limits.least_tokens) {
+        losses.put(format!("max tokens below {}", limits.least_tokens));
+        request.max_tokens = Some(limits.least_tokens.into());
     }
     if request.tools.is_empty() {
         request.parallel_calls = None;
@@ -146,36 +160,60 @@ fn calls_mut(request: &mut Request) -> impl Iterator<Item = &mut Call> {
     parts.filter_map(|part| if let Body::Call(call) = &mut part.body { Some(call) } else { None })
 }
 
+/// Puts what operators say where the provider takes it. The leading run becomes the instructions, unless every message
+/// may stand for itself; a later message stays in its place, where there is no other way as marked text of the user's.
+/// Hoisting it would change the beginning of the prompt in every turn, and spoil caches.
 fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
-    if limits.system == System::Anywhere {
-        if !limits.knows_developers {
-            let developers = request.messages.iter_mut().filter(|message| message.role == Role::Developer);
-            developers.for_each(|message| message.role = Role::System);
-        }
+    if limits.system != System::Above && !limits.knows_developers {
+        let developers = request.messages.iter_mut().filter(|message| message.role == Role::Developer);
+        developers.for_each(|message| message.role = Role::System);
+    }
+    let is_operator = |message: &Message| matches!(message.role, Role::System | Role::Developer);
+    let leading = request.messages.iter().take_while(|message| is_operator(message)).count();
+    let is_merged = match limits.system {
+        System::Above => true,
+        // One alone needs no merging.
+        System::Merged => leading + usize::from(!request.instructions.is_empty()) > 1,
+        System::Anywhere => false,
+    };
+    if !is_merged {
         return;
     }
-    let mut is_leading = true;
     let mut kept = Vec::with_capacity(request.messages.len());
     for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
-        if !matches!(message.role, Role::System | Role::Developer) {
-            is_leading = false;
+        let is_left = number >= leading && limits.system == System::Merged;
+        if !is_operator(&message) || is_left {
             kept.push(message);
             continue;
         }
         losses.at(format_args!("messages[{number}]"));
-        if !is_leading {
-            losses.put("position of a system message");
-        }
         let mut others = std::mem::take(&mut message.content.parts);
         let is_text = |part: &mut Part| matches!(part.body, Body::Text(_));
-        request.instructions.parts.extend(others.extract_if(.., is_text));
+        let mut texts: Vec<Part> = others.extract_if(.., is_text).collect();
         losses.message(protocol, &message);
-        if !others.is_empty() {
+        if number < leading {
+            request.instructions.parts.append(&mut texts);
+        } else {
+            losses.put("role of a system message");
+            for part in &mut texts {
+                if let Body::Text(text) = &mut part.body {
+                    *text = format!("<system>{text}</system>");
+                }
+            }
+        }
+        texts.append(&mut others);
+        if !texts.is_empty() {
             // Above the conversation there are only texts.
-            kept.push(Message::new(Role::User, Content { parts: others, form: Form::Any }));
+            kept.push(Message::new(Role::User, Content { parts: texts, form: Form::Any }));
         }
     }
     request.instructions.form = Form::Any;
+    // One text, as templates take it.
+    if limits.system == System::Merged {
+        let texts: Vec<_> =
+            request.instructions.parts.iter().filter_map(Part::as_text).map(str::to_owned).collect();
+        request.instructions.parts = vec![Part::text(texts.join("\n\n"))];
+    }
     request.messages = kept;
 }
 

@@ -48,8 +48,12 @@ pub(crate) struct Limits {
     pub(crate) demands_tools: bool,
     /// Whether calls must have ids.
     pub(crate) demands_ids: bool,
-    /// How long an answer may be if nobody says, where somebody must.
+    /// How long an answer may be if nobody says and the model is not known, where somebody must.
     pub(crate) max_tokens: Option<u64>,
+    /// How long an answer may be at least.
+    pub(crate) least_tokens: u64,
+    /// Whether the user must speak before the model.
+    pub(crate) user_first: bool,
     /// What names of tools look like.
     pub(crate) tool_names: Word,
     /// What ids of calls look like.
@@ -88,6 +92,8 @@ pub(crate) struct Limits {
 pub(crate) enum System {
     /// Above the conversation, and nowhere else.
     Above,
+    /// In messages, wherever they stand, but for those that lead: templates take only one.
+    Merged,
     /// In messages, wherever they stand.
     Anywhere,
 }
@@ -132,14 +138,18 @@ pub(crate) struct Word {
     pub(crate) others: &'static str,
     /// How long at least and at most.
     pub(crate) length: (usize, usize),
+    /// Whether it begins with a letter or an underscore.
+    pub(crate) is_lettered: bool,
 }
 
 impl Word {
-    const ANY: Self = Self { others: "", length: (0, usize::MAX) };
+    const ANY: Self = Self { others: "", length: (0, usize::MAX), is_lettered: false };
 
     /// Whether a word can be sent as it is.
     pub(crate) fn fits(&self, word: &str) -> bool {
         word.chars().all(|character| self.allows(character))
+            && (!self.is_lettered
+                || word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_'))
             && (self.length.0..=self.length.1).contains(&word.len())
     }
 
@@ -169,7 +179,10 @@ impl Word {
             return free(&|salt| letters(hash(word, salt), self.length.0));
         }
         let filler = self.others.chars().next().unwrap_or('_');
-        let clean: String = word.chars().map(|own| if self.allows(own) { own } else { filler }).collect();
+        let mut clean: String = word.chars().map(|own| if self.allows(own) { own } else { filler }).collect();
+        if self.is_lettered && !clean.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+            clean.insert(0, '_');
+        }
         if self.fits(&clean) && clean != word && !is_taken(&clean) {
             return clean;
         }
@@ -229,7 +242,9 @@ pub(super) const USUAL: Limits = Limits {
     demands_tools: false,
     demands_ids: true,
     max_tokens: None,
-    tool_names: Word { others: "_-", length: (1, 64) },
+    least_tokens: 0,
+    user_first: false,
+    tool_names: Word { others: "_-", length: (1, 64), is_lettered: false },
     call_ids: Word::ANY,
     fills_thoughts: false,
     bridges_results: false,
@@ -252,8 +267,9 @@ impl Limits {
         provider: "openai-compatible",
         takes_free_text: true,
         takes_allowed_tools: true,
-        call_ids: Word { others: "_-.:|", length: (1, 64) },
+        call_ids: Word { others: "_-.:|", length: (1, 64), is_lettered: false },
         names_speakers: true,
+        system: System::Merged,
         ..USUAL
     };
 
@@ -262,6 +278,8 @@ impl Limits {
         models: Some((Self::CHAT.provider, &["gpt-5", "o1", "o3", "o4"])),
         words: NEWER_MAX_TOKENS,
         knows_developers: true,
+        system: System::Anywhere,
+        call_ids: Word { others: "_-.:|", length: (1, 40), is_lettered: false },
         thoughts: Thoughts::Never,
         most_stops: 4,
         schemas: &Rules::OPENAI,
@@ -285,6 +303,8 @@ impl Limits {
         thoughts: Thoughts::Encrypted("openai"),
         takes_groups: true,
         names_speakers: false,
+        least_tokens: 16,
+        call_ids: Word { others: "_-.:|", length: (1, 64), is_lettered: false },
         ..Self::OPENAI
     };
 
@@ -300,9 +320,10 @@ impl Limits {
         thoughts: Thoughts::Signed("anthropic"),
         takes_blank_text: false,
         demands_tools: true,
+        user_first: true,
         max_tokens: Some(8192),
-        tool_names: Word { others: "_-", length: (1, 128) },
-        call_ids: Word { others: "_-", length: (1, 128) },
+        tool_names: Word { others: "_-", length: (1, 128), is_lettered: false },
+        call_ids: Word { others: "_-", length: (1, 128), is_lettered: false },
         schemas: &Rules::ANTHROPIC,
         ..USUAL
     };
@@ -320,7 +341,7 @@ impl Limits {
         takes_blank_text: false,
         takes_allowed_tools: true,
         demands_ids: false,
-        tool_names: Word { others: "_.:-", length: (1, 64) },
+        tool_names: Word { others: "_.:-", length: (1, 64), is_lettered: true },
         names_results: true,
         schemas: &Rules::GEMINI,
         ..USUAL
@@ -349,7 +370,8 @@ impl Limits {
         thoughts: Thoughts::Signed("anthropic"),
         takes_blank_text: false,
         demands_tools: true,
-        call_ids: Word { others: "_-", length: (1, 64) },
+        user_first: true,
+        call_ids: Word { others: "_-", length: (1, 64), is_lettered: false },
         ..USUAL
     };
 
@@ -382,11 +404,13 @@ impl Limits {
         alternates: true,
         bridges_results: true,
         thoughts: Thoughts::Never,
-        call_ids: Word { others: "", length: (9, 9) },
+        call_ids: Word { others: "", length: (9, 9), is_lettered: false },
         words: &[
             ("max_completion_tokens", Some("max_tokens")),
             ("seed", Some("random_seed")),
             ("stream_options", None),
+            ("store", None),
+            ("user", None),
         ],
         names_results: true,
         schemas: &Rules::DEMANDED,

@@ -43,6 +43,23 @@ const TYPES: &[(&str, &str)] = &[
     ("json", "application/json"),
 ];
 
+/// How data begins in base64, by its media type.
+const BEGINNINGS: &[(&str, &str)] = &[
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/", "image/jpeg"),
+    ("R0lGOD", "image/gif"),
+    ("JVBERi0", "application/pdf"),
+];
+
+/// The media type of data in base64, if its beginning tells.
+pub(crate) fn type_of_data(data: &str) -> Option<&'static str> {
+    // `RIFF`, four bytes of length, `WEBP`.
+    if data.starts_with("UklGR") && data.get(12..16) == Some("RUJQ") {
+        return Some("image/webp");
+    }
+    BEGINNINGS.iter().find(|(start, _)| data.starts_with(start)).map(|(_, media_type)| *media_type)
+}
+
 /// The media type of a file name, an ending or a URL.
 pub(crate) fn type_of_name(name: &str) -> Option<&'static str> {
     let name = name.split(['?', '#']).next().unwrap_or(name);

@@ -156,6 +156,11 @@ pub(super) fn is_refused(schema: &Value, rules: &Rules) -> bool {
         if rules.strict_refuses.iter().any(|keyword| node.contains_key(keyword)) {
             return true;
         }
+        // Who refuses keywords wants objects that allow no other members.
+        let is_open = node.get("additionalProperties").is_none_or(|others| *others != false);
+        if !rules.strict_refuses.is_empty() && node["type"] == "object" && is_open {
+            return true;
+        }
         if rules.strict_demands_all && !demands_all(node) {
             return true;
         }

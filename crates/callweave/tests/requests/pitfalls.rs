@@ -47,13 +47,15 @@ const PITFALLS: &[Pitfall] = &[
         what: "a turn of the user begins with the results",
         body: r#"{"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]},
             {"role": "user", "content": ""}, {"role": "user", "content": "on"}, {"role": "tool", "tool_call_id": "a", "content": "1"}]}"#,
+        // The user speaks first.
         found: &[
-            ("/messages/0/content/0/type", "\"tool_use\""),
-            ("/messages/0/content/0/input", "{}"),
-            ("/messages/1/content/0/type", "\"tool_result\""),
-            ("/messages/1/content/1/text", "\"on\""),
+            ("/messages/0/role", "\"user\""),
+            ("/messages/1/content/0/type", "\"tool_use\""),
+            ("/messages/1/content/0/input", "{}"),
+            ("/messages/2/content/0/type", "\"tool_result\""),
+            ("/messages/2/content/1/text", "\"on\""),
         ],
-        absent: &["/messages/2", "/messages/1/content/2"],
+        absent: &["/messages/3", "/messages/2/content/2"],
         ..USUAL
     },
     Pitfall {
@@ -351,9 +353,13 @@ const PITFALLS: &[Pitfall] = &[
         ..USUAL
     },
     Pitfall {
-        what: "operators amid the conversation speak above it",
+        what: "operators amid the conversation stay in their place, marked",
         body: r#"{"messages": [{"role": "user", "content": "x"}, {"role": "system", "content": "s"}, {"role": "user", "content": "y"}]}"#,
-        found: &[("/system/0/text", "\"s\""), ("/messages/0/content/1/text", "\"y\"")],
+        found: &[
+            ("/messages/0/content/1/text", "\"<system>s</system>\""),
+            ("/messages/0/content/2/text", "\"y\""),
+        ],
+        absent: &["/system"],
         ..USUAL
     },
     Pitfall {
@@ -368,7 +374,7 @@ const PITFALLS: &[Pitfall] = &[
     Pitfall {
         what: "arguments that were cut are an object for Claude",
         body: r#"{"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"a\": \"b"}}]}, {"role": "tool", "tool_call_id": "a", "content": "1"}]}"#,
-        found: &[("/messages/0/content/0/input", r#"{"arguments":"{\"a\": \"b"}"#)],
+        found: &[("/messages/1/content/0/input", r#"{"arguments":"{\"a\": \"b"}"#)],
         ..USUAL
     },
     Pitfall {
@@ -382,7 +388,7 @@ const PITFALLS: &[Pitfall] = &[
         what: "newer Claudes choose tokens in their own way",
         model: Some("claude-opus-4-7"),
         body: r#"{"temperature": 0.2, "top_p": 0.5, "messages": [{"role": "user", "content": "x"}]}"#,
-        found: &[("/max_tokens", "8192")],
+        found: &[("/max_tokens", "128000")],
         absent: &["/temperature", "/top_p"],
         ..USUAL
     },

@@ -219,7 +219,11 @@ pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<Strin
             found.push(format!("a {what}"));
         }
     };
-    spoken("system text", &before.system, &after.system, &[]);
+    // Where operators may not speak in mid-conversation, the user says it for them, marked.
+    let is_marked = losses.iter().any(|loss| loss.what.contains("role of a system message"));
+    let marked = after.user.iter().filter(|_| is_marked);
+    let system: Vec<String> = after.system.iter().chain(marked).cloned().collect();
+    spoken("system text", &before.system, &system, &[]);
     // Whoever is not known speaks as a user.
     let user: Vec<String> = after.user.iter().chain(&after.results).cloned().collect();
     spoken("user's text", &before.user, &user, &["by url", "file"]);

@@ -115,15 +115,8 @@ fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> 
         |words: &[&str]| losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
     let (one, other) = (order(&before, &none), order(&after, &names));
     // Where something is named as lost, what is left stands in the same order.
-    let is_cut = is_named(&[
-        "result",
-        "arguments",
-        "file",
-        "title",
-        "position of a system message",
-        "form of",
-        "speaker",
-    ]);
+    let is_cut =
+        is_named(&["result", "arguments", "file", "title", "role of a system message", "form of", "speaker"]);
     let is_same = match is_cut {
         false => one == other,
         true => {

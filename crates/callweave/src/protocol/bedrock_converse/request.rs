@@ -50,6 +50,13 @@ fn read(body: Object) -> Result<Request> {
     reasoning.budget = body.number("additionalModelRequestFields.thinking.budget_tokens");
     reasoning.effort = body.string("additionalModelRequestFields.output_config.effort");
     reasoning.summary = body.word("additionalModelRequestFields.thinking.display", SUMMARIES);
+    // As one maker's models take it; it stays.
+    let parallel = "additionalModelRequestFields.tool_choice.disable_parallel_tool_use";
+    if let Some(is_single) = body.peek(parallel).and_then(Value::as_bool) {
+        request.parallel_calls = Some(!is_single);
+        body.note_read(parallel);
+        body.note_read("additionalModelRequestFields.tool_choice.type");
+    }
     request.format = read_format(&mut body);
     request.metadata = body.object("requestMetadata");
     request.service_tier = body.word("serviceTier.type", TIERS);

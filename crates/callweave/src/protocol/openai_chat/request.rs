@@ -8,7 +8,7 @@ use crate::json::{Object, Value};
 use crate::request::{
     Arguments, Body, CacheMark, Call, CallKind, CallResult, Content, Format, Grammar, Kept, Limits, Media,
     MediaKind, Members, Message, Part, Request, RequestCoding, Role, Seal, Source, Thinking, Thought, Tool,
-    ToolChoice, ToolKind, parse_data_url, type_of_name,
+    ToolChoice, ToolKind, WEB_SEARCH, parse_data_url, type_of_name,
 };
 use write::{write, write_choice};
 
@@ -45,6 +45,12 @@ fn read(body: Object) -> Result<Request> {
     request.tool_choice = read_choice(&mut body);
     if request.tool_choice.is_none() && body.peek("tool_choice").is_some_and(|choice| !choice.is_null()) {
         body.note_malformed("tool_choice");
+    }
+    // Searching the web is a tool everywhere else. The options stay.
+    if body.peek("web_search_options").is_some_and(Value::is_object) {
+        let search = Tool::new(WEB_SEARCH, ToolKind::Builtin(WEB_SEARCH.to_owned()));
+        request.tools.push(Tool { kept: Kept::whole(NAME, Value::Null), ..search });
+        body.note_read("web_search_options");
     }
     let is_legacy = body.peek("functions").is_some() || body.peek("function_call").is_some();
     if is_legacy {
@@ -127,6 +133,11 @@ fn read_message(message: Object) -> Message {
         }
     }
     parts.append(&mut content.parts);
+    // Beside the content, where it stays.
+    if let Some(text) = message.peek_str("refusal").filter(|text| !text.is_empty()).map(str::to_owned) {
+        parts.push(Part { kept: Kept::whole(NAME, Value::Null), ..Part::new(Body::Refusal(text)) });
+        message.note_read("refusal");
+    }
     let calls = message.objects("tool_calls").unwrap_or_default();
     parts.extend(calls.into_iter().map(read_call));
     parts.extend(read_legacy_call(&mut message));

@@ -4,7 +4,7 @@ use crate::json::Value;
 use crate::request::limits::{Shows, Thoughts};
 use crate::request::{
     Body, CallKind, CallResult, Content, Form, Kept, Limits, Losses, MediaKind, Message, Part, Request, Role,
-    Seal, Source, Thought, kind_of, parse_data_url, type_of_name,
+    Seal, Source, Thought, kind_of, parse_data_url, type_of_data, type_of_name,
 };
 
 /// Parts that the provider would refuse.
@@ -12,6 +12,7 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
     let mut messages = Vec::with_capacity(request.messages.len());
     // What the user shows for others, as soon as all results are told.
     let mut shown: Vec<Part> = Vec::new();
+    let mut is_blank_left = false;
     for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
         losses.at(format_args!("messages[{number}]"));
         if message.role != Role::Tool {
@@ -61,6 +62,9 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
                 result.content.parts.retain(|part| !is_blank(part));
             }
             if result.content.is_empty() && result.value.is_none() {
+                if !limits.takes_blank_text {
+                    losses.put("empty result");
+                }
                 result.content = Content::text(if limits.takes_blank_text { "" } else { "(no output)" });
             }
         }
@@ -86,9 +90,16 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
         }
         if !message.content.is_empty() || was_empty && limits.takes_blank_text {
             messages.push(message);
+        } else if !was_empty {
+            is_blank_left |= message.role == Role::User;
+            losses.put("blank message");
         }
     }
     show(&mut shown, &mut messages);
+    // A conversation in which nobody says anything would be refused.
+    if messages.is_empty() && is_blank_left {
+        messages.push(Message::new(Role::User, Content::text("(no text)")));
+    }
     request.messages = messages;
     if !limits.takes_blank_text {
         request.instructions.parts.retain(|part| !is_blank(part));
@@ -109,9 +120,11 @@ fn is_media(part: &Part) -> bool {
 
 /// Of all calls of a step the first one is signed. Gateways hand the signature on with the thought before it.
 fn sign_first_call(parts: &mut [Part], issuer: &'static str, unsigned: Option<&'static str>) {
+    // Nobody says whose it is, but the first field of Anthropic's has another number.
     let is_loose = |part: &Part| {
-        matches!(part.body, Body::Thought(_))
-            && part.signature.as_ref().is_some_and(|seal| seal.issuer.is_empty())
+        let may_be =
+            |seal: &Seal| seal.issuer.is_empty() && (issuer == "anthropic" || !seal.data.starts_with('E'));
+        matches!(part.body, Body::Thought(_)) && part.signature.as_ref().is_some_and(may_be)
     };
     let Some(call) = parts.iter().position(|part| matches!(part.body, Body::Call(_))) else { return };
     if let Some(thought) = parts.iter().position(is_loose)
@@ -209,10 +222,25 @@ fn mend_part(part: &mut Part) {
         media.media_type = Some(media_type.to_owned());
         media.source = Source::Data(data.to_owned());
     }
+    // Some put the address where the data belongs.
+    if let Source::Data(data) = &media.source
+        && ["https://", "http://"].iter().any(|start| data.starts_with(start))
+    {
+        media.source = Source::Url(data.clone());
+    }
     if let Source::Data(data) = &mut media.source {
         to_usual_base64(data);
     }
     let is_vague = media.media_type.as_deref().is_none_or(|own| own == "application/octet-stream");
+    // Where nobody says what it is, its first bytes do.
+    if let Source::Data(data) = &media.source
+        && is_vague
+        && let Some(media_type) = type_of_data(data)
+    {
+        media.media_type = Some(media_type.to_owned());
+    }
+    let is_vague =
+        is_vague && media.media_type.as_deref().is_none_or(|own| own == "application/octet-stream");
     if is_vague && let Some(media_type) = media.name.as_deref().and_then(type_of_name) {
         media.media_type = Some(media_type.to_owned());
     }

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Changes, calls_mut};
 use crate::json::Value;
-use crate::request::{Arguments, Body, CallKind, CallResult, Limits, Request, Tool, ToolChoice, ToolKind};
+use crate::request::{
+    Arguments, Body, CallKind, CallResult, Limits, Losses, Request, Tool, ToolChoice, ToolKind,
+};
 
 /// The one argument of a tool with free text that is sent as a function.
 const FREE_TEXT: &str = "input";
@@ -62,6 +64,23 @@ pub(super) fn flatten_groups(request: &mut Request, limits: &Limits, changes: &m
             call.name = name;
         }
     }
+}
+
+/// Of several tools of one name the first counts: most refuse the others.
+pub(super) fn drop_doubles(request: &mut Request, losses: &mut Losses) {
+    let mut known = HashSet::new();
+    let mut number = 0;
+    request.tools.retain(|tool| {
+        let is_new =
+            matches!(tool.kind, ToolKind::Builtin(_) | ToolKind::Group(_)) || known.insert(tool.name.clone());
+        if !is_new {
+            losses.at(format_args!("tools[{number}]"));
+            losses.put("second tool of the same name");
+        }
+        number += 1;
+        is_new
+    });
+    losses.at(format_args!(""));
 }
 
 /// Leaves out the tools that may not be called, where the wire cannot say so.

@@ -2,6 +2,7 @@
 
 use super::{ISSUER, NAME, TIERS};
 use crate::json::{Number, Object, Value};
+use crate::request::thinking::{budget_within, is_adaptive, knows_effort, version};
 use crate::request::{
     Arguments, Body, CacheMark, CallKind, Content, Form, Format, Media, MediaKind, Message, Part, Request,
     Role, Seal, Source, Thinking, Thought, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, effort, put,
@@ -76,13 +77,10 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     body
 }
 
-/// What a budget must at least be.
-const LEAST_BUDGET: u64 = 1024;
-
 fn write_reasoning(request: &mut Request, body: &mut Object, writing: &Writing<'_>) {
     let reasoning = &mut request.reasoning;
     if writing.is_faithful
-        || reasoning.mode.is_some() && reasoning.effort.is_none() && reasoning.budget.is_none()
+        || reasoning.mode == Some(Thinking::Off) && reasoning.effort.is_none() && reasoning.budget.is_none()
     {
         put(body, "thinking.type", reasoning.mode.take().map(Thinking::word));
         put(body, "thinking.budget_tokens", reasoning.budget.take());
@@ -94,7 +92,13 @@ fn write_reasoning(request: &mut Request, body: &mut Object, writing: &Writing<'
         put(body, "output_config.effort", effort::take(reasoning).filter(|effort| effort != "none"));
         return;
     }
-    if is_adaptive(model) && (reasoning.effort.is_some() || reasoning.budget.is_some()) {
+    let is_asked = reasoning.effort.is_some() || reasoning.budget.is_some();
+    if is_adaptive(model) && reasoning.mode.is_some() && !is_asked {
+        reasoning.mode = None;
+        put(body, "thinking.type", Some("adaptive"));
+        return;
+    }
+    if is_adaptive(model) && is_asked {
         match effort::take(reasoning).as_deref() {
             Some("none") => put(body, "thinking.type", Some("disabled")),
             Some(effort) => {
@@ -105,19 +109,23 @@ fn write_reasoning(request: &mut Request, body: &mut Object, writing: &Writing<'
         }
         return;
     }
+    // Who does not decide by itself is told how much.
+    if reasoning.mode == Some(Thinking::Adaptive) {
+        reasoning.mode = Some(Thinking::On);
+    }
     let Some(budget) = effort::take_budget(reasoning).and_then(|tokens| tokens.as_u64()) else { return };
     if budget == 0 {
         put(body, "thinking.type", Some("disabled"));
         return;
     }
     let most = request.max_tokens.as_ref().and_then(Number::as_u64).unwrap_or(u64::MAX);
-    let budget = budget.max(LEAST_BUDGET);
-    if most <= LEAST_BUDGET {
-        reasoning.budget = Some(budget.into());
-        return;
+    match budget_within(budget, most) {
+        Some(budget) => {
+            put(body, "thinking.type", Some("enabled"));
+            put(body, "thinking.budget_tokens", Some(budget));
+        }
+        None => reasoning.budget = Some(budget.into()),
     }
-    put(body, "thinking.type", Some("enabled"));
-    put(body, "thinking.budget_tokens", Some(budget.min(most - 1)));
 }
 
 /// Whether the model waits for results of calls that no thought of its own leads to.
@@ -159,24 +167,6 @@ fn settle_sampling(request: &mut Request, body: &mut Object) {
     request.sampling.top_k = take("top_k", is_fixed || thinks);
 }
 
-/// Whether the model decides by itself how much it thinks: from version 4.6 on.
-fn is_adaptive(model: &str) -> bool {
-    version(model) >= (4, 6)
-}
-
-/// Whether the model knows effort: Opus since 4.5, the others since they decide by themselves.
-fn knows_effort(model: &str) -> bool {
-    is_adaptive(model) || model.contains("opus") && version(model) >= (4, 5)
-}
-
-/// The version that a model's name tells; dates are no versions.
-fn version(model: &str) -> (u32, u32) {
-    let rest = model.split_once("claude-").map_or("", |(_, rest)| rest);
-    let numbers = rest.split(['-', '.', '@', ':']).filter_map(|word| word.parse().ok());
-    let mut numbers = numbers.filter(|number: &u32| *number < 100);
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-}
-
 fn write_choice(request: &mut Request, body: &mut Object, writing: &Writing<'_>) {
     let word = match &request.tool_choice {
         Some(ToolChoice::Auto) => Some("auto"),
@@ -209,7 +199,15 @@ fn write_message(mut message: Message, writing: &mut Writing<'_>) -> Value {
     let mut object = Object::from_iter([("role", role)]);
     let content = message.content.take();
     let is_text = writing.is_faithful && content.form == Form::Text;
-    put(&mut object, "content", write_content(content, is_text, writing));
+    let mut content = write_content(content, is_text, writing);
+    // All that was said is lost, and nothing at all is refused.
+    if content.as_ref().and_then(Value::as_array).is_some_and(|blocks| blocks.is_empty())
+        && !writing.is_faithful
+    {
+        let text = Value::object([("type", "text".into()), ("text", "(left out)".into())]);
+        content = Some(vec![text].into());
+    }
+    put(&mut object, "content", content);
     message.kept.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
     object.into()

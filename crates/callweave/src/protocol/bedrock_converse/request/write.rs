@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use super::{ISSUER, NAME, TIERS};
-use crate::json::{Object, Value};
+use crate::json::{Number, Object, Value};
+use crate::request::thinking::{budget_within, is_adaptive, is_of_other_maker, knows_effort, most_output};
 use crate::request::{
     Arguments, Body, CacheMark, Content, Form, Format, Kept, Media, MediaKind, Message, Part, Request, Role,
-    Seal, Source, Thinking, Tool, ToolChoice, ToolKind, Writing, ending_of_type, put, take_word,
+    Seal, Source, Thinking, Tool, ToolChoice, ToolKind, Writing, effort, ending_of_type, put, take_word,
 };
 
 pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
@@ -29,24 +30,45 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     }
     write_tools(request, has_calls, &mut body, writing);
     // It is named in the URL.
-    request.model = None;
+    let model = request.model.take().unwrap_or_default();
+    if !writing.is_faithful {
+        settle_thinking(request, &model, has_calls, &mut body);
+    }
     put(&mut body, "inferenceConfig.maxTokens", request.max_tokens.take());
-    put(&mut body, "inferenceConfig.temperature", request.sampling.temperature.take());
-    put(&mut body, "inferenceConfig.topP", request.sampling.top_p.take());
+    let has_thoughts =
+        body.get("additionalModelRequestFields").is_some_and(|own| own.get("thinking").is_some());
+    let is_settled = has_thoughts && !writing.is_faithful && model.contains("claude");
+    if !is_settled {
+        put(&mut body, "inferenceConfig.temperature", request.sampling.temperature.take());
+        put(&mut body, "inferenceConfig.topP", request.sampling.top_p.take());
+    }
     let stop = std::mem::take(&mut request.stop);
     put(&mut body, "inferenceConfig.stopSequences", (!stop.is_empty()).then_some(stop));
-    put(&mut body, "additionalModelRequestFields.top_k", request.sampling.top_k.take());
+    if !is_settled {
+        put(&mut body, "additionalModelRequestFields.top_k", request.sampling.top_k.take());
+    }
     let reasoning = &mut request.reasoning;
-    let is_mode_made = reasoning.budget.is_some() && !writing.is_faithful;
-    let mode = reasoning.mode.take().or_else(|| is_mode_made.then_some(Thinking::On));
-    if mode.is_some_and(|mode| mode != Thinking::Off) || writing.is_faithful {
+    let mode = reasoning.mode.take_if(|_| writing.is_faithful);
+    if has_thoughts || writing.is_faithful {
         let told = reasoning.summary.take();
         let display = told.map(|told| if told == "none" { "omitted" } else { "summarized" });
         put(&mut body, "additionalModelRequestFields.thinking.display", display);
     }
-    put(&mut body, "additionalModelRequestFields.thinking.type", mode.map(Thinking::word));
-    put(&mut body, "additionalModelRequestFields.thinking.budget_tokens", reasoning.budget.take());
-    put(&mut body, "additionalModelRequestFields.output_config.effort", reasoning.effort.take());
+    if writing.is_faithful {
+        put(&mut body, "additionalModelRequestFields.thinking.type", mode.map(Thinking::word));
+        put(&mut body, "additionalModelRequestFields.thinking.budget_tokens", reasoning.budget.take());
+        put(&mut body, "additionalModelRequestFields.output_config.effort", reasoning.effort.take());
+    }
+    // There is no member for it but that of one maker's models.
+    if !writing.is_faithful
+        && !is_of_other_maker(&model)
+        && body.get("toolConfig").is_some()
+        && request.parallel_calls == Some(false)
+    {
+        request.parallel_calls = None;
+        put(&mut body, "additionalModelRequestFields.tool_choice.type", Some("auto"));
+        put(&mut body, "additionalModelRequestFields.tool_choice.disable_parallel_tool_use", Some(true));
+    }
     if let Some(Format::Schema { .. }) = request.format
         && let Some(Format::Schema { name, description, schema, .. }) = request.format.take()
     {
@@ -58,11 +80,111 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     if matches!(request.format, Some(Format::Text)) {
         request.format = None;
     }
+    // It stays where it was read.
+    if writing.is_faithful {
+        request.parallel_calls = None;
+    }
     request.stream = None;
     put(&mut body, "requestMetadata", request.metadata.take());
     put(&mut body, "serviceTier.type", take_word(&mut request.service_tier, TIERS));
     request.kept.restore(NAME, &mut body);
     body
+}
+
+/// Writes how the model is to think as its maker takes it: Anthropic's models have a budget beside the other settings,
+/// or an effort; Nova has an effort of its own; others are not asked.
+fn settle_thinking(request: &mut Request, model: &str, has_calls: bool, body: &mut Object) {
+    let is_forced = body["toolConfig"].get("toolChoice").is_some_and(|choice| choice.get("auto").is_none());
+    let reasoning = &mut request.reasoning;
+    if model.contains("nova-2") {
+        if let Some(effort) = effort::take(reasoning).filter(|effort| effort != "none") {
+            let word = match effort.as_str() {
+                "minimal" | "low" => "low",
+                "medium" => "medium",
+                _ => "high",
+            };
+            put(body, "additionalModelRequestFields.reasoningConfig.type", Some("enabled"));
+            put(body, "additionalModelRequestFields.reasoningConfig.maxReasoningEffort", Some(word));
+        }
+        return;
+    }
+    let is_asked = reasoning.effort.is_some() || reasoning.budget.is_some() || reasoning.mode.is_some();
+    if !is_asked || is_of_other_maker(model) {
+        return;
+    }
+    let field = |name: &str| format!("additionalModelRequestFields.{name}");
+    // A name of one's own says nothing of the model behind it, and the caller knows.
+    if !model.contains("claude") {
+        let mode = reasoning.mode.take().or_else(|| reasoning.budget.is_some().then_some(Thinking::On));
+        put(body, &field("thinking.type"), mode.map(Thinking::word));
+        put(body, &field("thinking.budget_tokens"), reasoning.budget.take());
+        put(body, &field("output_config.effort"), reasoning.effort.take());
+        return;
+    }
+    if is_adaptive(model) || knows_effort(model) && reasoning.mode.is_none() && reasoning.budget.is_none() {
+        let effort = effort::take(reasoning);
+        let is_off = effort.as_deref() == Some("none") || reasoning.mode.take() == Some(Thinking::Off);
+        if is_adaptive(model) {
+            put(body, &field("thinking.type"), Some(if is_off { "disabled" } else { "adaptive" }));
+        }
+        let effort = effort.filter(|_| !is_off);
+        put(
+            body,
+            &field("output_config.effort"),
+            effort.map(|word| if word == "minimal" { "low".to_owned() } else { word }),
+        );
+        return settle_sampling(request, body);
+    }
+    // Who does not decide by itself is told how much.
+    if reasoning.mode == Some(Thinking::Adaptive) {
+        reasoning.mode = Some(Thinking::On);
+    }
+    if let Some(budget) = effort::take_budget(reasoning).and_then(|tokens| tokens.as_u64()) {
+        let most = request.max_tokens.as_ref().and_then(Number::as_u64);
+        let most = most.or_else(|| most_output(model)).unwrap_or(2 * budget.max(8192));
+        // Beside a tool that must be called, and after calls that no thought led to, thinking is refused.
+        let is_refused = is_forced || has_calls && !thinks_before_calls(body);
+        match budget_within(budget, most).filter(|_| budget > 0 && !is_refused) {
+            Some(budget) => {
+                put(body, &field("thinking.type"), Some("enabled"));
+                put(body, &field("thinking.budget_tokens"), Some(budget));
+                request.max_tokens = request.max_tokens.take().or(Some(most.into()));
+            }
+            None if budget == 0 => put(body, &field("thinking.type"), Some("disabled")),
+            None => request.reasoning.budget = Some(budget.into()),
+        }
+    }
+    settle_sampling(request, body);
+}
+
+/// Models that think choose tokens in their own way.
+fn settle_sampling(request: &mut Request, body: &mut Object) {
+    let fields = body.get("additionalModelRequestFields");
+    let thinks =
+        fields.and_then(|fields| fields.get("thinking")).is_some_and(|own| own["type"] != "disabled");
+    if thinks {
+        let sampling = &mut request.sampling;
+        let is_one = |own: &Number| own.as_f64() == Some(1.0);
+        let is_wide = |own: &Number| own.as_f64().is_some_and(|own| (0.95..=1.0).contains(&own));
+        // What stays behind is named as lost.
+        let refused = (
+            sampling.temperature.take_if(|own| !is_one(own)),
+            sampling.top_p.take_if(|own| !is_wide(own)),
+            sampling.top_k.take(),
+        );
+        put(body, "inferenceConfig.temperature", sampling.temperature.take());
+        put(body, "inferenceConfig.topP", sampling.top_p.take());
+        (sampling.temperature, sampling.top_p, sampling.top_k) = refused;
+    }
+}
+
+/// Whether the calls that wait for results were thought about.
+fn thinks_before_calls(body: &Object) -> bool {
+    let Some(messages) = body["messages"].as_array() else { return true };
+    let first = |message: &Value| message["content"].as_array().and_then(|blocks| blocks.first().cloned());
+    let is_waiting = messages.last().and_then(first).is_some_and(|block| block.get("toolResult").is_some());
+    let said = messages.iter().rev().find(|message| message["role"] == "assistant").and_then(first);
+    !is_waiting || said.is_some_and(|block| block.get("reasoningContent").is_some())
 }
 
 fn write_tools(request: &mut Request, has_calls: bool, body: &mut Object, writing: &mut Writing<'_>) {
@@ -182,7 +304,17 @@ fn write_message(mut message: Message, names: &mut Names, writing: &mut Writing<
     let mut object = Object::from_iter([("role", role)]);
     let Content { parts, form } = message.content.take();
     if !parts.is_empty() || form == Form::List || !writing.is_faithful {
-        object.insert("content", write_blocks(parts, names, writing));
+        let mut blocks = write_blocks(parts, names, writing);
+        // A document without any text beside it is refused.
+        let has = |key: &str| blocks.iter().any(|block| block.get(key).is_some());
+        if has("document") && !has("text") && !writing.is_faithful {
+            blocks.push(Value::object([("text", ".".into())]));
+        }
+        // All that was said is lost, and nothing at all is refused.
+        if blocks.is_empty() && !writing.is_faithful {
+            blocks.push(Value::object([("text", "(left out)".into())]));
+        }
+        object.insert("content", blocks);
     }
     message.kept.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
@@ -192,7 +324,14 @@ fn write_message(mut message: Message, names: &mut Names, writing: &mut Writing<
 fn write_blocks(parts: Vec<Part>, names: &mut Names, writing: &mut Writing<'_>) -> Vec<Value> {
     let mut blocks = Vec::with_capacity(parts.len());
     for mut part in parts {
-        let mark = part.cache.take();
+        let mut mark = part.cache.take();
+        // In a result there is no place for marks: they stand behind it.
+        if let Body::Result(result) = &mut part.body
+            && !writing.is_faithful
+        {
+            let inner = result.content.parts.iter_mut().filter_map(|part| part.cache.take()).last();
+            mark = mark.or(inner);
+        }
         let block = write_block(part, names, writing);
         let is_written = block.is_some();
         blocks.extend(block);

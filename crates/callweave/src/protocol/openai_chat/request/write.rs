@@ -68,6 +68,7 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
 
 /// What stays in the older form is not written in the newer.
 fn drop_copies(request: &mut Request) {
+    request.tools.retain(|tool| !is_copy(&tool.kept) || !matches!(tool.kind, ToolKind::Builtin(_)));
     let count = request.tools.len();
     request.tools.retain(|tool| !is_copy(&tool.kept));
     let has_older = request.kept.members(NAME).is_some_and(|members| members.contains_key("function_call"));
@@ -129,7 +130,8 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
     let (mut spoken, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
     for part in std::mem::take(&mut message.content.parts) {
         match part.body {
-            Body::Thought(_) | Body::Call(_) if writing.is_faithful && is_copy(&part.kept) => {}
+            Body::Thought(_) | Body::Call(_) | Body::Refusal(_)
+                if writing.is_faithful && is_copy(&part.kept) => {}
             Body::Call(_) => calls.extend(write_call(part, writing)),
             Body::Opaque(ref word) if word == "tool_call" => calls.extend(part.kept.into_whole(NAME)),
             Body::Thought(_) if writing.is_faithful && !part.kept.is_empty() => {
