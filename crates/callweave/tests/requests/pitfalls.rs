@@ -165,7 +165,6 @@ const PITFALLS: &[Pitfall] = &[
         body: r#"{"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}"#,
         found: &[("/max_completion_tokens", "9")],
         absent: &["/max_tokens"],
-        ..USUAL
     },
     Pitfall {
         what: "whoever is named as compatible gets the limit under the name that all know",
@@ -176,7 +175,6 @@ const PITFALLS: &[Pitfall] = &[
         body: r#"{"max_completion_tokens": 9, "messages": [{"role": "user", "content": "x"}]}"#,
         found: &[("/max_tokens", "9")],
         absent: &["/max_completion_tokens"],
-        ..USUAL
     },
     Pitfall {
         what: "without thoughts of its own a model amid calls is not asked to think",
