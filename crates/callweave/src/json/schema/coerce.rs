@@ -13,8 +13,8 @@ use crate::json::{Array, Number, Object, Value};
 
 /// What is deeper than this, in the value and in the schema together, is left as it is.
 const MAX_DEPTH: usize = 256;
-/// What it takes to try a schema on a value, in steps.
-const TRY: u64 = 4;
+/// What it takes to try a schema on a value, in steps, for each schema that holds with it.
+const TRY: usize = 4;
 /// How often a value is put into a container that was not written, one inside the other.
 const MAX_ENCLOSED: usize = 4;
 /// What one problem costs: more than all changes that could avoid it.
@@ -81,7 +81,7 @@ impl<'s> Coercer<'s> {
     }
 
     pub(super) fn fit(&mut self, id: Id, value: &Value) -> Tried {
-        self.budget.spend(TRY)?;
+        self.budget.spend_on(TRY * self.graph.together(id).count())?;
         if self.depth == MAX_DEPTH {
             return self.problem("nested too deep to be fitted".to_owned());
         }
@@ -320,7 +320,7 @@ impl<'s> Coercer<'s> {
         let graph = self.graph;
         let shape = Shape::new(graph, id);
         // Each member is looked for among the names, and each name that was given is looked for in all spellings.
-        let names = 1 + shape.properties().count() / 8;
+        let names = shape.nodes.len() + shape.properties().count() / 8;
         self.budget.spend_on(members.len().saturating_mul(names))?;
         let unknown = members.keys().filter(|key| shape.properties().all(|(name, _)| name != *key)).count();
         self.budget.spend_on(unknown.saturating_mul(names * 16))?;
