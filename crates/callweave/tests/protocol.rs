@@ -84,7 +84,12 @@ fn streamed_and_whole_give_the_same_message() {
 
 #[test]
 fn recorded_traffic_holds_all_laws() {
-    let Some(corpus) = shared::find("corpus") else { return };
+    for corpus in ["corpus", "corpus-2"].into_iter().filter_map(shared::find) {
+        recorded(&corpus);
+    }
+}
+
+fn recorded(corpus: &std::path::Path) {
     let index = fs::read_to_string(corpus.join("INDEX.jsonl")).expect("an index");
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut complaints = Vec::new();
@@ -104,7 +109,12 @@ fn recorded_traffic_holds_all_laws() {
         }
         // A whole Invoke body is the model vendor's own body, without any envelope.
         let is_bare = expected == "bedrock-invoke" && file.ends_with(".json");
-        if !is_error && !is_bare && !is_cut_short(file) && decoded.protocol != Some(expected) {
+        if !is_error
+            && !is_bare
+            && !is_cut_short(file)
+            && !is_mislabelled(file)
+            && decoded.protocol != Some(expected)
+        {
             complaints.push(format!("{file}: found to be {:?}", decoded.protocol));
         }
         // One choice failed; the index speaks of the body as a whole.
@@ -137,6 +147,16 @@ fn recorded_traffic_holds_all_laws() {
     }
     println!("{seen:?}");
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Recorded beside answers of another protocol, whose name it was given.
+fn is_mislabelled(file: &str) -> bool {
+    const STARTS: [&str; 3] = [
+        "ollama/prism-structured-with-multiple-tools-structured-mode-",
+        "openai-chat/ai-azure-",
+        "openai-chat/ai-openai-file-search-tool-",
+    ];
+    STARTS.iter().any(|start| file.starts_with(start))
 }
 
 /// Recorded with its last frame cut in the middle.

@@ -22,7 +22,7 @@ use callweave::json::{Kind, Node, Str, Tape};
 use callweave::message::{Content, Message};
 use callweave::protocol::Protocol;
 use laws::{Decoded, comparable, decode_cut, merge};
-use samples::{Sample, samples};
+use samples::{Sample, all_samples};
 
 /// What a protocol's answers may lose, by the key of the leaf, and why a provider's engineer would not mind.
 const EXCEPTIONS: &[(&str, &[(&str, &str)])] = &[
@@ -174,6 +174,22 @@ const ASIDE: &[(&str, &str)] = &[
     (
         "openai-chat/limit-after-an-object",
         "after a limit an object does not show whether it was cut, and a text does",
+    ),
+    (
+        "bedrock-invoke/dd-trace-py-cohere-invoke-single-output-0-a8324f.json: lost",
+        "of the ids of the answer and of its only text one is written",
+    ),
+    (
+        "bedrock-converse/opentelemetry-python-contrib-test-converse-stream-with-invalid-model-0-9aeea9.json: whole → stream",
+        "the error of a request is no event of a stream",
+    ),
+    (
+        "bedrock-invoke/openinference-should-handle-mistral-pixtral-models-0-27c8bd.json",
+        "the error of a request is no event of a stream",
+    ),
+    (
+        "bedrock-converse/ai-amazon-bedrock-json-with-tools-1-0-275cd2.json: lost",
+        "a gateway's name for the kind of a block, beside the member that says it",
     ),
     ("bedrock-invoke/whole-jurassic", "a retired model, whose texts are written as those of another"),
     ("bedrock-invoke/bytes-that-are-not-base64: lost", "a damaged chunk is a notice"),
@@ -443,7 +459,7 @@ fn what_was_read_is_written_back() {
     let only = std::env::var("ONLY").unwrap_or_default();
     let mut complaints = Vec::new();
     let mut count = 0;
-    let samples = samples();
+    let samples = all_samples();
     for sample in samples.iter().filter(|sample| sample.protocol.is_written()) {
         count += 1;
         check(sample.protocol, sample, &mut complaints);

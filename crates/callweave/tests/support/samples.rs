@@ -20,8 +20,19 @@ pub(crate) struct Sample {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All of them; `ONLY` narrows them down to titles that contain it.
+/// Own cases and the first recordings; `ONLY` narrows them down to titles that contain it.
+#[allow(dead_code, reason = "not every test asks everything")]
 pub(crate) fn samples() -> Vec<Sample> {
+    samples_of(&["corpus"])
+}
+
+/// The same, with all recordings.
+#[allow(dead_code, reason = "not every test asks everything")]
+pub(crate) fn all_samples() -> Vec<Sample> {
+    samples_of(&["corpus", "corpus-2"])
+}
+
+fn samples_of(recordings: &[&str]) -> Vec<Sample> {
     let only = std::env::var("ONLY").unwrap_or_default();
     let mut rows: Vec<(String, &'static Protocol, bool, PathBuf)> = Vec::new();
     for protocol in TABLE.iter().copied() {
@@ -34,7 +45,7 @@ pub(crate) fn samples() -> Vec<Sample> {
             rows.push((format!("{}/{}", protocol.name, name(&case)), protocol, true, input));
         }
     }
-    if let Some(corpus) = shared::find("corpus") {
+    for corpus in recordings.iter().filter_map(|part| shared::find(part)) {
         let index = fs::read_to_string(corpus.join("INDEX.jsonl")).expect("an index");
         for line in index.lines() {
             let row: Value = serde_json::from_str(line).expect("an index row");

@@ -65,7 +65,7 @@ impl Encode for Stream {
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let is_mended = self.options.is_mended();
         match &event.body {
-            Body::Start { word, model, .. } => {
+            Body::Start { word, model, members, .. } => {
                 *self = Self {
                     options: std::mem::take(&mut self.options),
                     // What is noticed before the start is noticed of this answer.
@@ -75,6 +75,14 @@ impl Encode for Stream {
                 let inside = inside(word, model.as_deref(), &self.options);
                 let encoding = inside.and_then(|protocol| protocol.encode);
                 self.vendor = encoding.map(|encoding| ((encoding.stream)(&self.options), None));
+                // What Bedrock said before a plain text began; vendors' encoders write what came with the start.
+                if self.vendor.is_none() && !is_mended {
+                    each_member(members.as_ref(), |path, value| {
+                        if path.starts_with(OWN) {
+                            self.next.set(path, value);
+                        }
+                    });
+                }
                 if let (Some((vendor, _)), true) = (&mut self.vendor, self.is_truncated) {
                     let notice = Notice::new(NoticeCode::Truncated, 0, "");
                     vendor.encode(&Event::new(0, Body::Notice(notice)), &mut self.written);
@@ -356,5 +364,8 @@ fn whole_plain(choice: &Choice, message: &Message, writer: &mut Writer<'_>) {
     }
     let reason = choice.finish.as_ref().and_then(|finish| finish.raw.as_deref());
     words.write(words.list, &choice.text(), reason, members.iter(), writer);
+    for (path, value) in message.foreign.iter().filter(|(path, _)| path.starts_with(OWN)) {
+        writer.raw_member(path, value.as_str());
+    }
     writer.end_object();
 }
