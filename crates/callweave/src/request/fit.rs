@@ -172,17 +172,19 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
     let leading = request.messages.iter().take_while(|message| is_operator(message)).count();
     let is_merged = match limits.system {
         System::Above => true,
-        // One alone needs no merging.
-        System::Merged => leading + usize::from(!request.instructions.is_empty()) > 1,
+        // One alone, at the beginning, needs no merging.
+        System::Merged => {
+            leading + usize::from(!request.instructions.is_empty()) > 1
+                || request.messages[leading..].iter().any(is_operator)
+        }
         System::Anywhere => false,
     };
     if !is_merged {
         return;
     }
-    let mut kept = Vec::with_capacity(request.messages.len());
+    let mut kept: Vec<Message> = Vec::with_capacity(request.messages.len());
     for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
-        let is_left = number >= leading && limits.system == System::Merged;
-        if !is_operator(&message) || is_left {
+        if !is_operator(&message) {
             kept.push(message);
             continue;
         }
@@ -202,17 +204,24 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
             }
         }
         texts.append(&mut others);
-        if !texts.is_empty() {
-            // Above the conversation there are only texts.
-            kept.push(Message::new(Role::User, Content { parts: texts, form: Form::Any }));
+        // Above the conversation there are only texts.
+        match kept.last_mut() {
+            _ if texts.is_empty() => {}
+            Some(last) if number >= leading && last.role == Role::User => {
+                last.content.parts.append(&mut texts);
+                last.content.form = Form::Any;
+            }
+            _ => kept.push(Message::new(Role::User, Content { parts: texts, form: Form::Any })),
         }
     }
     request.instructions.form = Form::Any;
     // One text, as templates take it.
-    if limits.system == System::Merged {
-        let texts: Vec<_> =
-            request.instructions.parts.iter().filter_map(Part::as_text).map(str::to_owned).collect();
-        request.instructions.parts = vec![Part::text(texts.join("\n\n"))];
+    if limits.system == System::Merged && request.instructions.parts.len() > 1 {
+        let parts = std::mem::take(&mut request.instructions.parts);
+        losses.at(format_args!("instructions"));
+        parts.iter().for_each(|part| losses.part(protocol, part));
+        let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+        request.instructions.parts.push(Part::text(texts.join("\n\n")));
     }
     request.messages = kept;
 }

@@ -92,7 +92,7 @@ pub(crate) struct Limits {
 pub(crate) enum System {
     /// Above the conversation, and nowhere else.
     Above,
-    /// In messages, wherever they stand, but for those that lead: templates take only one.
+    /// In one message that leads: templates take no other.
     Merged,
     /// In messages, wherever they stand.
     Anywhere,
