@@ -276,7 +276,7 @@ fn spoken(request: &Request, user: &str) -> String {
 
 fn calls_of(content: &Content) -> impl Iterator<Item = &callweave::request::Call> {
     content.parts.iter().filter_map(|part| match &part.body {
-        Body::Call(call) => Some(call),
+        Body::Call(call) => Some(&**call),
         _ => None,
     })
 }

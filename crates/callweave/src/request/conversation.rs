@@ -62,15 +62,17 @@ pub enum Role {
 }
 
 /// A piece of content.
+///
+/// A request may have hundreds of thousands of these, so all that most of them do not have is boxed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Part {
     /// What it holds.
     pub body: Body,
     /// That everything up to here is worth caching.
-    pub cache: Option<CacheMark>,
+    pub cache: Option<Box<CacheMark>>,
     /// The provider's signature, to be given back unaltered.
-    pub signature: Option<Seal>,
+    pub signature: Option<Box<Seal>>,
     /// What only the protocol knows.
     #[serde(default)]
     pub kept: Kept,
@@ -86,13 +88,13 @@ pub enum Body {
     /// A refusal.
     Refusal(String),
     /// An image, a sound, a video, a file.
-    Media(Media),
+    Media(Box<Media>),
     /// What the model thought.
-    Thought(Thought),
+    Thought(Box<Thought>),
     /// What the model called.
-    Call(Call),
+    Call(Box<Call>),
     /// What came of a call.
-    Result(CallResult),
+    Result(Box<CallResult>),
     /// Tools that are declared in mid-conversation.
     Tools(Vec<Tool>),
     /// What only one protocol knows; the wire's word for it. All of it is in [`Part::kept`].
@@ -155,7 +157,7 @@ pub struct Thought {
     /// Its thoughts in short.
     pub summary: Option<Vec<String>>,
     /// Thoughts that only the provider can read.
-    pub encrypted: Option<Seal>,
+    pub encrypted: Option<Box<Seal>>,
 }
 
 /// Data that only whoever issued it can check: it goes back there, unaltered, and nowhere else.
@@ -264,10 +266,47 @@ impl Message {
     }
 }
 
+impl Body {
+    /// A document that is text, as a text; anything else as it is.
+    pub(crate) fn document_as_text(self) -> Self {
+        match self {
+            Self::Media(mut media) => match &mut media.source {
+                Source::Text(text) => Self::Text(std::mem::take(text)),
+                Source::Data(_) | Source::Url(_) | Source::Id(_) => Self::Media(media),
+            },
+            body => body,
+        }
+    }
+}
+
+impl From<Media> for Body {
+    fn from(media: Media) -> Self {
+        Self::Media(Box::new(media))
+    }
+}
+
+impl From<Thought> for Body {
+    fn from(thought: Thought) -> Self {
+        Self::Thought(Box::new(thought))
+    }
+}
+
+impl From<Call> for Body {
+    fn from(call: Call) -> Self {
+        Self::Call(Box::new(call))
+    }
+}
+
+impl From<CallResult> for Body {
+    fn from(result: CallResult) -> Self {
+        Self::Result(Box::new(result))
+    }
+}
+
 impl Part {
     /// A part.
-    pub fn new(body: Body) -> Self {
-        Self { body, cache: None, signature: None, kept: Kept::default() }
+    pub fn new(body: impl Into<Body>) -> Self {
+        Self { body: body.into(), cache: None, signature: None, kept: Kept::default() }
     }
 
     /// A text.
@@ -312,6 +351,13 @@ impl Media {
     }
 }
 
+impl Thought {
+    /// Its own words, or else its thoughts in short.
+    pub(crate) fn into_text(self) -> Option<String> {
+        self.text.or_else(|| Some(self.summary?.join("\n\n")))
+    }
+}
+
 impl Arguments {
     /// The arguments as text: the model's own where it wrote text.
     pub fn into_text(self) -> String {
@@ -334,9 +380,9 @@ impl Arguments {
 }
 
 impl Seal {
-    /// Data of that issuer.
-    pub fn new(issuer: &'static str, data: impl Into<String>) -> Self {
-        Self { issuer: issuer.into(), data: data.into() }
+    /// Data of that issuer, in a box, as everything that bears a seal holds it.
+    pub fn new(issuer: &'static str, data: impl Into<String>) -> Box<Self> {
+        Box::new(Self { issuer: issuer.into(), data: data.into() })
     }
 
     /// Whether it goes back to that issuer. Where a gateway did not say whose it is, it goes to whoever is asked.
@@ -345,7 +391,7 @@ impl Seal {
     }
 
     /// The data, if it goes back to that issuer.
-    pub fn of(seal: &mut Option<Self>, issuer: &str) -> Option<String> {
+    pub fn of(seal: &mut Option<Box<Self>>, issuer: &str) -> Option<String> {
         seal.take_if(|seal| seal.is_of(issuer)).map(|seal| seal.data)
     }
 }

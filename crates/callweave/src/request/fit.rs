@@ -157,7 +157,7 @@ fn count_in_integers(request: &mut Request) {
 
 fn calls_mut(request: &mut Request) -> impl Iterator<Item = &mut Call> {
     let parts = request.messages.iter_mut().flat_map(|message| &mut message.content.parts);
-    parts.filter_map(|part| if let Body::Call(call) = &mut part.body { Some(call) } else { None })
+    parts.filter_map(|part| if let Body::Call(call) = &mut part.body { Some(&mut **call) } else { None })
 }
 
 /// Puts what operators say where the provider takes it. The leading run becomes the instructions, unless every message

@@ -161,11 +161,12 @@ fn is_loaded(call: &Call) -> bool {
 fn join_thoughts(parts: &mut Vec<Part>) {
     let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
     for part in parts.drain(..) {
-        if let Body::Thought(Thought { text: Some(text), summary: None, encrypted: None }) = &part.body
+        if let Body::Thought(thought) = &part.body
+            && let Thought { text: Some(text), summary: None, encrypted: None } = &**thought
             && part.is_plain()
             && let Some(last) = joined.last_mut().filter(|last| last.is_plain())
-            && let Body::Thought(Thought { text: Some(before), summary: None, encrypted: None }) =
-                &mut last.body
+            && let Body::Thought(thought) = &mut last.body
+            && let Thought { text: Some(before), summary: None, encrypted: None } = &mut **thought
         {
             before.push_str(text);
         } else {
@@ -176,8 +177,8 @@ fn join_thoughts(parts: &mut Vec<Part>) {
 }
 
 /// A thought that only its issuer can read.
-fn encrypted(seal: Seal, id: String, protocol: &'static str) -> Part {
-    let mut part = Part::new(Body::Thought(Thought {
+fn encrypted(seal: Box<Seal>, id: String, protocol: &'static str) -> Part {
+    let mut part = Part::new(Body::from(Thought {
         encrypted: Some(seal),
         summary: Some(Vec::new()),
         ..Thought::default()

@@ -85,7 +85,7 @@ pub struct Tool {
     /// Whether the arguments must fit the schema.
     pub strict: Option<bool>,
     /// That everything up to here is worth caching.
-    pub cache: Option<CacheMark>,
+    pub cache: Option<Box<CacheMark>>,
     /// What only the protocol knows.
     #[serde(default)]
     pub kept: Kept,

@@ -86,12 +86,12 @@ impl<'w> Conversation<'w> {
                 Part { body: Body::Call(call), cache, signature, kept } => {
                     let rest = Part { body: Body::Text(String::new()), cache, signature, kept };
                     self.losses.part("", &rest);
-                    calls.push(self.call(call));
+                    calls.push(self.call(*call));
                 }
                 Part { body: Body::Result(result), cache, signature, kept } => {
                     let rest = Part { body: Body::Text(String::new()), cache: None, signature, kept };
                     self.losses.part("", &rest);
-                    self.result(result, cache);
+                    self.result(*result, cache);
                 }
                 part => message.content.parts.push(part),
             }
@@ -234,7 +234,7 @@ impl<'w> Conversation<'w> {
         if self.writer.is_prose(&told) { told } else { format!("(I called the tool {name})") }
     }
 
-    fn result(&mut self, mut result: CallResult, cache: Option<CacheMark>) {
+    fn result(&mut self, mut result: CallResult, cache: Option<Box<CacheMark>>) {
         tell_value(&mut result);
         let CallResult { id, name, content, is_error, .. } = result;
         let call = id.as_ref().and_then(|id| self.calls.get(id));

@@ -145,7 +145,7 @@ pub fn teach(request: Request, options: &PromptOptions) -> Taught {
 }
 
 /// The tools that can be taught; the others are lost.
-fn declared(request: &mut Request, cache: &mut Option<CacheMark>, losses: &mut Losses) -> Vec<Tool> {
+fn declared(request: &mut Request, cache: &mut Option<Box<CacheMark>>, losses: &mut Losses) -> Vec<Tool> {
     let mut tools = std::mem::take(&mut request.tools);
     for (number, tool) in tools.iter_mut().enumerate() {
         losses.at(format_args!("tools[{number}]"));
@@ -197,7 +197,7 @@ fn wish(choice: &ToolChoice) -> Option<String> {
 }
 
 /// Puts a text behind what the operator says.
-fn instruct(request: &mut Request, text: String, cache: Option<CacheMark>) {
+fn instruct(request: &mut Request, text: String, cache: Option<Box<CacheMark>>) {
     let leading = request.messages.first_mut();
     let leading = leading.filter(|message| matches!(message.role, Role::System | Role::Developer));
     let content = match leading {

@@ -100,10 +100,10 @@ fn read_content(members: &mut Members, path: &str) -> Content {
     }
 }
 
-fn read_cache(members: &mut Members) -> Option<CacheMark> {
+fn read_cache(members: &mut Members) -> Option<Box<CacheMark>> {
     members
         .constant("cache_control.type", "ephemeral")
-        .then(|| CacheMark { ttl: members.string("cache_control.ttl") })
+        .then(|| Box::new(CacheMark { ttl: members.string("cache_control.ttl") }))
 }
 
 /// Results stand in messages, not in results.
@@ -123,18 +123,18 @@ fn read_block(block: Value, depth: Depth) -> Part {
     let mut signature = None;
     let body = match word.as_str() {
         "text" => block.string("text").map(Body::Text),
-        "image" => read_source(&mut block, MediaKind::Image).map(Body::Media),
+        "image" => read_source(&mut block, MediaKind::Image).map(Body::from),
         "document" => read_source(&mut block, MediaKind::File)
-            .map(|media| Body::Media(Media { name: block.string("title"), ..media })),
+            .map(|media| Body::from(Media { name: block.string("title"), ..media })),
         "thinking" => block.string("thinking").map(|text| {
             signature = block.string("signature").map(|data| Seal::new(ISSUER, data));
-            Body::Thought(Thought { text: Some(text), ..Thought::default() })
+            Body::from(Thought { text: Some(text), ..Thought::default() })
         }),
         "redacted_thinking" => block.string("data").map(|data| {
-            Body::Thought(Thought { encrypted: Some(Seal::new(ISSUER, data)), ..Thought::default() })
+            Body::from(Thought { encrypted: Some(Seal::new(ISSUER, data)), ..Thought::default() })
         }),
-        "tool_use" => read_call(&mut block, CallKind::Function).map(Body::Call),
-        "server_tool_use" => read_call(&mut block, CallKind::Builtin).map(Body::Call),
+        "tool_use" => read_call(&mut block, CallKind::Function).map(Body::from),
+        "server_tool_use" => read_call(&mut block, CallKind::Builtin).map(Body::from),
         "tool_result" if depth == Depth::Outer => Some(read_result(&mut block, CallKind::Function)),
         word if depth == Depth::Outer && word.ends_with("_tool_result") && word != "mcp_tool_result" => {
             // Its content is the tool's own and stays what it is.
@@ -154,7 +154,7 @@ fn read_block(block: Value, depth: Depth) -> Part {
         }
         return Part::opaque(NAME, &word, block.into_object().into());
     };
-    if !matches!(&body, Body::Result(CallResult { kind: CallKind::Builtin, .. })) {
+    if !matches!(&body, Body::Result(result) if result.kind == CallKind::Builtin) {
         block.string("type");
     }
     let cache = read_cache(&mut block);
@@ -202,7 +202,7 @@ fn read_result(block: &mut Members, kind: CallKind) -> Body {
             }),
         },
     };
-    Body::Result(CallResult { id, name: None, content, value: None, is_error, kind })
+    Body::from(CallResult { id, name: None, content, value: None, is_error, kind })
 }
 
 fn read_tool(tool: Object) -> Tool {

@@ -95,7 +95,7 @@ fn read_blocks(blocks: Vec<Object>, depth: Depth) -> Vec<Part> {
     parts
 }
 
-fn read_cache(block: &Object) -> Option<CacheMark> {
+fn read_cache(block: &Object) -> Option<Box<CacheMark>> {
     let mark = block.get("cachePoint")?.as_object()?;
     let ttl = mark.get("ttl").map(|ttl| ttl.as_str().map(str::to_owned));
     let is_usual =
@@ -103,8 +103,8 @@ fn read_cache(block: &Object) -> Option<CacheMark> {
     match ttl {
         _ if !is_usual => None,
         Some(None) => None,
-        Some(ttl) => Some(CacheMark { ttl }),
-        None => Some(CacheMark { ttl: None }),
+        Some(ttl) => Some(Box::new(CacheMark { ttl })),
+        None => Some(Box::new(CacheMark { ttl: None })),
     }
 }
 
@@ -114,10 +114,10 @@ fn read_block(block: Object, depth: Depth) -> Part {
     let mut signature = None;
     let body = match word.as_str() {
         "text" => block.string("text").map(Body::Text),
-        "image" => read_media(&mut block, "image", MediaKind::Image).map(Body::Media),
-        "audio" => read_media(&mut block, "audio", MediaKind::Audio).map(Body::Media),
-        "video" => read_media(&mut block, "video", MediaKind::Video).map(Body::Media),
-        "document" => read_media(&mut block, "document", MediaKind::File).map(Body::Media),
+        "image" => read_media(&mut block, "image", MediaKind::Image).map(Body::from),
+        "audio" => read_media(&mut block, "audio", MediaKind::Audio).map(Body::from),
+        "video" => read_media(&mut block, "video", MediaKind::Video).map(Body::from),
+        "document" => read_media(&mut block, "document", MediaKind::File).map(Body::from),
         "json" => {
             // Others are told its text; it stays what it is.
             let text = block.peek("json").map(Value::to_string).unwrap_or_default();
@@ -130,10 +130,10 @@ fn read_block(block: Object, depth: Depth) -> Part {
             if let Some(text) = block.string("reasoningContent.reasoningText.text") {
                 let data = block.string("reasoningContent.reasoningText.signature");
                 signature = data.map(|data| Seal::new(ISSUER, data));
-                Some(Body::Thought(Thought { text: Some(text), ..Thought::default() }))
+                Some(Body::from(Thought { text: Some(text), ..Thought::default() }))
             } else {
                 block.string("reasoningContent.redactedContent").map(|data| {
-                    Body::Thought(Thought { encrypted: Some(Seal::new(ISSUER, data)), ..Thought::default() })
+                    Body::from(Thought { encrypted: Some(Seal::new(ISSUER, data)), ..Thought::default() })
                 })
             }
         }
@@ -169,7 +169,7 @@ fn read_call(block: &mut Members) -> Option<Body> {
     let input =
         block.take_if("toolUse.input", |input| !input.is_null()).unwrap_or_else(|| Object::new().into());
     let arguments = Arguments::Json(input);
-    Some(Body::Call(Call { id, name, namespace: None, arguments, kind: CallKind::Function }))
+    Some(Body::from(Call { id, name, namespace: None, arguments, kind: CallKind::Function }))
 }
 
 fn read_result(block: &mut Members) -> Body {
@@ -185,7 +185,7 @@ fn read_result(block: &mut Members) -> Body {
     let blocks = block.objects("toolResult.content");
     let content =
         blocks.map_or_else(Content::default, |blocks| Content::list(read_blocks(blocks, Depth::Inner)));
-    Body::Result(CallResult { id, name: None, content, value: None, is_error, kind: CallKind::Function })
+    Body::from(CallResult { id, name: None, content, value: None, is_error, kind: CallKind::Function })
 }
 
 fn read_tools(tools: Vec<Object>) -> Vec<Tool> {

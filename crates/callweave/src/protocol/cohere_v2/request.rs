@@ -77,11 +77,11 @@ fn read_message(message: Object) -> Message {
         let kind = CallKind::Function;
         let result = CallResult { id, name: None, content, value: None, is_error: None, kind };
         let kept = message.rest(NAME);
-        return Message { kept, ..Message::of(role, Part::new(Body::Result(result))) };
+        return Message { kept, ..Message::of(role, Part::new(result)) };
     }
     let plan = message.string("tool_plan");
     let Content { parts, form } = read_content(&mut message);
-    let plan = plan.map(|text| Part::new(Body::Thought(Thought { text: Some(text), ..Thought::default() })));
+    let plan = plan.map(|text| Part::new(Body::from(Thought { text: Some(text), ..Thought::default() })));
     let calls = message.objects("tool_calls").unwrap_or_default().into_iter().map(read_call);
     let parts = plan.into_iter().chain(parts).chain(calls).collect();
     Message { kept: message.rest(NAME), ..Message::new(role, Content { parts, form }) }
@@ -106,9 +106,9 @@ fn read_part(part: Value) -> Part {
     let word = part.peek_str("type").unwrap_or_default().to_owned();
     let body = match word.as_str() {
         "text" => part.string("text").map(Body::Text),
-        "thinking" => part
-            .string("thinking")
-            .map(|text| Body::Thought(Thought { text: Some(text), ..Thought::default() })),
+        "thinking" => {
+            part.string("thinking").map(|text| Body::from(Thought { text: Some(text), ..Thought::default() }))
+        }
         "image_url" => part.string("image_url.url").map(|url| {
             let media = match parse_data_url(&url) {
                 Some((media_type, data)) => Media {
@@ -117,7 +117,7 @@ fn read_part(part: Value) -> Part {
                 },
                 None => Media::new(MediaKind::Image, Source::Url(url)),
             };
-            Body::Media(Media { detail: part.string("image_url.detail"), ..media })
+            Body::from(Media { detail: part.string("image_url.detail"), ..media })
         }),
         _ => None,
     };
@@ -141,7 +141,7 @@ fn read_call(call: Object) -> Part {
     call.note_absence("function.arguments");
     let arguments = Arguments::Text(call.string("function.arguments").unwrap_or_default());
     let id = call.string("id");
-    let body = Body::Call(Call { id, name, namespace: None, arguments, kind: CallKind::Function });
+    let body = Body::from(Call { id, name, namespace: None, arguments, kind: CallKind::Function });
     Part { kept: call.rest(NAME), ..Part::new(body) }
 }
 
@@ -293,13 +293,13 @@ fn write_content(content: Content, writing: &mut Writing<'_>) -> Option<Value> {
 
 fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
     let mut object = Object::new();
-    match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
-        Body::Text(text) | Body::Refusal(text) | Body::Media(Media { source: Source::Text(text), .. }) => {
+    match std::mem::replace(&mut part.body, Body::Opaque(String::new())).document_as_text() {
+        Body::Text(text) | Body::Refusal(text) => {
             object.insert("type", "text");
             object.insert("text", text);
         }
         Body::Thought(thought) => {
-            let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+            let text = thought.into_text();
             if text.as_ref().is_none_or(String::is_empty) && !writing.is_faithful {
                 writing.losses.put("encrypted reasoning");
                 return None;
@@ -307,10 +307,10 @@ fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             object.insert("type", "thinking");
             put(&mut object, "thinking", text);
         }
-        Body::Media(Media { kind: MediaKind::Image, source, media_type, detail, .. }) => {
-            let url = match source {
+        Body::Media(media) if media.kind == MediaKind::Image => {
+            let url = match media.source {
                 Source::Url(url) => url,
-                Source::Data(data) => data_url(media_type.as_deref().unwrap_or("image/jpeg"), &data),
+                Source::Data(data) => data_url(media.media_type.as_deref().unwrap_or("image/jpeg"), &data),
                 Source::Id(_) | Source::Text(_) => {
                     writing.losses.put("image with the provider");
                     return None;
@@ -318,7 +318,7 @@ fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             };
             object.insert("type", "image_url");
             put(&mut object, "image_url.url", Some(url));
-            put(&mut object, "image_url.detail", detail);
+            put(&mut object, "image_url.detail", media.detail);
         }
         Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
         body => {

@@ -100,7 +100,7 @@ fn read_part(part: Object) -> Part {
     let body = if let Some(text) = part.string("text") {
         if is_thought {
             part.truth("thought");
-            Some(Body::Thought(Thought { text: Some(text), ..Thought::default() }))
+            Some(Body::from(Thought { text: Some(text), ..Thought::default() }))
         } else {
             Some(Body::Text(text))
         }
@@ -109,7 +109,7 @@ fn read_part(part: Object) -> Part {
     } else if part.peek("functionResponse").is_some_and(Value::is_object) {
         Some(read_result(&mut part))
     } else {
-        read_media(&mut part).map(Body::Media)
+        read_media(&mut part).map(Body::from)
     };
     let Some(body) = body else {
         let word = part.keys().next().unwrap_or_default().to_owned();
@@ -136,7 +136,7 @@ fn read_call(part: &mut Members) -> Option<Body> {
     part.note_absence("functionCall.args");
     let arguments = part.object("functionCall.args").unwrap_or_default();
     let arguments = Arguments::Json(arguments.into());
-    Some(Body::Call(Call { id, name, namespace: None, arguments, kind: CallKind::Function }))
+    Some(Body::from(Call { id, name, namespace: None, arguments, kind: CallKind::Function }))
 }
 
 fn read_result(part: &mut Members) -> Body {
@@ -150,7 +150,7 @@ fn read_result(part: &mut Members) -> Body {
         // One level: a result in a result is opaque.
         Content::list(parts.into_iter().map(read_inner).collect())
     });
-    Body::Result(CallResult {
+    Body::from(CallResult {
         id,
         name,
         content,
@@ -163,7 +163,7 @@ fn read_result(part: &mut Members) -> Body {
 fn read_inner(part: Object) -> Part {
     let mut part = Members::any_case(part);
     match read_media(&mut part) {
-        Some(media) => Part { kept: part.rest(NAME), ..Part::new(Body::Media(media)) },
+        Some(media) => Part { kept: part.rest(NAME), ..Part::new(media) },
         None => Part { kept: part.rest(NAME), ..Part::new(Body::Opaque("part".to_owned())) },
     }
 }

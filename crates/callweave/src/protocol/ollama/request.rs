@@ -58,13 +58,13 @@ fn read_message(message: Object) -> Message {
     let role = message.role(ROLES).unwrap_or(Role::User);
     let mut content = Content::default();
     if let Some(text) = message.string("thinking") {
-        content.parts.push(Part::new(Body::Thought(Thought { text: Some(text), ..Thought::default() })));
+        content.parts.push(Part::new(Body::from(Thought { text: Some(text), ..Thought::default() })));
     }
     if let Some(text) = message.string("content") {
         content.parts.push(Part::text(text));
     }
     for data in message.strings("images").unwrap_or_default() {
-        content.parts.push(Part::new(Body::Media(Media::new(MediaKind::Image, Source::Data(data)))));
+        content.parts.push(Part::new(Body::from(Media::new(MediaKind::Image, Source::Data(data)))));
     }
     if role == Role::Tool {
         let result = CallResult {
@@ -76,7 +76,7 @@ fn read_message(message: Object) -> Message {
             kind: CallKind::Function,
         };
         let kept = message.rest(NAME);
-        return Message { kept, ..Message::of(role, Part::new(Body::Result(result))) };
+        return Message { kept, ..Message::of(role, Part::new(result)) };
     }
     content.parts.extend(message.objects("tool_calls").unwrap_or_default().into_iter().map(read_call));
     Message { kept: message.rest(NAME), ..Message::new(role, content) }
@@ -94,7 +94,7 @@ fn read_call(call: Object) -> Part {
         None => Arguments::Json(Object::new().into()),
     };
     let id = call.string("id");
-    let body = Body::Call(Call { id, name, namespace: None, arguments, kind: CallKind::Function });
+    let body = Body::from(Call { id, name, namespace: None, arguments, kind: CallKind::Function });
     Part { kept: call.rest(NAME), ..Part::new(body) }
 }
 
@@ -201,34 +201,33 @@ fn write_content(content: Content, object: &mut Object, writing: &mut Writing<'_
     let (mut text, mut thoughts): (Option<String>, Option<String>) = (None, None);
     let (mut images, mut calls) = (Vec::new(), Vec::new());
     for mut part in content.parts {
-        match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
+        match std::mem::replace(&mut part.body, Body::Opaque(String::new())).document_as_text() {
             Body::Text(own) | Body::Refusal(own) => text.get_or_insert_default().push_str(&own),
             Body::Thought(thought) => {
-                let own = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+                let own = thought.into_text();
                 match own.filter(|own| writing.is_faithful || !own.is_empty()) {
                     Some(own) => thoughts.get_or_insert_default().push_str(&own),
                     None => writing.losses.put("encrypted reasoning"),
                 }
             }
-            Body::Media(Media { kind: MediaKind::Image, source: Source::Data(data), detail, .. }) => {
-                if detail.is_some() {
-                    writing.losses.put("detail of an image");
-                }
-                images.push(data);
-            }
-            Body::Media(Media { source: Source::Text(own), .. }) => {
-                text.get_or_insert_default().push_str(&own)
-            }
             Body::Call(call) => {
-                calls.push(write_call(call, &mut part, writing));
+                calls.push(write_call(*call, &mut part, writing));
             }
             Body::Opaque(word) if part.kept.protocol() == Some(NAME) && word == "tool_call" => {
                 calls.extend(std::mem::take(&mut part.kept).into_whole(NAME));
             }
-            Body::Media(media) => {
-                let way = if matches!(media.source, Source::Url(_)) { "by url" } else { "" };
-                writing.losses.put(format!("{:?} {way}", media.kind).trim().to_lowercase());
-            }
+            Body::Media(media) => match media.source {
+                Source::Data(data) if media.kind == MediaKind::Image => {
+                    if media.detail.is_some() {
+                        writing.losses.put("detail of an image");
+                    }
+                    images.push(data);
+                }
+                source => {
+                    let way = if matches!(source, Source::Url(_)) { "by url" } else { "" };
+                    writing.losses.put(format!("{:?} {way}", media.kind).trim().to_lowercase());
+                }
+            },
             body => {
                 writing.losses.message(NAME, &Message::of(Role::User, Part { body, ..part }));
                 continue;

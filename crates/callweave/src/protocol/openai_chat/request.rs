@@ -106,7 +106,7 @@ fn read_message(message: Object) -> Message {
             is_error: None,
             kind: CallKind::Function,
         };
-        let part = Part { cache: read_cache(&mut message), ..Part::new(Body::Result(result)) };
+        let part = Part { cache: read_cache(&mut message), ..Part::new(result) };
         return Message { kept: message.rest(NAME), ..Message::of(role, part) };
     }
     let name = message.string("name");
@@ -117,7 +117,7 @@ fn read_message(message: Object) -> Message {
     {
         message.rename("reasoning_content", word);
         let text = message.string("reasoning_content");
-        parts.push(Part::new(Body::Thought(Thought { text, ..Thought::default() })));
+        parts.push(Part::new(Body::from(Thought { text, ..Thought::default() })));
     }
     let mut content = read_content(&mut message);
     if !content.parts.iter().any(|part| matches!(part.body, Body::Thought(_))) {
@@ -155,10 +155,10 @@ fn read_content(message: &mut Members) -> Content {
     }
 }
 
-fn read_cache(members: &mut Members) -> Option<CacheMark> {
+fn read_cache(members: &mut Members) -> Option<Box<CacheMark>> {
     members
         .constant("cache_control.type", "ephemeral")
-        .then(|| CacheMark { ttl: members.string("cache_control.ttl") })
+        .then(|| Box::new(CacheMark { ttl: members.string("cache_control.ttl") }))
 }
 
 fn read_part(part: Value) -> Part {
@@ -171,16 +171,16 @@ fn read_part(part: Value) -> Part {
     let body = match word.as_str() {
         "text" => part.string("text").map(Body::Text),
         "refusal" => part.string("refusal").map(Body::Refusal),
-        "image_url" => read_image(&mut part).map(Body::Media),
+        "image_url" => read_image(&mut part).map(Body::from),
         "input_audio" => part.string("input_audio.data").map(|data| {
             let format = part.peek_str("input_audio.format").and_then(type_of_name);
             let media_type = format.map(str::to_owned);
             if media_type.is_some() {
                 part.string("input_audio.format");
             }
-            Body::Media(Media { media_type, ..Media::new(MediaKind::Audio, Source::Data(data)) })
+            Body::from(Media { media_type, ..Media::new(MediaKind::Audio, Source::Data(data)) })
         }),
-        "file" => read_file(&mut part).map(Body::Media),
+        "file" => read_file(&mut part).map(Body::from),
         "thinking" | "redacted_thinking" => return read_thought(part.into_object()),
         _ => None,
     };
@@ -203,7 +203,7 @@ fn read_thought(part: Object) -> Part {
     let text = own(["text", "thinking"]).or_else(listed);
     let encrypted = own(["redactedContent", "data"]).map(|data| Seal::new("", data));
     let signature = part["signature"].as_str().map(|data| Seal::new("", data));
-    let body = Body::Thought(Thought { text, summary: None, encrypted });
+    let body = Body::from(Thought { text, summary: None, encrypted });
     Part { signature, kept: Kept::whole(NAME, part.into()), ..Part::new(body) }
 }
 
@@ -230,7 +230,7 @@ fn read_detail(detail: &Object) -> Option<Part> {
         _ => return None,
     }
     let signature = own("signature").map(|data| Seal::new(issuer, data));
-    Some(Part { signature, kept: Kept::whole(NAME, Value::Null), ..Part::new(Body::Thought(thought)) })
+    Some(Part { signature, kept: Kept::whole(NAME, Value::Null), ..Part::new(thought) })
 }
 
 fn read_image(part: &mut Members) -> Option<Media> {
@@ -291,7 +291,7 @@ fn read_call(call: Object) -> Part {
     if signature.is_some() {
         call.note_read("extra_content");
     }
-    let body = Body::Call(Call { id, name, namespace: None, arguments, kind });
+    let body = Body::from(Call { id, name, namespace: None, arguments, kind });
     Part { body, cache, signature, kept: call.rest(NAME) }
 }
 
@@ -301,7 +301,7 @@ fn read_legacy_call(message: &mut Members) -> Option<Part> {
     let name = call["name"].as_str()?.to_owned();
     let arguments = Arguments::Text(call["arguments"].as_str().unwrap_or_default().to_owned());
     message.note_read("function_call");
-    let body = Body::Call(Call { id: None, name, namespace: None, arguments, kind: CallKind::Function });
+    let body = Body::from(Call { id: None, name, namespace: None, arguments, kind: CallKind::Function });
     Some(Part { kept: Kept::whole(NAME, Value::Null), ..Part::new(body) })
 }
 
@@ -365,7 +365,7 @@ fn read_tool(tool: Object) -> Tool {
     let strict = tool.truth("function.strict");
     // Some write it into the function, where it stays.
     let inner = tool.peek_str("function.cache_control.type") == Some("ephemeral");
-    let cache = read_cache(&mut tool).or_else(|| inner.then(CacheMark::default));
+    let cache = read_cache(&mut tool).or_else(|| inner.then(Box::default));
     Tool { description, strict, cache, kept: tool.rest(NAME), ..Tool::new(name, kind) }
 }
 

@@ -151,8 +151,8 @@ fn read_part(part: Value, role: Role) -> Part {
     let (usual, body) = match word.as_str() {
         "input_text" | "output_text" | "text" => (text_word(role), part.string("text").map(Body::Text)),
         "refusal" => ("refusal", part.string("refusal").map(Body::Refusal)),
-        "input_image" => ("input_image", read_image(&mut part).map(Body::Media)),
-        "input_file" => ("input_file", read_file(&mut part).map(Body::Media)),
+        "input_image" => ("input_image", read_image(&mut part).map(Body::from)),
+        "input_file" => ("input_file", read_file(&mut part).map(Body::from)),
         _ => ("", None),
     };
     let Some(body) = body else {
@@ -193,17 +193,17 @@ fn read_call(item: &mut Members, is_custom: bool) -> Option<Body> {
     let arguments = Arguments::Text(item.string(path).unwrap_or_default());
     let id = item.string("call_id");
     let namespace = item.string("namespace");
-    Some(Body::Call(Call { id, name, namespace, arguments, kind }))
+    Some(Body::from(Call { id, name, namespace, arguments, kind }))
 }
 
 fn read_output(item: &mut Members, kind: CallKind) -> Body {
     let id = item.string("call_id");
     let content = read_content(item, "output", Role::Tool);
-    Body::Result(CallResult { id, name: None, content, value: None, is_error: None, kind })
+    Body::from(CallResult { id, name: None, content, value: None, is_error: None, kind })
 }
 
 fn read_thought(item: &mut Members) -> Body {
-    Body::Thought(Thought {
+    Body::from(Thought {
         text: read_texts(item, "content", "reasoning_text").map(|texts| texts.join("\n\n")),
         summary: read_texts(item, "summary", "summary_text"),
         encrypted: item.string("encrypted_content").map(|data| Seal::new(ISSUER, data)),

@@ -238,7 +238,7 @@ fn answer(part: Part, turns: &mut [Turn], open: &mut Open) -> Option<Part> {
 }
 
 fn no_result() -> Part {
-    Part::new(Body::Result(CallResult {
+    Part::new(Body::from(CallResult {
         id: None,
         name: None,
         content: Content::text(NO_RESULT),

@@ -86,7 +86,7 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
         let is_told = |part: &Part| matches!(part.body, Body::Thought(_));
         if has_calls && limits.fills_thoughts && !message.content.parts.iter().any(is_told) {
             let thought = Thought { text: Some(" ".to_owned()), ..Thought::default() };
-            message.content.parts.insert(0, Part::new(Body::Thought(thought)));
+            message.content.parts.insert(0, Part::new(thought));
         }
         if !message.content.is_empty() || was_empty && limits.takes_blank_text {
             messages.push(message);
@@ -124,7 +124,7 @@ fn sign_first_call(parts: &mut [Part], issuer: &'static str, unsigned: Option<&'
     let is_loose = |part: &Part| {
         let may_be =
             |seal: &Seal| seal.issuer.is_empty() && (issuer == "anthropic" || !seal.data.starts_with('E'));
-        matches!(part.body, Body::Thought(_)) && part.signature.as_ref().is_some_and(may_be)
+        matches!(part.body, Body::Thought(_)) && part.signature.as_deref().is_some_and(may_be)
     };
     let Some(call) = parts.iter().position(|part| matches!(part.body, Body::Call(_))) else { return };
     if let Some(thought) = parts.iter().position(is_loose)

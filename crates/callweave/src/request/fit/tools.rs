@@ -4,9 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Changes, calls_mut};
 use crate::json::Value;
-use crate::request::{
-    Arguments, Body, CallKind, CallResult, Limits, Losses, Request, Tool, ToolChoice, ToolKind,
-};
+use crate::request::{Arguments, Body, CallKind, Limits, Losses, Request, Tool, ToolChoice, ToolKind};
 
 /// The one argument of a tool with free text that is sent as a function.
 const FREE_TEXT: &str = "input";
@@ -177,7 +175,7 @@ impl Request {
         for part in self.messages.iter_mut().flat_map(|message| &mut message.content.parts) {
             match &mut part.body {
                 Body::Call(call) => rename(&mut call.name),
-                Body::Result(CallResult { name: Some(name), .. }) => rename(name),
+                Body::Result(result) => result.name.iter_mut().for_each(&mut rename),
                 _ => {}
             }
         }

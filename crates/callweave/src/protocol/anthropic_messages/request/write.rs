@@ -234,9 +234,10 @@ fn write_block(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             block.insert("type", "text");
             block.insert("text", text);
         }
-        Body::Media(media) => write_media(media, &mut block, writing)?,
-        Body::Thought(thought) => write_thought(thought, &mut part, &mut block, writing)?,
+        Body::Media(media) => write_media(*media, &mut block, writing)?,
+        Body::Thought(thought) => write_thought(*thought, &mut part, &mut block, writing)?,
         Body::Call(call) => {
+            let call = *call;
             let is_builtin = call.kind == CallKind::Builtin && writing.is_faithful;
             block.insert("type", if is_builtin { "server_tool_use" } else { "tool_use" });
             put(&mut block, "id", call.id);
@@ -275,7 +276,7 @@ fn write_block(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
     Some(block.into())
 }
 
-fn write_cache(mark: Option<CacheMark>, object: &mut Object) {
+fn write_cache(mark: Option<Box<CacheMark>>, object: &mut Object) {
     if let Some(mark) = mark {
         put(object, "cache_control.type", Some("ephemeral"));
         put(object, "cache_control.ttl", mark.ttl);
@@ -343,7 +344,7 @@ fn write_thought(
         return None;
     }
     block.insert("type", "thinking");
-    let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+    let text = thought.into_text();
     put(block, "thinking", text.or_else(|| (!writing.is_faithful).then(String::new)));
     put(block, "signature", signature);
     Some(())

@@ -340,7 +340,7 @@ fn write_blocks(parts: Vec<Part>, names: &mut Names, writing: &mut Writing<'_>) 
     blocks
 }
 
-fn write_cache(mark: CacheMark) -> Value {
+fn write_cache(mark: Box<CacheMark>) -> Value {
     let mut object = Object::new();
     put(&mut object, "cachePoint.type", Some("default"));
     put(&mut object, "cachePoint.ttl", mark.ttl);
@@ -354,7 +354,7 @@ fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> 
             let is_json = part.kept.members(NAME).is_some_and(|members| members.contains_key("json"));
             put(&mut block, "text", (!is_json).then_some(text));
         }
-        Body::Media(media) => write_media(media, &mut block, names, writing)?,
+        Body::Media(media) => write_media(*media, &mut block, names, writing)?,
         Body::Thought(mut thought) => {
             if let Some(data) = Seal::of(&mut thought.encrypted, ISSUER) {
                 put(&mut block, "reasoningContent.redactedContent", Some(data));
@@ -364,12 +364,13 @@ fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> 
                     writing.losses.put("reasoning that is not signed by this provider");
                     return None;
                 }
-                let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+                let text = thought.into_text();
                 put(&mut block, "reasoningContent.reasoningText.text", text);
                 put(&mut block, "reasoningContent.reasoningText.signature", signature);
             }
         }
         Body::Call(call) => {
+            let call = *call;
             put(&mut block, "toolUse.toolUseId", call.id);
             put(&mut block, "toolUse.name", Some(call.name));
             let input = match call.arguments {

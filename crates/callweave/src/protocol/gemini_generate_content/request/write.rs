@@ -156,9 +156,9 @@ fn write_part(mut part: Part, inside: Inside, writing: &mut Writing<'_>) -> Opti
         Body::Text(text) | Body::Refusal(text) if inside == Inside::Content => {
             object.insert("text", text);
         }
-        Body::Media(media) => write_media(media, &mut object, writing)?,
+        Body::Media(media) => write_media(*media, &mut object, writing)?,
         Body::Thought(thought) => {
-            let text = thought.text.or_else(|| Some(thought.summary?.join("\n\n")));
+            let text = thought.into_text();
             if text.as_ref().is_none_or(String::is_empty) && !writing.is_faithful {
                 writing.losses.put("encrypted reasoning");
                 return None;
@@ -172,7 +172,7 @@ fn write_part(mut part: Part, inside: Inside, writing: &mut Writing<'_>) -> Opti
             let arguments = writing.object_of(call.arguments);
             put(&mut object, "functionCall.args", Some(arguments));
         }
-        Body::Result(result) => write_result(result, &mut object, writing),
+        Body::Result(result) => write_result(*result, &mut object, writing),
         Body::Opaque(word) => {
             // An empty part has nothing to keep.
             if part.kept.protocol() != Some(NAME) && !writing.is_faithful {

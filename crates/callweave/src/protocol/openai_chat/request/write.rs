@@ -4,7 +4,7 @@ use super::{NAME, ROLES, SUMMARIES, is_copy};
 use crate::json::{Object, Value};
 use crate::request::{
     Arguments, Body, CallKind, Content, Form, Format, Grammar, Media, MediaKind, Message, Part, Request,
-    Role, Source, Thinking, Thought, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort,
+    Role, Source, Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort,
     ending_of_type, put, take_word,
 };
 
@@ -158,7 +158,7 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
     }
     for part in &thoughts {
         writing.losses.part(NAME, part);
-        if let Body::Thought(Thought { encrypted: Some(_), .. }) = part.body {
+        if matches!(&part.body, Body::Thought(thought) if thought.encrypted.is_some()) {
             writing.losses.put("encrypted reasoning");
         }
     }
@@ -216,7 +216,7 @@ fn write_part(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
             object.insert("type", "refusal");
             object.insert("refusal", text);
         }
-        Body::Media(media) => write_media(media, &mut object, writing)?,
+        Body::Media(media) => write_media(*media, &mut object, writing)?,
         Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
         body => {
             let lost = Message::of(Role::User, Part { body, ..part });
@@ -282,6 +282,7 @@ fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> 
 fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
     let body = std::mem::replace(&mut part.body, Body::Opaque(String::new()));
     let Body::Call(call) = body else { return None };
+    let call = *call;
     let mut object = Object::new();
     put(&mut object, "id", call.id);
     match call.kind {

@@ -139,7 +139,7 @@ fn write_part(mut part: Part, role: Role, writing: &mut Writing<'_>) -> Option<V
             object.insert("type", "refusal");
             object.insert("refusal", text);
         }
-        Body::Media(media) => write_media(media, &mut object, role, writing)?,
+        Body::Media(media) => write_media(*media, &mut object, role, writing)?,
         Body::Opaque(word) => return writing.opaque(&word, part.kept, NAME),
         body => {
             writing.losses.message(NAME, &Message::of(role, Part { body, ..part }));
@@ -229,7 +229,7 @@ fn write_item(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
                 writing.losses.put("error mark of a result");
             }
         }
-        Body::Thought(thought) => write_thought(thought, &mut item, writing)?,
+        Body::Thought(thought) => write_thought(*thought, &mut item, writing)?,
         Body::Tools(tools) => {
             item.insert("type", "additional_tools");
             let tools: Vec<Value> = tools.into_iter().filter_map(|tool| write_tool(tool, writing)).collect();
