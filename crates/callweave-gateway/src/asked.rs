@@ -292,7 +292,7 @@ impl Asked {
                 self.tell_losses(target, &changed);
                 let mut body = String::with_capacity(self.amount.bytes + self.amount.bytes / 8);
                 let told: Value = changed.body.take();
-                told.write_into(&mut body);
+                told.write_last_into(&mut body);
                 written = Some(changed);
                 Bytes::from(body)
             }

@@ -131,6 +131,13 @@ impl<K: Eq + Hash, V> Table<K, V> {
         self.reserve(4);
     }
 
+    /// Takes memory for two entries at once, where one is seldom all, and there are very many tables.
+    pub(crate) fn reserve_pair(&mut self) {
+        if self.all.capacity() == 0 {
+            self.all.reserve_exact(2);
+        }
+    }
+
     /// Takes memory for so many more entries at once, and for no others.
     pub(crate) fn reserve_exact(&mut self, count: usize) {
         self.all.reserve_exact(count);
@@ -210,7 +217,7 @@ impl<K: Eq + Hash, V> Table<K, V> {
             places.0.insert(free, at);
         }
         // Most answers have one of each, and many are read at the same time.
-        if at == 0 && self.all.capacity() == 0 {
+        if at <= 1 && self.all.capacity() == at {
             self.all.reserve_exact(1);
         }
         self.all.push((key, value));

@@ -7,14 +7,13 @@ use callweave::protocol::{Protocol, TABLE};
 use callweave::request::RequestOptions;
 
 /// How many elements the lists have.
-const COUNT: usize = 1000;
+const COUNT: usize = 2000;
 
-/// Bytes that a request may take for each of its JSON values. Lists of nothing but `0` and `{}` where parts and messages
-/// are expected take the most; an ordinary message has three values or more, and takes less than half of this for each.
-const EACH: usize = 600;
+/// Bytes that a request may take for each of its JSON values.
+const EACH: usize = 256;
 
-/// Bytes that a request may take besides. A MiB is promised, for requests of hundreds of times as many values.
-const CONSTANT: usize = 48 << 10;
+/// Bytes that a request may take besides: as much of a MiB as it has of the 200,000 values that a gateway takes.
+const CONSTANT: usize = (COUNT << 20) / 200_000;
 
 fn list(element: &str) -> String {
     format!("[{}]", vec![element; COUNT].join(","))
@@ -44,6 +43,13 @@ fn bodies([messages_word, parts_word]: [&str; 2]) -> Vec<(String, String)> {
         r#"{"role":"assistant","tool_calls":[{}]}"#,
         r#"{"type":"function_call"}"#,
         r#"{"a":0}"#,
+        r#"{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}"#,
+        r#"{"type":"function_call","call_id":"a","name":"f","arguments":""}"#,
+        r#"{"role":"model","parts":[{"functionCall":{"name":"f"}}]}"#,
+        r#"{"role":"tool","tool_call_id":"a","content":""}"#,
+        r#"{"type":"function_call_output","call_id":"a","output":""}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}"#,
     ];
     for message in messages {
         let body = format!(r#"{{"model":"m","{messages_word}":{}}}"#, list(message));
@@ -99,7 +105,7 @@ fn peak(source: &Protocol, target: &Protocol, text: &str) -> usize {
         };
         let written = target.write_last_request(request, &RequestOptions::default()).expect("a body");
         let mut out = String::with_capacity(text.len() + text.len() / 8);
-        written.body.write_into(&mut out);
+        written.body.write_last_into(&mut out);
     });
     usize::try_from(counted.bytes_max).expect("less than all memory")
 }

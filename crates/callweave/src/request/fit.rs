@@ -4,6 +4,8 @@ mod pairing;
 mod parts;
 mod tools;
 
+use std::collections::VecDeque;
+
 use super::limits::{System, Teller, USUAL};
 use super::{
     Body, Call, Content, Form, Format, Limits, Losses, Message, Part, Request, Role, ToolChoice, ToolKind,
@@ -182,10 +184,14 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
     if !is_merged {
         return;
     }
-    let mut kept: Vec<Message> = Vec::with_capacity(request.messages.len());
-    for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+    // What was seen goes behind what was not, in the same memory.
+    let mut messages = VecDeque::from(std::mem::take(&mut request.messages));
+    let count = messages.len();
+    for number in 0..count {
+        let Some(mut message) = messages.pop_front() else { break };
+        let unseen = count - number - 1;
         if !is_operator(&message) {
-            kept.push(message);
+            messages.push_back(message);
             continue;
         }
         losses.at(format_args!("messages[{number}]"));
@@ -205,13 +211,13 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
         }
         texts.append(&mut others);
         // Above the conversation there are only texts.
-        match kept.last_mut() {
+        match messages.iter_mut().skip(unseen).next_back() {
             _ if texts.is_empty() => {}
             Some(last) if number >= leading && last.role == Role::User => {
                 last.content.parts.append(&mut texts);
                 last.content.form = Form::Any;
             }
-            _ => kept.push(Message::new(Role::User, Content { parts: texts, form: Form::Any })),
+            _ => messages.push_back(Message::new(Role::User, Content { parts: texts, form: Form::Any })),
         }
     }
     request.instructions.form = Form::Any;
@@ -223,41 +229,57 @@ fn place_system(request: &mut Request, protocol: &str, limits: &Limits, losses: 
         let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
         request.instructions.parts.push(Part::text(texts.join("\n\n")));
     }
-    request.messages = kept;
+    request.messages = messages.into();
 }
 
 /// Makes one message of what the same one said in a row.
 fn alternate(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
     let is_result = |part: &&Part| matches!(part.body, Body::Result(_));
-    let mut messages: Vec<Message> = Vec::with_capacity(request.messages.len());
-    // How many results the last message begins with.
-    let mut results = 0;
-    for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+    // What was seen goes behind what was not, in the same memory.
+    let mut messages = VecDeque::from(std::mem::take(&mut request.messages));
+    let count = messages.len();
+    // How many results the last message begins with, and those that are to be put behind them.
+    let (mut results, mut waiting) = (0, Vec::new());
+    for number in 0..count {
+        let Some(mut message) = messages.pop_front() else { break };
+        let unseen = count - number - 1;
         let is_answer = message.role == Role::Tool;
         if is_answer && limits.results == Teller::User {
             message.role = Role::User;
         }
         let is_same = |last: &Message| last.role == message.role && last.role != Role::Tool;
-        match messages.last_mut().filter(|last| is_same(last)) {
+        match messages.iter_mut().skip(unseen).next_back().filter(|last| is_same(last)) {
             Some(last) => {
                 losses.at(format_args!("messages[{number}]"));
                 let parts = std::mem::take(&mut message.content.parts);
-                // Results come first.
-                let at = if is_answer { results } else { last.content.parts.len() };
-                if at == results {
-                    results += parts.iter().take_while(is_result).count();
+                if is_answer {
+                    waiting.extend(parts);
+                } else {
+                    if last.content.parts.len() == results {
+                        results += waiting.len() + parts.iter().take_while(is_result).count();
+                        last.content.parts.append(&mut waiting);
+                    }
+                    last.content.parts.extend(parts);
                 }
-                last.content.parts.splice(at..at, parts);
                 last.content.form = Form::Any;
                 losses.message(protocol, &message);
             }
             None => {
+                put_first(&mut waiting, results, messages.iter_mut().skip(unseen).next_back());
                 results = message.content.parts.iter().take_while(is_result).count();
-                messages.push(message);
+                messages.push_back(message);
             }
         }
     }
-    request.messages = messages;
+    put_first(&mut waiting, results, messages.back_mut());
+    request.messages = messages.into();
+}
+
+/// Puts results behind those that the message begins with, all at once: each on its own would move what follows again.
+fn put_first(waiting: &mut Vec<Part>, at: usize, message: Option<&mut Message>) {
+    if let Some(message) = message {
+        message.content.parts.splice(at..at, waiting.drain(..));
+    }
 }
 
 /// Lets the model say a word between results and the user.

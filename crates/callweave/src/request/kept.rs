@@ -17,7 +17,7 @@ struct Own {
     /// Members, in the shape of the wire: members of members stand in objects.
     members: Object,
     /// Usual paths of members that were spelled in another way.
-    spellings: Vec<(String, Spelling)>,
+    spellings: Box<[(Box<str>, Spelling)]>,
 }
 
 /// How a member was spelled, where not in the usual way.
@@ -25,7 +25,8 @@ struct Own {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Spelling {
     /// It has another word.
-    Word(String),
+    #[expect(clippy::box_collection, reason = "it is rare, and there may be two of these for every message")]
+    Word(Box<String>),
     /// It was not written.
     Absent,
     /// It is a list, but its only element was written.
@@ -45,16 +46,19 @@ impl Kept {
     pub(super) fn spelled(
         protocol: &'static str,
         members: Object,
-        spellings: Vec<(String, Spelling)>,
+        spellings: Vec<(Box<str>, Spelling)>,
     ) -> Self {
         let is_empty = members.is_empty() && spellings.is_empty();
+        let spellings = spellings.into();
         Self((!is_empty).then(|| Box::new(Own { protocol, members, spellings })))
     }
 
     /// A whole value that stands where a thing should; what is no object has a place, but no name.
     pub(crate) fn whole(protocol: &'static str, value: Value) -> Self {
         match value {
-            Value::Object(members) => Self(Some(Box::new(Own { protocol, members, spellings: Vec::new() }))),
+            Value::Object(members) => {
+                Self(Some(Box::new(Own { protocol, members, spellings: Box::default() })))
+            }
             value => Self::new(protocol, Object::from_iter([("", value)])),
         }
     }
@@ -82,15 +86,15 @@ impl Kept {
     /// Paths of what is not what the protocol itself demands.
     pub(super) fn malformed(&self) -> impl Iterator<Item = &str> {
         let spellings = self.0.iter().flat_map(|own| &own.spellings);
-        spellings.filter(|(_, spelling)| *spelling == Spelling::Malformed).map(|(path, _)| path.as_str())
+        spellings.filter(|(_, spelling)| *spelling == Spelling::Malformed).map(|(path, _)| &**path)
     }
 
     /// The members that were kept and not read: what another protocol cannot say.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().flat_map(|own| {
             own.members.iter().filter(|(key, value)| {
-                let is_known = |(path, spelling): &(String, Spelling)| {
-                    matches!(spelling, Spelling::Known | Spelling::Malformed) && path == key
+                let is_known = |(path, spelling): &(Box<str>, Spelling)| {
+                    matches!(spelling, Spelling::Known | Spelling::Malformed) && &**path == *key
                 };
                 !value.is_null() && !own.spellings.iter().any(is_known)
             })
@@ -101,7 +105,10 @@ impl Kept {
     pub(crate) fn forget(&mut self, keys: &[&str]) -> Vec<(&'static str, String)> {
         let Some(own) = &mut self.0 else { return Vec::new() };
         let is_about = |path: &str| keys.contains(&path.split('.').next().unwrap_or_default());
-        own.spellings.retain(|(path, _)| !is_about(path));
+        if own.spellings.iter().any(|(path, _)| is_about(path)) {
+            let spellings = std::mem::take(&mut own.spellings).into_iter();
+            own.spellings = spellings.filter(|(path, _)| !is_about(path)).collect();
+        }
         let says = |it: Value| !it.is_null() && it.as_array().is_none_or(|list| !list.is_empty());
         let forgotten = keys.iter().filter(|key| own.members.remove(key).is_some_and(says));
         let forgotten = forgotten.map(|key| (own.protocol, (*key).to_owned())).collect();
@@ -125,12 +132,11 @@ impl Kept {
         let Some(own) = self.0.take_if(|own| own.protocol == protocol) else { return };
         merge(object, own.members);
         for (path, spelling) in own.spellings.into_iter().rev() {
-            let (parent, last) =
-                path.rsplit_once('.').map_or((None, path.as_str()), |(up, last)| (Some(up), last));
+            let (parent, last) = path.rsplit_once('.').map_or((None, &*path), |(up, last)| (Some(up), last));
             let Some(place) = descend(object, parent) else { continue };
             let Some(value) = place.remove(last) else { continue };
             match (spelling, value) {
-                (Spelling::Word(word), value) => place.insert(word, value),
+                (Spelling::Word(word), value) => place.insert(*word, value),
                 (Spelling::Alone, Value::Array(mut list)) if list.len() == 1 => {
                     place.insert(last, list.pop())
                 }

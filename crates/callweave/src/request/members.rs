@@ -9,7 +9,7 @@ use super::{Kept, Role};
 /// not of the kind that is asked for stays, as null does.
 pub(crate) struct Members {
     object: Object,
-    spellings: Vec<(String, Spelling)>,
+    spellings: Vec<(Box<str>, Spelling)>,
     is_any_case: bool,
 }
 
@@ -56,32 +56,32 @@ impl Members {
             && let Some(value) = object.remove(word)
         {
             object.insert(last, value);
-            self.spellings.push((usual.to_owned(), Spelling::Word(word.to_owned())));
+            self.spellings.push((usual.into(), Spelling::Word(Box::new(word.to_owned()))));
         }
     }
 
     /// Notes that a member that is usually there is not.
     pub(crate) fn note_absence(&mut self, path: &str) {
         if self.peek(path).is_none() {
-            self.spellings.push((path.to_owned(), Spelling::Absent));
+            self.spellings.push((path.into(), Spelling::Absent));
         }
     }
 
     /// Notes that a member is the only element of what is usually a list.
     pub(crate) fn note_alone(&mut self, path: &str) {
-        self.spellings.push((path.to_owned(), Spelling::Alone));
+        self.spellings.push((path.into(), Spelling::Alone));
     }
 
     /// Notes that a member stays as it is although it was read.
     pub(crate) fn note_read(&mut self, path: &str) {
         if self.peek(path).is_some() {
-            self.spellings.push((path.to_owned(), Spelling::Known));
+            self.spellings.push((path.into(), Spelling::Known));
         }
     }
 
     /// Notes that a member is not what the protocol itself demands, be it missing. It stays as it is.
     pub(crate) fn note_malformed(&mut self, path: &str) {
-        self.spellings.push((path.to_owned(), Spelling::Malformed));
+        self.spellings.push((path.into(), Spelling::Malformed));
     }
 
     /// The keys of what was not taken.
@@ -150,7 +150,7 @@ impl Members {
                 }
                 let Some(value) = object.remove(&word) else { return };
                 object.insert(key, value);
-                self.spellings.push((path.get(..end).unwrap_or(path).to_owned(), Spelling::Word(word)));
+                self.spellings.push((path.get(..end).unwrap_or(path).into(), Spelling::Word(Box::new(word))));
             }
             start = end + 1;
             let Some(inner) = object.get_mut(key).and_then(Value::as_object_mut) else { return };

@@ -61,6 +61,10 @@ impl Object {
 
     /// Puts a member: in the place of the one that has the key, which is given back, or else last.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
+        if self.members.is_empty() {
+            // One is seldom all, and most have two.
+            self.members.reserve_pair();
+        }
         self.members.insert(key.into(), value.into())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
-use std::slice;
+use std::{slice, vec};
 
 use super::{Array, Builder, Object, Value};
 use crate::json::str::escape_to;
@@ -194,6 +194,55 @@ impl Value {
         // A string takes everything.
         let _ = write(Walk::through(self), false, out);
     }
+
+    /// The same for a value that nobody needs any more: what is written is freed, so that a long value and its text are
+    /// never in memory together.
+    pub fn write_last_into(self, out: &mut String) {
+        let mut open: Vec<Rest> = Vec::new();
+        let mut next = Some(self);
+        loop {
+            match next.take() {
+                Some(Self::Array(elements)) => {
+                    out.push('[');
+                    open.push(Rest::Array(elements.into_iter()));
+                }
+                Some(Self::Object(members)) => {
+                    out.push('{');
+                    open.push(Rest::Object(members.into_iter()));
+                }
+                Some(leaf) => {
+                    leaf.write_into(out);
+                    out.push(',');
+                }
+                None => {}
+            }
+            match open.last_mut() {
+                Some(Rest::Array(elements)) => next = elements.next(),
+                Some(Rest::Object(members)) => {
+                    next = members.next().map(|(key, value)| {
+                        let _ = write_string(&key, out);
+                        out.push(':');
+                        value
+                    });
+                }
+                None => break,
+            }
+            if next.is_none() {
+                // Behind the last of several there is a comma.
+                if out.ends_with(',') {
+                    out.pop();
+                }
+                out.push_str(if matches!(open.pop(), Some(Rest::Array(_))) { "]," } else { "}," });
+            }
+        }
+        out.pop();
+    }
+}
+
+/// What is still to be written of a value.
+enum Rest {
+    Array(vec::IntoIter<Value>),
+    Object(vec::IntoIter<(String, Value)>),
 }
 
 macro_rules! display {

@@ -14,16 +14,41 @@ const NO_RESULT: &str = "no result was recorded";
 /// Whose result it is that has no call.
 const UNKNOWN_TOOL: &str = "unknown_tool";
 
-/// What somebody said, and what came of the calls in it.
-struct Turn {
-    message: Message,
+/// What came of the calls of a message.
+struct Asked {
+    /// The number of the message.
+    turn: usize,
     results: Vec<Option<Part>>,
     is_answered: bool,
 }
 
-impl Turn {
-    fn of(message: Message) -> Self {
-        Self { message, results: Vec::new(), is_answered: false }
+/// What was said so far, and what came of it: most messages have no calls.
+struct Turns {
+    /// Messages that were not seen yet, and behind them, in the same memory, what was said so far.
+    messages: VecDeque<Message>,
+    unseen: usize,
+    /// In the order of their messages.
+    asked: Vec<Asked>,
+}
+
+impl Turns {
+    fn next(&mut self) -> Option<Message> {
+        self.unseen = self.unseen.checked_sub(1)?;
+        self.messages.pop_front()
+    }
+
+    fn push(&mut self, message: Message) {
+        self.messages.push_back(message);
+    }
+
+    /// The number of the last message that was said so far.
+    fn last_turn(&self) -> Option<usize> {
+        (self.messages.len() - self.unseen).checked_sub(1)
+    }
+
+    fn last_mut(&mut self) -> Option<&mut Message> {
+        self.last_turn()?;
+        self.messages.back_mut()
     }
 }
 
@@ -31,15 +56,25 @@ impl Turn {
 /// every call an id of its own.
 pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut Losses) {
     let has_calls = calls_mut(request).next().is_some();
-    let mut turns: Vec<Turn> = Vec::with_capacity(request.messages.len());
+    let mut turns = Turns {
+        unseen: request.messages.len(),
+        messages: std::mem::take(&mut request.messages).into(),
+        asked: Vec::new(),
+    };
+    let mut numbers = 0..;
     let mut open = Open::default();
-    for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+    while let (Some(mut message), Some(number)) = (turns.next(), numbers.next()) {
         losses.at(format_args!("messages[{number}]"));
         let parts = std::mem::take(&mut message.content.parts);
         let had_parts = !parts.is_empty();
         if message.role == Role::Assistant {
             // Of a tool that the provider ran, the result stands with the call, and the model goes on.
             let (role, form) = (message.role, message.content.form);
+            if !parts.iter().any(|part| matches!(part.body, Body::Result(_))) {
+                message.content.parts = parts;
+                speak(message, false, &mut turns, &mut open, limits);
+                continue;
+            }
             let mut said = Vec::new();
             let mut has_results = false;
             for part in parts {
@@ -70,7 +105,7 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
         if !parts.iter().any(|part| matches!(part.body, Body::Result(_))) {
             message.content.parts = parts;
             if !(message.content.is_empty() && had_parts) {
-                turns.push(Turn::of(message));
+                turns.push(message);
             }
             continue;
         }
@@ -85,14 +120,12 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
                 Some(orphan) if request.previous.is_some() || !has_calls => {
                     if limits.results == Teller::Tool && !message.content.is_empty() {
                         let content = message.content.take();
-                        turns.push(Turn::of(Message {
-                            name: message.name.clone(),
-                            ..Message::new(message.role, content)
-                        }));
+                        let name = message.name.clone();
+                        turns.push(Message { name, ..Message::new(message.role, content) });
                     }
-                    match turns.last_mut().filter(|turn| turn.message.role == Role::Tool) {
-                        Some(turn) => turn.message.content.parts.push(orphan),
-                        None => turns.push(Turn::of(Message::of(Role::Tool, orphan))),
+                    match turns.last_mut().filter(|last| last.role == Role::Tool) {
+                        Some(last) => last.content.parts.push(orphan),
+                        None => turns.push(Message::of(Role::Tool, orphan)),
                     }
                 }
                 Some(_) => losses.put("result without a call"),
@@ -100,15 +133,16 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
             }
         }
         if !(message.content.is_empty() && (is_answer || had_parts)) {
-            turns.push(Turn::of(message));
+            turns.push(message);
         }
     }
     let mut ids = Ids::default();
-    let count = turns.len();
-    request.messages.reserve_exact(count + turns.iter().filter(|turn| !turn.results.is_empty()).count());
-    for (number, mut turn) in turns.into_iter().enumerate() {
-        let is_last = number + 1 == count;
-        let Turn { message, results, is_answered } = &mut turn;
+    let (mut messages, asked) = (Vec::from(turns.messages), turns.asked);
+    let last = messages.len().saturating_sub(1);
+    // The results behind each message that has some.
+    let mut answers = Vec::with_capacity(asked.len());
+    for Asked { turn, results, is_answered } in asked {
+        let Some(message) = messages.get_mut(turn) else { continue };
         let calls = message.content.parts.iter_mut().filter_map(|part| match &mut part.body {
             Body::Call(call) => Some(call),
             _ => None,
@@ -116,7 +150,7 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
         let mut told = Vec::new();
         for (call, result) in calls.zip(results) {
             call.id = ids.next(call, limits);
-            let Some(mut part) = result.take().or_else(|| (*is_answered || !is_last).then(no_result)) else {
+            let Some(mut part) = result.or_else(|| (is_answered || turn != last).then(no_result)) else {
                 continue;
             };
             if let Body::Result(result) = &mut part.body {
@@ -126,25 +160,39 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
             }
             told.push(part);
         }
-        if turn.message.role == Role::Tool {
-            for part in &mut turn.message.content.parts {
-                let Body::Result(result) = &mut part.body else { continue };
-                if limits.names_results {
-                    result.name.get_or_insert_with(|| UNKNOWN_TOOL.to_owned());
-                }
-                let name = result.name.as_deref().unwrap_or("tool");
-                let id = result.id.take().or_else(|| limits.demands_ids.then(|| format!("call_{name}")));
-                result.id = id.map(|id| limits.call_ids.fitted(&id, |_| false));
-            }
-        }
-        request.messages.push(turn.message);
         if !told.is_empty() {
-            request.messages.push(Message::new(Role::Tool, Content { parts: told, form: Form::Any }));
+            answers.push((turn, Message::new(Role::Tool, Content { parts: told, form: Form::Any })));
         }
     }
+    for message in messages.iter_mut().filter(|message| message.role == Role::Tool) {
+        for part in &mut message.content.parts {
+            let Body::Result(result) = &mut part.body else { continue };
+            if limits.names_results {
+                result.name.get_or_insert_with(|| UNKNOWN_TOOL.to_owned());
+            }
+            let name = result.name.as_deref().unwrap_or("tool");
+            let id = result.id.take().or_else(|| limits.demands_ids.then(|| format!("call_{name}")));
+            result.id = id.map(|id| limits.call_ids.fitted(&id, |_| false));
+        }
+    }
+    request.messages = answered(messages, answers);
 }
 
-/// Calls that wait for a result: the turn, and the places among its calls.
+/// The messages, each with the answer to it behind it.
+fn answered(messages: Vec<Message>, answers: Vec<(usize, Message)>) -> Vec<Message> {
+    if answers.is_empty() {
+        return messages;
+    }
+    let mut all = Vec::with_capacity(messages.len() + answers.len());
+    let mut answers = answers.into_iter().peekable();
+    for (number, message) in messages.into_iter().enumerate() {
+        all.push(message);
+        all.extend(answers.next_if(|(turn, _)| *turn == number).map(|(_, answer)| answer));
+    }
+    all
+}
+
+/// Calls that wait for a result: where their message stands in [`Turns::asked`], and their places in it.
 #[derive(Default)]
 struct Open {
     by_id: HashMap<String, Vec<(usize, VecDeque<usize>)>>,
@@ -168,7 +216,7 @@ impl Open {
     }
 
     /// The call that a result answers: of several that of the latest turn, and in it the first.
-    fn take(&mut self, result: &CallResult, turns: &[Turn]) -> Option<(usize, usize)> {
+    fn take(&mut self, result: &CallResult, asked: &[Asked]) -> Option<(usize, usize)> {
         let list = match (&result.id, &result.name) {
             (Some(id), _) => self.by_id.get_mut(id)?,
             (None, Some(name)) => self.by_name.get_mut(name)?,
@@ -178,7 +226,7 @@ impl Open {
             let turn = *turn;
             while let Some(place) = places.pop_front() {
                 // It may have been answered by another way of saying.
-                if turns.get(turn).and_then(|turn| turn.results.get(place)).is_some_and(Option::is_none) {
+                if asked.get(turn).and_then(|asked| asked.results.get(place)).is_some_and(Option::is_none) {
                     return Some((turn, place));
                 }
             }
@@ -189,12 +237,12 @@ impl Open {
 }
 
 /// Adds what the model said to its turn, as long as nobody else spoke.
-fn speak(mut message: Message, is_answered: bool, turns: &mut Vec<Turn>, open: &mut Open, limits: &Limits) {
-    let is_same = turns.last().is_some_and(|turn| {
-        limits.joins_turns
-            && turn.message.role == Role::Assistant
-            && turn.message.name == message.name
-            && !turn.is_answered
+fn speak(mut message: Message, is_answered: bool, turns: &mut Turns, open: &mut Open, limits: &Limits) {
+    let last = turns.last_turn();
+    let is_answered_yet =
+        turns.asked.last().is_some_and(|asked| Some(asked.turn) == last && asked.is_answered);
+    let is_same = turns.last_mut().is_some_and(|last| {
+        limits.joins_turns && last.role == Role::Assistant && last.name == message.name && !is_answered_yet
     });
     if !is_same {
         if message.content.is_empty() && is_answered {
@@ -202,37 +250,44 @@ fn speak(mut message: Message, is_answered: bool, turns: &mut Vec<Turn>, open: &
         }
         let content = Content { form: message.content.form, ..Content::default() };
         let parts = std::mem::replace(&mut message.content, content).parts;
-        turns.push(Turn { message, results: Vec::new(), is_answered: false });
+        turns.push(message);
         return hear(parts, turns, open);
     }
     hear(message.content.parts, turns, open);
 }
 
-fn hear(parts: Vec<Part>, turns: &mut [Turn], open: &mut Open) {
-    let Some(number) = turns.len().checked_sub(1) else { return };
-    let turn = &mut turns[number];
-    if !turn.message.content.is_empty() {
-        turn.message.content.form = Form::Any;
+fn hear(parts: Vec<Part>, turns: &mut Turns, open: &mut Open) {
+    let Some(turn) = turns.last_turn() else { return };
+    let Some(Message { content, .. }) = turns.messages.back_mut() else { return };
+    if !content.is_empty() {
+        content.form = Form::Any;
     }
-    for part in &parts {
-        if let Body::Call(call) = &part.body {
-            open.put(call, number, turn.results.len());
-            turn.results.push(None);
+    let calls = parts.iter().filter_map(|part| match &part.body {
+        Body::Call(call) => Some(call),
+        _ => None,
+    });
+    for call in calls {
+        if turns.asked.last().is_none_or(|last| last.turn != turn) {
+            turns.asked.push(Asked { turn, results: Vec::new(), is_answered: false });
         }
+        let number = turns.asked.len() - 1;
+        let results = &mut turns.asked[number].results;
+        open.put(call, number, results.len());
+        results.push(None);
     }
-    match turn.message.content.is_empty() {
-        true => turn.message.content.parts = parts,
-        false => turn.message.content.parts.extend(parts),
+    match content.is_empty() {
+        true => content.parts = parts,
+        false => content.parts.extend(parts),
     }
 }
 
 /// Puts a result to the call it answers; gives back one that answers none.
-fn answer(part: Part, turns: &mut [Turn], open: &mut Open) -> Option<Part> {
+fn answer(part: Part, turns: &mut Turns, open: &mut Open) -> Option<Part> {
     let Body::Result(result) = &part.body else { return Some(part) };
-    let Some((turn, place)) = open.take(result, turns) else { return Some(part) };
-    if let Some(turn) = turns.get_mut(turn) {
-        turn.is_answered = true;
-        turn.results[place] = Some(part);
+    let Some((turn, place)) = open.take(result, &turns.asked) else { return Some(part) };
+    if let Some(asked) = turns.asked.get_mut(turn) {
+        asked.is_answered = true;
+        asked.results[place] = Some(part);
     }
     None
 }

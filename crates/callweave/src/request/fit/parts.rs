@@ -1,5 +1,7 @@
 //! Parts of messages that a provider would refuse.
 
+use std::collections::VecDeque;
+
 use crate::json::Value;
 use crate::request::limits::{Shows, Thoughts};
 use crate::request::{
@@ -9,11 +11,13 @@ use crate::request::{
 
 /// Parts that the provider would refuse.
 pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
-    let mut messages = Vec::with_capacity(request.messages.len());
+    // What was seen goes behind what was not, in the same memory.
+    let mut messages = VecDeque::from(std::mem::take(&mut request.messages));
     // What the user shows for others, as soon as all results are told.
     let mut shown: Vec<Part> = Vec::new();
     let mut is_blank_left = false;
-    for (number, mut message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+    for number in 0..messages.len() {
+        let Some(mut message) = messages.pop_front() else { break };
         losses.at(format_args!("messages[{number}]"));
         if message.role != Role::Tool {
             show(&mut shown, &mut messages);
@@ -89,7 +93,7 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
             message.content.parts.insert(0, Part::new(thought));
         }
         if !message.content.is_empty() || was_empty && limits.takes_blank_text {
-            messages.push(message);
+            messages.push_back(message);
         } else if !was_empty {
             is_blank_left |= message.role == Role::User;
             losses.put("blank message");
@@ -98,18 +102,18 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
     show(&mut shown, &mut messages);
     // A conversation in which nobody says anything would be refused.
     if messages.is_empty() && is_blank_left {
-        messages.push(Message::new(Role::User, Content::text("(no text)")));
+        messages.push_back(Message::new(Role::User, Content::text("(no text)")));
     }
-    request.messages = messages;
+    request.messages = messages.into();
     if !limits.takes_blank_text {
         request.instructions.parts.retain(|part| !is_blank(part));
     }
 }
 
-fn show(shown: &mut Vec<Part>, messages: &mut Vec<Message>) {
+fn show(shown: &mut Vec<Part>, messages: &mut VecDeque<Message>) {
     if !shown.is_empty() {
         let parts = std::mem::take(shown);
-        messages.push(Message::new(Role::User, Content { parts, form: Form::Any }));
+        messages.push_back(Message::new(Role::User, Content { parts, form: Form::Any }));
     }
 }
 

@@ -25,9 +25,29 @@ pub(super) fn hoist_tools(request: &mut Request) {
 
 /// A tool in a group stands alone, with the group's name before its own.
 pub(super) fn flatten_groups(request: &mut Request, limits: &Limits, changes: &mut Changes) {
-    let flat = |group: &str, name: &str| format!("{group}__{name}");
-    let mut tools = Vec::with_capacity(request.tools.len());
-    for mut tool in std::mem::take(&mut request.tools) {
+    // Most have no groups, and stay where they are.
+    if request.tools.iter().any(|tool| matches!(tool.kind, ToolKind::Group(_))) {
+        request.tools = ungrouped(std::mem::take(&mut request.tools), limits, changes);
+    }
+    if limits.takes_groups {
+        return;
+    }
+    let mut known: HashSet<String> = changes.names.iter().map(|(name, _)| name.clone()).collect();
+    for call in calls_mut(request) {
+        if let Some(group) = call.namespace.take() {
+            let name = flat(&group, &call.name);
+            if known.insert(name.clone()) {
+                changes.names.push((name.clone(), call.name.clone()));
+                changes.namespaces.push((name.clone(), group));
+            }
+            call.name = name;
+        }
+    }
+}
+
+fn ungrouped(declared: Vec<Tool>, limits: &Limits, changes: &mut Changes) -> Vec<Tool> {
+    let mut tools = Vec::with_capacity(declared.len());
+    for mut tool in declared {
         let is_named = !tool.name.is_empty();
         let ToolKind::Group(members) = &mut tool.kind else {
             tools.push(tool);
@@ -47,21 +67,11 @@ pub(super) fn flatten_groups(request: &mut Request, limits: &Limits, changes: &m
             tools.push(member);
         }
     }
-    request.tools = tools;
-    if limits.takes_groups {
-        return;
-    }
-    let mut known: HashSet<String> = changes.names.iter().map(|(name, _)| name.clone()).collect();
-    for call in calls_mut(request) {
-        if let Some(group) = call.namespace.take() {
-            let name = flat(&group, &call.name);
-            if known.insert(name.clone()) {
-                changes.names.push((name.clone(), call.name.clone()));
-                changes.namespaces.push((name.clone(), group));
-            }
-            call.name = name;
-        }
-    }
+    tools
+}
+
+fn flat(group: &str, name: &str) -> String {
+    format!("{group}__{name}")
 }
 
 /// Of several tools of one name the first counts: most refuse the others.

@@ -201,7 +201,7 @@ fn write_tools(request: &mut Request, has_calls: bool, body: &mut Object, writin
         let written = write_tool(tool, writing);
         let is_written = written.is_some();
         tools.extend(written);
-        tools.extend(mark.filter(|_| is_written).map(write_cache));
+        tools.extend(mark.filter(|_| is_written).map(|mark| write_cache(*mark)));
     }
     let has_tools = !tools.is_empty();
     put(body, "toolConfig.tools", has_tools.then_some(tools));
@@ -335,12 +335,12 @@ fn write_blocks(parts: Vec<Part>, names: &mut Names, writing: &mut Writing<'_>) 
         let block = write_block(part, names, writing);
         let is_written = block.is_some();
         blocks.extend(block);
-        blocks.extend(mark.filter(|_| is_written).map(write_cache));
+        blocks.extend(mark.filter(|_| is_written).map(|mark| write_cache(*mark)));
     }
     blocks
 }
 
-fn write_cache(mark: Box<CacheMark>) -> Value {
+fn write_cache(mark: CacheMark) -> Value {
     let mut object = Object::new();
     put(&mut object, "cachePoint.type", Some("default"));
     put(&mut object, "cachePoint.ttl", mark.ttl);
