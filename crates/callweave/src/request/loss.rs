@@ -34,8 +34,9 @@ const NAMED: usize = 256;
 #[derive(Default)]
 pub(crate) struct Losses {
     all: Vec<Loss>,
-    /// How many more there are.
+    /// How many more were found, and whether something malformed is among them.
     unnamed: usize,
+    is_unnamed_malformed: bool,
     /// Where the next loss is.
     place: String,
 }
@@ -62,7 +63,7 @@ impl Losses {
     pub(crate) fn into_all(mut self) -> Vec<Loss> {
         if self.unnamed > 0 {
             let what = format!("{} more losses", self.unnamed);
-            self.all.push(Loss { place: String::new(), what, is_malformed: false });
+            self.all.push(Loss { place: String::new(), what, is_malformed: self.is_unnamed_malformed });
         }
         self.all
     }
@@ -70,6 +71,7 @@ impl Losses {
     fn add(&mut self, what: String, is_malformed: bool) {
         if self.all.len() >= NAMED {
             self.unnamed += 1;
+            self.is_unnamed_malformed |= is_malformed;
             return;
         }
         let loss = Loss { place: self.place.clone(), what, is_malformed };
@@ -228,5 +230,25 @@ impl Losses {
             self.put(*what);
         }
         self.kept(protocol, kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_losses_the_last_one_tells_how_many_more_there_are() {
+        let mut losses = Losses::default();
+        for number in 0..1000 {
+            losses.at(format_args!("messages[{number}]"));
+            losses.put("name");
+        }
+        losses.refuse("malformed role");
+        let all = losses.into_all();
+        assert_eq!(all.len(), NAMED + 1);
+        assert_eq!(all[NAMED - 1].to_string(), "messages[255]: name");
+        assert_eq!((all[NAMED].what.as_str(), all[NAMED].is_malformed), ("745 more losses", true));
+        assert!(all[..NAMED].iter().all(|loss| !loss.is_malformed));
     }
 }

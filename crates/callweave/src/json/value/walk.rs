@@ -397,6 +397,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_last_text_is_the_same_text() {
+        for text in [
+            "0",
+            r#"",""#,
+            "[]",
+            "{}",
+            r#"[[],{},[[1,","]],{"a":[{"b\"":null},"x"],"c":{}}]"#,
+            r#"{"a":{"b":{}},"c":[],"d,":true}"#,
+        ] {
+            let value: Value = text.parse().expect("JSON");
+            let mut out = String::from("before,");
+            value.write_last_into(&mut out);
+            assert_eq!(out, format!("before,{text}"));
+        }
+    }
+
+    #[test]
     fn depth_takes_no_stack() {
         const DEPTH: usize = 300_000;
         let work = || {
