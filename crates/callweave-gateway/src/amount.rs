@@ -14,6 +14,7 @@ use crate::failure::Failure;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     pub(crate) bytes: usize,
+    /// Values, where they are added up: those of one request are limited by [`scanned`].
     pub(crate) values: usize,
     pub(crate) messages: usize,
     pub(crate) parts: usize,
@@ -21,10 +22,10 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    /// The amount of a request.
+    /// The amount of a request, but for its values.
     pub(crate) fn of_request(body: Node<'_>, size: RequestSize) -> Self {
         let RequestSize { messages, parts, tools, .. } = size;
-        Self { bytes: body.raw().len(), values: body.value_count(), messages, parts, tools }
+        Self { bytes: body.raw().len(), values: 0, messages, parts, tools }
     }
 
     /// The amount of a list of items, as the Responses protocol has them.

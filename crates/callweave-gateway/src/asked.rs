@@ -122,7 +122,7 @@ impl Asked {
         let body = scanned(&mut tape, &bytes, beginning.limits)?;
         let invalid = |error: callweave::Error| Failure::invalid(error.to_string());
         let outline = wire.protocol.outline_request(body).map_err(invalid)?;
-        let amount = Amount::of_request(body, outline.size());
+        let mut amount = Amount::of_request(body, outline.size());
         amount.check(beginning.limits)?;
         let named = answer.model.clone().or_else(|| outline.model().map(Cow::into_owned));
         let is_relayable = outline.is_relayable();
@@ -134,6 +134,9 @@ impl Asked {
         let mark = toolbox.mark(wire.protocol, outline.tools());
         // Most of a request is its conversation and its tools: who sends it on as it is need not read them.
         let request = if is_relayed { outline.settings() } else { outline.request() }.map_err(invalid)?;
+        if request.previous.is_some() {
+            amount.values = body.value_count();
+        }
         let declares_tools = match is_relayed && outline.tools().next().is_some() {
             true => !toolbox.get(mark, &[], || declared(&declarations(&outline), None)).is_empty,
             false => !request.tools.is_empty(),

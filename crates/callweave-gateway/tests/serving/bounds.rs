@@ -211,6 +211,22 @@ async fn a_conversation_that_is_continued_has_the_limits_of_a_request() {
     assert!(refused.text.contains("limits.messages"), "{}", refused.text);
 }
 
+/// What a follow-up says itself counts as well as what it continues.
+#[tokio::test]
+async fn values_of_a_conversation_are_added_up() {
+    let gateway = gateway("[limits]\nvalues = 200");
+    let mut body = responses("demo/hermes", false);
+    body["input"] = json!(vec![json!({"role": "user", "content": "and?"}); 50]);
+    let got = post(&gateway, "/v1/responses", &body).await;
+    assert_eq!(got.status, 200, "{}", got.text);
+    body["previous_response_id"] = got.json()["id"].clone();
+    let got = post(&gateway, "/v1/responses", &body).await;
+    assert!(got.status == 413 && got.text.contains("limits.values"), "{}", got.text);
+    body["input"] = "and?".into();
+    let got = post(&gateway, "/v1/responses", &body).await;
+    assert_eq!(got.status, 200, "{}", got.text);
+}
+
 #[tokio::test]
 async fn a_conversation_is_continued_although_its_first_answer_was_forgotten() {
     let gateway = gateway("[store]\nanswers = 2");

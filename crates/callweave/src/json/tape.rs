@@ -227,13 +227,10 @@ impl Tape {
         if u32::try_from(text.len()).is_err() {
             return Err(Error::new(ErrorKind::Limit, TOO_LONG));
         }
-        // Each value has at most one key, and the walker wants room for a key and a value.
-        let most = values.saturating_mul(2).saturating_add(2);
         let mut walker = Walker::begin();
         loop {
             match walker.walk(text.as_bytes(), &mut self.notes) {
-                Ok(Stop::Full) if self.notes.len() >= most => return Err(too_many(values)),
-                Ok(Stop::Full) => make_room(&mut self.notes, text.len(), most),
+                Ok(Stop::Full) => make_room(&mut self.notes, text.len(), values)?,
                 Ok(Stop::End) => break,
                 Err((at, what)) => return Err(Error::new(ErrorKind::Json, what).at(at.into())),
             }
@@ -593,14 +590,24 @@ impl<'n> Noter<'n> {
     }
 }
 
-/// Makes room for more notes about a text of that length.
+/// Makes room for more notes about a text of that length, unless there are so many that it must have more than that
+/// many values.
 #[cold]
-fn make_room(notes: &mut Vec<Note>, length: usize, most: usize) {
+fn make_room(notes: &mut Vec<Note>, length: usize, values: usize) -> Result<()> {
+    // Each value has at most one key, and the walker wants room for a key and a value.
+    let most = values.saturating_mul(2).saturating_add(2);
+    if notes.len() >= most {
+        return Err(too_many(values));
+    }
     // Mostly there are eight bytes for a note; but in a long text one string may be most of it.
-    let more = notes.len().max(length.min(2048) / 8 + 2).min(most - notes.len());
+    let more = notes.len().max(length.min(LIKELY) / 8 + 2).min(most - notes.len());
     notes.reserve_exact(more);
     notes.resize_with(notes.len() + more, || Note::leaf(Kind::Null, 0, 0, 0));
+    Ok(())
 }
+
+/// Of a text up to this length, room is made for all notes at once.
+const LIKELY: usize = 16 << 10;
 
 /// What stands at `at` does not go on: fine if it is the end and nothing is open.
 #[cold]
