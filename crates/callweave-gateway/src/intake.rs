@@ -39,15 +39,15 @@ where
         Some(encoding) => heavy::run(usize::MAX, || {
             let mut unpacking = Unpacking { packed: &bytes, unpacked: Vec::new(), limits, held: &held };
             unpacking.unpack(encoding)?;
-            Ok(unpacking.unpacked)
+            Ok(unpacking.unpacked.into())
         })?,
     };
     held.shrink_to(bytes.len());
-    Ok((bytes.into(), held))
+    Ok((bytes, held))
 }
 
 /// The bytes as they come. A body that says that it is too long is not read at all.
-async fn collect<B>(body: B, most: usize, held: &Held) -> Result<Vec<u8>, Failure>
+async fn collect<B>(body: B, most: usize, held: &Held) -> Result<Bytes, Failure>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -58,11 +58,11 @@ where
         return Err(too_large(most, "body"));
     }
     let declared = hint.exact().and_then(|length| usize::try_from(length).ok());
-    // Copied, since a piece may be a small part of the buffer that it was read into.
-    let mut bytes = Vec::new();
+    // Copied, since a piece may be a small part of the buffer that it was read into; but not if it is long, and all.
+    let (mut bytes, mut whole) = (Vec::new(), None);
     loop {
         held.reach(declared.unwrap_or(most).min(bytes.len() + STEP))?;
-        let Some(frame) = body.frame().await else { return Ok(bytes) };
+        let Some(frame) = body.frame().await else { return Ok(whole.unwrap_or_else(|| bytes.into())) };
         let frame = frame.map_err(|error| {
             let error: Box<dyn std::error::Error + Send + Sync> = error.into();
             Failure::invalid(format!("the request broke off: {error}"))
@@ -73,6 +73,10 @@ where
             return Err(too_large(most, "body"));
         }
         held.reach(length)?;
+        if declared == Some(piece.len()) && piece.len() >= LONG {
+            whole = Some(piece);
+            continue;
+        }
         if length > bytes.capacity() {
             let room = declared.unwrap_or(most).min(2 * length).max(length);
             bytes.reserve_exact(room - bytes.len());
@@ -80,6 +84,9 @@ where
         bytes.extend_from_slice(&piece);
     }
 }
+
+/// What is shorter is copied at next to no cost.
+const LONG: usize = 8 << 10;
 
 /// How a request is compressed.
 #[derive(Clone, Copy)]
@@ -211,6 +218,18 @@ mod tests {
         assert_eq!(status(Some("gzip"), packed(1001), &limits).await, Err(413));
         assert_eq!(status(Some("gzip"), vec![1, 2, 3], &limits).await, Err(400));
         assert_eq!(status(Some("br"), vec![1], &limits).await, Err(415));
+    }
+
+    #[tokio::test]
+    async fn a_long_body_that_comes_in_one_piece_is_kept_as_it_came() {
+        let (headers, in_flight) = (HeaderMap::new(), InFlight::new(1 << 20));
+        for (length, is_kept) in [(LONG - 1, false), (LONG, true)] {
+            let piece = Bytes::from(vec![b' '; length]);
+            let body = Full::new(piece.clone());
+            let read = read(&headers, body, &Limits::default(), &Timeouts::default(), &in_flight).await;
+            let (bytes, _held) = read.ok().expect("it is short enough");
+            assert_eq!((bytes.len(), bytes.as_ptr() == piece.as_ptr()), (length, is_kept));
+        }
     }
 
     #[tokio::test]
