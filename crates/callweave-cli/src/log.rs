@@ -87,7 +87,7 @@ impl Visit for Line<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.put(field, |writer| {
             writer.write_char('"')?;
-            match value.bytes().all(is_plain) {
+            match is_each(value, is_plain) {
                 true => writer.write_str(value)?,
                 false => value.chars().try_for_each(|char| write_escaped(char, writer))?,
             }
@@ -96,8 +96,17 @@ impl Visit for Line<'_> {
     }
 }
 
+fn is_shown(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
+}
+
 fn is_plain(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
+    is_shown(byte) & (byte != b'"') & (byte != b'\\')
+}
+
+/// Looks at all bytes, since that is many at a time, and mostly they are such.
+fn is_each(text: &str, is_such: impl Fn(u8) -> bool) -> bool {
+    text.bytes().fold(true, |so_far, byte| so_far & is_such(byte))
 }
 
 /// Writes a character that nothing else can be taken for: all that is not shown as itself is escaped.
@@ -117,7 +126,7 @@ struct Escaping<'e, 'w>(&'e mut Writer<'w>);
 
 impl fmt::Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        if is_each(text, is_shown) {
             return self.0.write_str(text);
         }
         text.chars().try_for_each(|char| match char {
