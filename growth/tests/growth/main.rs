@@ -4,3 +4,4 @@ mod decoder;
 mod dialects;
 mod partial;
 mod repair;
+mod requests;
