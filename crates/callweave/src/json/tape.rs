@@ -208,6 +208,10 @@ impl Tape {
     /// assert!(tape.parse_within(r#"{"a": [1, 2]}"#, 3).is_err());
     /// ```
     pub fn parse_within<'t>(&'t mut self, text: &'t str, values: usize) -> Result<Node<'t>> {
+        // A text with a limit is read once, by a tape of its own: most get room for all notes at once.
+        if self.notes.is_empty() {
+            make_room(&mut self.notes, text.len().min(LIKELY), values)?;
+        }
         let count = self.note_within(text, values)?;
         let root = Node::root(text, &self.notes[..count]);
         // Keys have notes, too, so that most texts are known to be within the limit without counting.
@@ -230,7 +234,7 @@ impl Tape {
         let mut walker = Walker::begin();
         loop {
             match walker.walk(text.as_bytes(), &mut self.notes) {
-                Ok(Stop::Full) => make_room(&mut self.notes, text.len(), values)?,
+                Ok(Stop::Full) => make_room(&mut self.notes, text.len().min(FIRST), values)?,
                 Ok(Stop::End) => break,
                 Err((at, what)) => return Err(Error::new(ErrorKind::Json, what).at(at.into())),
             }
@@ -600,13 +604,15 @@ fn make_room(notes: &mut Vec<Note>, length: usize, values: usize) -> Result<()> 
         return Err(too_many(values));
     }
     // Mostly there are eight bytes for a note; but in a long text one string may be most of it.
-    let more = notes.len().max(length.min(LIKELY) / 8 + 2).min(most - notes.len());
+    let more = notes.len().max(length / 8 + 2).min(most - notes.len());
     notes.reserve_exact(more);
     notes.resize_with(notes.len() + more, || Note::leaf(Kind::Null, 0, 0, 0));
     Ok(())
 }
 
-/// Of a text up to this length, room is made for all notes at once.
+/// Of a text up to this length, room is made for all notes at once: of a frame, whose tape stays with its thread.
+const FIRST: usize = 2 << 10;
+/// And of a text with a limit.
 const LIKELY: usize = 16 << 10;
 
 /// What stands at `at` does not go on: fine if it is the end and nothing is open.
