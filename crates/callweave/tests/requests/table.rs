@@ -13,7 +13,7 @@ const HEAD: &str = "# What translating a request loses
 Requests are read into one neutral request and written in any protocol (`Protocol::read_request`,
 `Protocol::write_request`). In its own protocol a request comes back as it was. In another, what that protocol cannot say
 is a loss, and `Written::losses` names it with its place. Nothing is ever fetched: an image that is somewhere else and
-must be inlined is a loss.
+must be inlined is a loss. Of very many losses 256 are named one by one, and the last entry tells how many more there are.
 
 The tables are made by `BLESS=1 cargo test -p callweave --all-features --test requests` from the cases in
 `crates/callweave/tests/data/request`, one for each pair, with a case that shows each loss. The same test holds that
