@@ -100,6 +100,9 @@ class Chat:
     event = TypeAdapter(ChatCompletionChunk)
     aside = {
         "whole-answer-after-its-deltas": "what is told again is written once",
+        "stream-function-call-beside-tool-calls": "a call that is told in two forms is written once",
+        "whole-function-call-beside-tool-calls": "a call that is told in two forms is written once",
+        "function-call-beside-tool-calls-in-other-pieces": "a call that is told in two forms is written once",
         "whole-message-differs-from-its-deltas": "a text that differs is told as one more",
         "whole-text-and-parallel-calls": "a body numbers its calls by their order",
         "mistral-mistral-small-latest-chat-mistral-hybrid-reasoning-streams-thinking-separately-from-content.sse": (
