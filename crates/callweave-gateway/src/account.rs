@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use callweave::message::Message;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Level;
 
@@ -46,7 +45,7 @@ fn millis(time: Duration) -> f64 {
 /// The account of one request. If it is dropped before it is closed, the client has left.
 pub(crate) struct Account {
     gateway: Arc<Gateway>,
-    pub(crate) asked: Arc<Asked>,
+    asked: Arc<Asked>,
     began: Instant,
     first: Option<Duration>,
     target: Option<Target>,
@@ -108,8 +107,8 @@ impl Account {
     }
 
     /// The answer is over.
-    pub(crate) fn close(&mut self, live: &mut Live, message: &Message) {
-        let usage = live.output.usage();
+    pub(crate) fn close(&mut self, live: &Live) {
+        let usage = live.exchange.usage();
         let target = live.target();
         let counts = [
             ("input", usage.input_tokens),
@@ -123,31 +122,28 @@ impl Account {
             }
         }
         self.gateway.metrics.added(self.asked.read_for + live.worked);
-        let class = live.output.watch.error.as_ref().map(|error| error.class.name());
-        if class.is_none() && live.output.is_kept {
-            self.gateway.keep(&self.asked, message);
-        }
+        let class = live.exchange.error().map(|error| error.class.name());
         self.tell(if class.is_some() { "broken" } else { "200" }, class);
     }
 
     fn tell(&mut self, status: &str, error: Option<&str>) {
         self.is_closed = true;
         let upstream = self.target.as_ref().map_or("none", |target| target.upstream.name.as_str());
-        let protocol = self.asked.wire.protocol.name;
+        let protocol = self.asked.request.protocol().name;
         self.gateway.metrics.request(protocol, upstream, status);
-        let key = self.gateway.keys.name(&self.asked.scope);
+        let key = self.gateway.keys.name(&self.asked.key);
         at_level!(
             self.level(status),
             request = self.asked.id.as_str(),
             trace = self.asked.trace.id.as_str(),
             span = self.asked.trace.span.as_str(),
             protocol,
-            model = bounded(&self.asked.model),
+            model = bounded(self.asked.request.model()),
             upstream,
             status,
             error,
             key,
-            streamed = self.asked.is_streamed,
+            streamed = self.asked.request.is_streamed(),
             tries = self.tries,
             fallbacks = Some(self.fallbacks).filter(|count| *count > 0),
             first_ms = self.first.map(millis),

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use crate::config::{Check, OnInvalid, Stop, StopMode, Teaching, shown_url};
+use callweave::exchange::http::shown_url;
+use callweave::exchange::{InvalidCalls, SchemaMode, StopMode, StopPolicy, Teaching};
+
 use crate::gateway::Gateway;
 use crate::upstream::Upstream;
 use crate::{demo, models};
@@ -125,21 +127,22 @@ fn describe(upstream: &Upstream, text: &mut String) {
     let _ = writeln!(text, "  tools: {tools}");
     let repair = if config.repair { "repaired" } else { "left as they are" };
     let schema = match config.schema {
-        Check::Off => "not checked",
-        Check::Validate => "checked against their schemas",
-        Check::Coerce => "fitted to their schemas and checked",
+        SchemaMode::Off => "not checked",
+        SchemaMode::Validate => "checked against their schemas",
+        SchemaMode::Coerce => "fitted to their schemas and checked",
     };
     let invalid = match config.invalid {
-        OnInvalid::Pass => "is passed on".to_owned(),
-        OnInvalid::Error => "is an error".to_owned(),
-        OnInvalid::AskAgain => format!("is sent back to the model, {} times at most", config.ask_again),
+        InvalidCalls::Pass => "is passed on".to_owned(),
+        InvalidCalls::Error => "is an error".to_owned(),
+        InvalidCalls::Reask => format!("is sent back to the model, {} times at most", config.ask_again),
     };
     let _ = writeln!(text, "  arguments: {repair}, {schema}; a call that cannot be run {invalid}");
-    let Stop { is_on, mode, suppress_tail, parallel, .. } = upstream.stop;
+    let stop = &upstream.engine.policy().stop;
+    let StopPolicy { is_on, mode, suppress_tail, parallel, .. } = *stop;
     let stop = match (is_on.unwrap_or(false), mode.unwrap_or_default()) {
         (false, _) => "never".to_owned(),
         (true, StopMode::First) => "at the end of the first call".to_owned(),
-        (true, StopMode::All) => format!("{:?} after the last call", upstream.stop.grace()),
+        (true, StopMode::All) => format!("{:?} after the last call", stop.grace()),
     };
     let _ = writeln!(text, "  stopped: {stop}");
     if suppress_tail == Some(true) {
@@ -148,7 +151,7 @@ fn describe(upstream: &Upstream, text: &mut String) {
     if let Some(parallel) = parallel {
         let _ = writeln!(text, "  parallel calls: {}", if parallel { "asked for" } else { "asked not to" });
     }
-    if upstream.is_plain() {
+    if upstream.engine.is_plain() {
         text.push_str("  clients of the same protocol get its bytes as they are\n");
     }
 }

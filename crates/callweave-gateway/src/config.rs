@@ -36,16 +36,17 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use callweave::exchange::RequestLimits;
 use serde::Deserialize;
 
-pub use address::{completed_url, listen_address, listen_host, shown_url};
+pub use address::{completed_url, listen_address, listen_host};
 pub(crate) use address::{ip, unmapped};
 pub use environment::Environment;
 pub(crate) use names::{Named, Names};
 pub use nearest::nearest;
 use problem::Origin;
 pub use problem::Problem;
-pub use upstream::{Check, OnInvalid, Stop, StopMode, Teaching, Upstream};
+pub use upstream::Upstream;
 
 /// The port that is listened on if nobody says: `call` on a telephone's keys.
 pub const PORT: u16 = 2255;
@@ -148,6 +149,19 @@ pub struct Limits {
     pub in_flight: usize,
     /// Connections of clients.
     pub connections: usize,
+}
+
+impl Limits {
+    /// The limits of one request.
+    pub(crate) fn request(&self) -> RequestLimits {
+        let mut limits = RequestLimits::default();
+        limits.bytes = self.decompressed;
+        limits.values = self.values;
+        limits.messages = self.messages;
+        limits.parts = self.parts;
+        limits.tools = self.tools;
+        limits
+    }
 }
 
 impl Default for Limits {

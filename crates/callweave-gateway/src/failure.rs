@@ -83,5 +83,19 @@ impl Failure {
     }
 }
 
+impl From<Box<UpstreamError<'static>>> for Failure {
+    fn from(error: Box<UpstreamError<'static>>) -> Self {
+        Self { error, headers: HeaderMap::new(), is_answered: false }
+    }
+}
+
+/// Headers as HTTP has them. Those that it does not allow are left out.
+pub(crate) fn header_map<N: AsRef<str>>(headers: &[(N, Vec<u8>)]) -> HeaderMap {
+    let header = |(name, value): &(N, Vec<u8>)| {
+        Some((HeaderName::try_from(name.as_ref()).ok()?, HeaderValue::from_bytes(value).ok()?))
+    };
+    headers.iter().filter_map(header).collect()
+}
+
 /// The type of most bodies.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -4,13 +4,11 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use callweave::json::Tape;
-use callweave::message::Message;
-use callweave::protocol::OPENAI_RESPONSES;
+use callweave::exchange::Shared;
+use callweave::exchange::store::Store;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::asked::Asked;
 use crate::config::{Config, Environment, Problem};
 use crate::failure::Failure;
 use crate::in_flight::{InFlight, crowded};
@@ -19,9 +17,8 @@ use crate::metrics::Metrics;
 use crate::models::Listed;
 use crate::pages::Pages;
 use crate::record::Recorder;
-use crate::routes::{Routes, Target};
-use crate::store::{Kept, Memory, Store, Turn};
-use crate::toolbox::Toolbox;
+use crate::routes::Routes;
+use crate::store::Memory;
 use crate::upstream::{Client, authorities};
 
 /// A gateway that can answer.
@@ -32,10 +29,11 @@ pub struct Gateway {
     pub(crate) keys: Keys,
     pub(crate) pages: Pages,
     pub(crate) metrics: Metrics,
-    pub(crate) store: Box<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
+    /// State of all exchanges.
+    pub(crate) shared: Arc<Shared>,
     pub(crate) recorder: Recorder,
     pub(crate) listed: Listed,
-    pub(crate) toolbox: Toolbox,
     /// What is doubtful in the configuration.
     pub(crate) warnings: Vec<String>,
     /// The bytes of all requests.
@@ -72,7 +70,7 @@ pub(crate) enum Stage {
 impl Gateway {
     /// A gateway of that configuration, with keys from the environment.
     pub fn new(config: Config, environment: &Environment<'_>) -> Result<Arc<Self>, Problem> {
-        let store = Box::new(Memory::new(config.store.clone()));
+        let store = Arc::new(Memory::new(config.store.clone()));
         Self::with_store(config, environment, store)
     }
 
@@ -80,7 +78,7 @@ impl Gateway {
     pub fn with_store(
         config: Config,
         environment: &Environment<'_>,
-        store: Box<dyn Store>,
+        store: Arc<dyn Store>,
     ) -> Result<Arc<Self>, Problem> {
         config.check()?;
         environment.check()?;
@@ -91,8 +89,11 @@ impl Gateway {
         let recorder = Recorder::new(config.record.clone()).map_err(unrecorded)?;
         let trusted = trusted(&config, environment)?;
         let client = Client::new(&config, trusted);
+        let shared = Arc::new(Shared::with_store(Arc::clone(&store)));
+        let routes = Routes::new(&config, environment, &shared);
         Ok(Arc::new(Self {
-            routes: Routes::new(&config, environment),
+            routes: routes.map_err(|error| Problem::new(error.to_string()))?,
+            shared,
             client: client.map_err(|error| Problem::new(format!("TLS cannot be used: {error}")))?,
             keys: Keys::new(&config.client_keys),
             pages: Pages::new(&config),
@@ -101,7 +102,6 @@ impl Gateway {
             store,
             recorder,
             listed: Listed::default(),
-            toolbox: Toolbox::default(),
             in_flight: InFlight::new(config.limits.in_flight),
             room: Arc::new(Semaphore::new(config.limits.concurrent)),
             stage: watch::Sender::new(Stage::Serving),
@@ -154,30 +154,5 @@ impl Gateway {
     /// Whether it takes new requests.
     pub(crate) fn is_ready(&self) -> bool {
         *self.stage.borrow() == Stage::Serving
-    }
-
-    /// Whether an answer is kept: if the client speaks a protocol in which it may refer to it, does not say no, and the
-    /// upstream does not keep it itself.
-    pub(crate) fn keeps(&self, asked: &Asked, target: &Target) -> bool {
-        *asked.wire.protocol == OPENAI_RESPONSES
-            && asked.store != Some(false)
-            && target.upstream.wire(&target.model).is_ok_and(|wire| *wire.protocol != OPENAI_RESPONSES)
-    }
-
-    /// Keeps an answer.
-    pub(crate) fn keep(&self, asked: &Asked, message: &Message) {
-        let Some(id) = asked.options.id.as_deref() else { return };
-        let mut body = Vec::new();
-        OPENAI_RESPONSES.encode_whole(message, &asked.options, &mut body);
-        let output = std::str::from_utf8(&body).ok().and_then(|text| {
-            let mut tape = Tape::new();
-            Some(tape.parse(text).ok()?.get("output")?.raw().to_owned())
-        });
-        let turn = Turn::new(
-            asked.earlier.clone(),
-            asked.input().unwrap_or_else(|| "[]".to_owned()),
-            output.unwrap_or_else(|| "[]".to_owned()),
-        );
-        self.store.put(&asked.scope, id, Kept { turn: Arc::new(turn), body: body.into_boxed_slice().into() });
     }
 }

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use callweave::exchange::scan;
 use callweave::json::Tape;
-use callweave::protocol::OPENAI_RESPONSES;
 use callweave::upstream::ErrorClass;
 use callweave::{Value, protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
 use tracing::Level;
 
 use crate::account::{at_level, bounded};
-use crate::amount::scanned;
 use crate::asked::{Asked, Beginning};
 use crate::body::Body;
 use crate::config::Limits;
@@ -22,9 +21,9 @@ use crate::in_flight::crowded;
 use crate::keys::{self, Digest};
 use crate::models::Shape;
 use crate::pages::Pages;
-use crate::router::{Answer, Route};
+use crate::router::Route;
 use crate::trace::{Trace, uuid};
-use crate::{exchange, heavy, intake, models, parse, relay, tokens};
+use crate::{attempts, heavy, intake, models, parse, relay, tokens};
 
 /// What is needed of a body that is read.
 type Unfit = Box<dyn std::error::Error + Send + Sync>;
@@ -204,12 +203,11 @@ impl Gateway {
         match route {
             Route::Answer(answer) => {
                 let trace = Trace::of(headers);
-                let beginning = Beginning { headers, key, scope, id, trace, began, held, limits };
-                let asked = heavy::run(bytes.len(), || {
-                    self.asked(&answer, parts.uri.query(), bytes.clone(), beginning)
-                })?;
-                drop(bytes);
-                Ok(exchange::answer(Arc::clone(self), asked, room).await)
+                let query = parts.uri.query();
+                let beginning =
+                    Beginning { headers, query, api_key: key, key: scope, id, trace, began, held };
+                let asked = heavy::run(bytes.len(), || Asked::read(self, answer, bytes, beginning))?;
+                Ok(attempts::answer(Arc::clone(self), asked, room).await)
             }
             Route::CountTokens(protocol, model) => {
                 self.count_tokens(protocol, model, &bytes, headers, key).await
@@ -222,44 +220,11 @@ impl Gateway {
                 Ok(json(&models::show()))
             }
             Route::Parse => heavy::run(bytes.len(), || {
-                scanned(&mut Tape::new(), &bytes, limits)?;
+                scan(&mut Tape::new(), &bytes, &limits.request())?;
                 Ok(json_text(parse::parse(&bytes, self.config.limits.schema_steps)?))
             }),
             _ => Err(Failure::new(ErrorClass::NotFound, "nothing answers here")),
         }
-    }
-
-    /// Reads what a client asks.
-    fn asked(
-        &self,
-        answer: &Answer,
-        query: Option<&str>,
-        bytes: Bytes,
-        beginning: Beginning<'_>,
-    ) -> Result<Asked, Failure> {
-        let unserved = || Failure::new(ErrorClass::NotFound, "nobody answers in this protocol");
-        let wire = answer.wire().ok_or_else(unserved)?;
-        let mut asked = Asked::read(wire, answer, query, bytes, beginning, &self.routes, &self.toolbox)?;
-        if *wire.protocol == OPENAI_RESPONSES
-            && let Some(previous) = asked.previous.clone()
-        {
-            let kept = self.store.get(&asked.scope, &previous);
-            let is_elsewhere = || {
-                let targets = self.routes.find(&asked.model).unwrap_or_default();
-                let keeps = |target: &crate::routes::Target| !self.keeps(&asked, target);
-                targets.first().is_some_and(keeps)
-            };
-            match kept {
-                Some(kept) => asked.follow(&kept, &self.config.limits)?,
-                // Who speaks the protocol itself may know it.
-                None if is_elsewhere() => {}
-                None => {
-                    let what = format!("Previous response with id '{previous}' not found.");
-                    return Err(Failure::invalid(what).with_code("previous_response_not_found"));
-                }
-            }
-        }
-        Ok(asked)
     }
 
     fn model(&self, shape: Shape, name: &str) -> Result<Response<Body>, Failure> {
@@ -273,7 +238,7 @@ impl Gateway {
             Failure::new(ErrorClass::NotFound, what).with_code("response_not_found")
         };
         if *method == Method::DELETE {
-            return match self.store.remove(scope, id) {
+            return match self.store.remove(&scope.scope(), id) {
                 true => Ok(json(&Value::object([
                     ("id", id.into()),
                     ("object", "response".into()),
@@ -282,8 +247,8 @@ impl Gateway {
                 false => Err(unknown()),
             };
         }
-        let kept = self.store.get(scope, id).ok_or_else(unknown)?;
-        Ok(json_text(kept.body.clone()))
+        let kept = self.store.get(&scope.scope(), id).ok_or_else(unknown)?;
+        Ok(json_text(kept.body.to_vec()))
     }
 
     async fn count_tokens(
@@ -316,7 +281,7 @@ impl Gateway {
 pub(crate) fn read_json(bytes: &[u8], limits: &Limits) -> Result<Value, Failure> {
     heavy::run(bytes.len(), || {
         let mut tape = Tape::new();
-        let body = scanned(&mut tape, bytes, limits)?;
+        let body = scan(&mut tape, bytes, &limits.request())?;
         Value::try_from(body).map_err(|error| Failure::invalid(format!("the request is not JSON: {error}")))
     })
 }

@@ -54,11 +54,6 @@ impl Held {
         Ok(())
     }
 
-    /// Counts so many bytes more.
-    pub(crate) fn add(&self, more: usize) -> Result<(), Failure> {
-        self.reach(self.bytes.load(Ordering::Relaxed).saturating_add(more))
-    }
-
     /// Counts no more than so many bytes.
     pub(crate) fn shrink_to(&self, bytes: usize) {
         let before = self.bytes.fetch_min(bytes, Ordering::Relaxed);
@@ -89,9 +84,9 @@ mod tests {
         let (one, two) = (all.hold(), all.hold());
         assert!(one.reach(60).is_ok() && one.reach(60).is_ok() && one.reach(50).is_ok());
         assert!(two.reach(STEP + 41).is_err() && two.reach(STEP + 40).is_ok());
-        assert!(one.add(1).is_err() && !all.has_room());
+        assert!(one.reach(61).is_err() && !all.has_room());
         two.shrink_to(30);
-        assert!(one.add(10).is_ok() && all.has_room());
+        assert!(one.reach(70).is_ok() && all.has_room());
         drop((one, two));
         assert_eq!(all.used.load(Ordering::Relaxed), 0);
     }

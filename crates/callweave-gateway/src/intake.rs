@@ -4,12 +4,12 @@ use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use callweave::exchange;
 use flate2::bufread::{GzDecoder, ZlibDecoder};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use ruzstd::decoding::StreamingDecoder;
 
-use crate::amount::beyond;
 use crate::config::{Limits, Timeouts};
 use crate::failure::Failure;
 use crate::heavy;
@@ -39,7 +39,7 @@ where
         Some(encoding) => heavy::run(usize::MAX, || {
             let mut unpacking = Unpacking { packed: &bytes, unpacked: Vec::new(), limits, held: &held };
             unpacking.unpack(encoding)?;
-            Ok(unpacking.unpacked.into())
+            Ok::<_, Failure>(unpacking.unpacked.into())
         })?,
     };
     held.shrink_to(bytes.len());
@@ -134,7 +134,12 @@ impl Unpacking<'_> {
         let mut rest = self.packed;
         for count in 1.. {
             if count > self.limits.members {
-                return Err(beyond(self.limits.members, "compressed members or frames", "members"));
+                return Err(exchange::too_large(
+                    self.limits.members,
+                    "compressed members or frames",
+                    "members",
+                )
+                .into());
             }
             rest = match encoding {
                 Encoding::Gzip => {
@@ -167,7 +172,9 @@ impl Unpacking<'_> {
                 return Err(too_large(decompressed, "decompressed"));
             }
             if length > ANY_RATIO && length / ratio.max(1) > self.packed.len() {
-                return Err(beyond(ratio, "bytes for each that was sent compressed", "ratio"));
+                return Err(
+                    exchange::too_large(ratio, "bytes for each that was sent compressed", "ratio").into()
+                );
             }
             if count < STEP {
                 return Ok(());
@@ -181,7 +188,7 @@ fn broken(error: impl std::fmt::Display) -> Failure {
 }
 
 fn too_large(most: usize, key: &str) -> Failure {
-    beyond(most, "bytes", key)
+    exchange::too_large(most, "bytes", key).into()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use callweave::exchange::store::Scope;
 use http::HeaderMap;
 use ring::digest::{SHA256, digest};
 
@@ -17,6 +18,11 @@ impl Digest {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest(&SHA256, key.as_bytes()).as_ref());
         Self(bytes)
+    }
+
+    /// The owner of what is kept for the client.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope(self.0)
     }
 
     /// How a client is called in the log: enough to tell a few keys apart, and no way back to one.

@@ -10,15 +10,12 @@
 //! runs on its own, so a slow client slows its upstream down and one that leaves ends its request there.
 
 mod account;
-mod again;
-mod amount;
-mod answer;
 mod asked;
+mod attempts;
 mod body;
 mod check;
 pub mod config;
 pub mod demo;
-mod exchange;
 mod failure;
 mod gateway;
 mod handle;
@@ -43,10 +40,8 @@ mod routes;
 mod server;
 pub mod store;
 mod tokens;
-mod toolbox;
 mod trace;
 mod upstream;
-mod wire;
 
 pub use body::Body;
 pub use check::Probe;

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::account::beginning;
-use crate::answer::Outcome;
+use callweave::exchange::Outcome;
 
 /// Everything that is counted.
 #[derive(Default)]

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use callweave::Value;
+use callweave::exchange::UpstreamFault;
 use http::{HeaderMap, HeaderValue, Method};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::gateway::Gateway;
 use crate::hops::VIA;
-use crate::upstream::{Trouble, Upstream, address};
+use crate::upstream::{Upstream, address};
 
 /// The shapes in which clients know lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,22 +93,22 @@ pub(crate) async fn ask(
 ) -> Result<Vec<String>, String> {
     let wire = upstream.listing().ok_or("its protocol has no lists")?;
     let mut headers = HeaderMap::new();
-    if let Some((name, value)) = wire.version {
+    if let Some((name, value)) = wire.version_header {
         headers.insert(name, http::HeaderValue::from_static(value));
     }
     if let Some(via) = via {
         headers.insert(VIA, via);
     }
     upstream.sign(wire, None, &mut headers);
-    let told = |trouble: Trouble| trouble.to_string();
-    let address = address(&wire.under(&upstream.config.url, wire.models)).map_err(told)?;
+    let told = |fault: UpstreamFault| fault.to_string();
+    let address = address(&wire.under(&upstream.config.url, wire.models_path)).map_err(told)?;
     let end = Instant::now() + gateway.config.timeouts.answer;
     let sent = gateway.client.send(Method::GET, address, headers, Bytes::new(), end).await;
     let mut reply = sent.map_err(told)?;
     let body = reply.rest(LONGEST, gateway.config.timeouts.idle).await.map_err(told)?;
     if reply.status >= 300 {
         let mut error = wire.protocol.read_error(Some(reply.status), NO_HEADERS, &body);
-        upstream.mask(&mut error);
+        upstream.engine.mask(&mut error);
         return Err(format!("{}: {}", reply.status, error.message));
     }
     let body: Value = String::from_utf8_lossy(&body).parse().map_err(|_| "its list is no JSON")?;

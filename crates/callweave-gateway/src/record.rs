@@ -6,8 +6,6 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::upstream::Outgoing;
-
 /// Writes recordings into a folder, if there is one.
 pub(crate) struct Recorder {
     folder: Option<PathBuf>,
@@ -31,7 +29,7 @@ impl Recorder {
     }
 
     /// Writes a request, and opens a file for its answer: `0001-<id>.request.json` and `0001-<id>.answer`.
-    pub(crate) fn begin(&self, id: &str, outgoing: &Outgoing) -> Option<Recording> {
+    pub(crate) fn begin(&self, id: &str, request: &[u8]) -> Option<Recording> {
         let folder = self.folder.as_ref()?;
         let plain: String =
             id.chars().filter(|own| own.is_ascii_alphanumeric() || *own == '-').take(64).collect();
@@ -44,7 +42,7 @@ impl Recorder {
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
             options.open(folder.join(format!("{name}.{ending}")))
         };
-        let begun = open("request.json").and_then(|mut file| file.write_all(&outgoing.body));
+        let begun = open("request.json").and_then(|mut file| file.write_all(request));
         match begun.and_then(|()| open("answer")) {
             Ok(file) => Some(Recording(file)),
             Err(error) => {

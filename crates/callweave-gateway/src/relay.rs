@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use callweave::Value;
+use callweave::exchange::UpstreamFault;
+use callweave::exchange::http::{HttpWire, escaped_model};
 use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES};
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, Response, StatusCode, header};
@@ -18,8 +20,7 @@ use crate::gateway::Gateway;
 use crate::handle::read_json;
 use crate::routes::Target;
 use crate::trace::Trace;
-use crate::upstream::{Reply, Trouble, address, passed_on};
-use crate::wire::{Wire, escaped};
+use crate::upstream::{Reply, address, passed_on};
 
 /// Sends a body to the upstream of its model, under another name if need be, and its answer back.
 pub(crate) async fn relay(
@@ -47,7 +48,7 @@ pub(crate) async fn relay(
     let mut reply =
         send(gateway, target, wire, path, renamed(body, bytes, &target.model), headers, key).await?;
     if reply.status >= 300 {
-        return Err(reply.failure(wire.protocol, target, gateway.config.timeouts.idle).await);
+        return Err(refused(&mut reply, target, gateway.config.timeouts.idle).await);
     }
     Ok(response(reply, gateway, room))
 }
@@ -57,28 +58,40 @@ pub(crate) async fn count_tokens(
     gateway: &Gateway,
     target: &Target,
     body: Value,
-    wire: &'static Wire,
+    wire: &'static HttpWire,
     headers: &HeaderMap,
     key: Option<String>,
 ) -> Result<Response<Body>, Failure> {
     let (path, body) = match *wire.protocol == ANTHROPIC_MESSAGES {
         true => ("/messages/count_tokens".to_owned(), renamed(body, Bytes::new(), &target.model)),
         // Gemini names the model in the path.
-        false => (format!("/models/{}:countTokens", escaped(&target.model)?), Bytes::from(body.to_string())),
+        false => {
+            (format!("/models/{}:countTokens", escaped_model(&target.model)?), Bytes::from(body.to_string()))
+        }
     };
     let mut reply = send(gateway, target, wire, &path, body, headers, key).await?;
     let patience = gateway.config.timeouts.idle;
     if reply.status >= 300 {
-        return Err(reply.failure(wire.protocol, target, patience).await);
+        return Err(refused(&mut reply, target, patience).await);
     }
-    let bytes = reply.rest(1 << 20, patience).await.map_err(|trouble| trouble.of(target))?;
+    let bytes = reply.rest(1 << 20, patience).await.map_err(|fault| target.failure(&fault))?;
     if serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_err() {
-        return Err(Trouble::unfit("sent a count that is no JSON").of(target));
+        return Err(target.failure(&UpstreamFault::unusable("sent a count that is no JSON")));
     }
     let mut response = Response::new(Body::whole(bytes));
     *response.headers_mut() = passed_on(&reply.headers);
     response.headers_mut().insert(header::CONTENT_TYPE, crate::failure::JSON);
     Ok(response)
+}
+
+/// The failure of a response with another status than success.
+async fn refused(reply: &mut Reply, target: &Target, patience: Duration) -> Failure {
+    let refusal = reply.refusal(patience).await;
+    let error = target.of_exchange().map(|target| refusal.error(&target));
+    error.map_or_else(
+        |failure| failure,
+        |error| Failure { headers: passed_on(&reply.headers), ..Failure::of(error) },
+    )
 }
 
 /// The body with the name that the upstream knows; as it came, if that is the same.
@@ -95,19 +108,19 @@ fn renamed(mut body: Value, original: Bytes, model: &str) -> Bytes {
 async fn send(
     gateway: &Gateway,
     target: &Target,
-    wire: &'static Wire,
+    wire: &'static HttpWire,
     path: &str,
     body: Bytes,
     headers: &HeaderMap,
     key: Option<String>,
 ) -> Result<Reply, Failure> {
     let mut sent = HeaderMap::new();
-    for name in wire.forwarded {
+    for name in wire.forwarded_headers {
         for value in headers.get_all(*name) {
             sent.append(*name, value.clone());
         }
     }
-    if let Some((name, value)) = wire.version
+    if let Some((name, value)) = wire.version_header
         && !sent.contains_key(name)
     {
         sent.insert(name, http::HeaderValue::from_static(value));
@@ -118,9 +131,9 @@ async fn send(
         Ok(address) => {
             gateway.client.post(address, sent, body, Instant::now() + gateway.config.timeouts.answer).await
         }
-        Err(trouble) => Err(trouble),
+        Err(fault) => Err(fault),
     };
-    posted.map_err(|trouble| trouble.of(target))
+    posted.map_err(|fault| target.failure(&fault))
 }
 
 fn response(reply: Reply, gateway: &Arc<Gateway>, room: OwnedSemaphorePermit) -> Response<Body> {
@@ -150,7 +163,7 @@ async fn pass(mut reply: Reply, slot: Slot, idle: Duration) -> std::io::Result<(
     while let Some(bytes) = tokio::time::timeout(idle, reply.next()).await? {
         match bytes {
             Ok(bytes) => slot.put(bytes).await,
-            Err(trouble) => return Err(std::io::Error::other(trouble.to_string())),
+            Err(fault) => return Err(std::io::Error::other(fault.to_string())),
         }
     }
     Ok(())

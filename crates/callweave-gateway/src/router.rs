@@ -1,16 +1,16 @@
 //! From the path of a request to who answers it.
 
+use callweave::exchange::http::{ClientRoute, unescaped};
 use callweave::protocol::{self, Protocol};
 use http::{HeaderMap, Method};
 
 use crate::models::Shape;
-use crate::wire::{Wire, decoded};
 
 /// What a client wants.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Route {
     /// An answer of a model.
-    Answer(Answer),
+    Answer(ClientRoute),
     /// How many tokens a request has.
     CountTokens(&'static Protocol, Option<String>),
     /// Something else that is asked of an upstream as it is, at that path.
@@ -35,16 +35,6 @@ pub(crate) enum Route {
     Metrics,
     /// Who it is.
     Greeting,
-}
-
-/// What is known of a request for an answer before its body is read.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Answer {
-    pub(crate) protocol: &'static Protocol,
-    /// The model, where the path names it.
-    pub(crate) model: Option<String>,
-    /// Whether the answer is streamed, where the path says it.
-    pub(crate) is_streamed: Option<bool>,
 }
 
 /// What others put before their paths.
@@ -94,37 +84,24 @@ impl Route {
                 }
                 // Names may have colons in them; what is asked for behind one is no name.
                 let name = rest.strip_prefix("/models/").filter(|_| Self::posted(rest).is_none())?;
-                Some(Self::Model(shape, decoded(name)))
+                Some(Self::Model(shape, unescaped(name)))
             }
         }
     }
 
     fn posted(path: &str) -> Option<Self> {
-        let answer = |protocol| Some(Self::Answer(Answer { protocol, model: None, is_streamed: None }));
+        if let Some(route) = ClientRoute::find(path) {
+            return Some(Self::Answer(route));
+        }
         match path {
-            "/chat/completions" => answer(&protocol::OPENAI_CHAT),
-            "/responses" => answer(&protocol::OPENAI_RESPONSES),
-            "/messages" => answer(&protocol::ANTHROPIC_MESSAGES),
-            "/api/chat" => answer(&protocol::OLLAMA),
             "/messages/count_tokens" => Some(Self::CountTokens(&protocol::ANTHROPIC_MESSAGES, None)),
             "/embeddings" => Some(Self::Relay("/embeddings")),
             "/completions" => Some(Self::Relay("/completions")),
             "/api/show" => Some(Self::Show),
             "/tools/parse" => Some(Self::Parse),
             _ => {
-                let (model, verb) = path.strip_prefix("/models/")?.rsplit_once(':')?;
-                let protocol = &protocol::GEMINI_GENERATE_CONTENT;
-                let model = Some(decoded(model));
-                match verb {
-                    "generateContent" => {
-                        Some(Self::Answer(Answer { protocol, model, is_streamed: Some(false) }))
-                    }
-                    "streamGenerateContent" => {
-                        Some(Self::Answer(Answer { protocol, model, is_streamed: Some(true) }))
-                    }
-                    "countTokens" => Some(Self::CountTokens(protocol, model)),
-                    _ => None,
-                }
+                let model = path.strip_prefix("/models/")?.strip_suffix(":countTokens")?;
+                Some(Self::CountTokens(&protocol::GEMINI_GENERATE_CONTENT, Some(unescaped(model))))
             }
         }
     }
@@ -152,7 +129,7 @@ impl Route {
     /// The protocol in which the client expects an error.
     pub(crate) fn protocol(&self) -> &'static Protocol {
         match self {
-            Self::Answer(Answer { protocol, .. }) | Self::CountTokens(protocol, _) => protocol,
+            Self::Answer(ClientRoute { protocol, .. }) | Self::CountTokens(protocol, _) => protocol,
             Self::Models(shape) | Self::Model(shape, _) => match shape {
                 Shape::OpenAi => &protocol::OPENAI_CHAT,
                 Shape::Anthropic => &protocol::ANTHROPIC_MESSAGES,
@@ -167,13 +144,6 @@ impl Route {
     /// Whether everybody may ask.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, Self::Healthy | Self::Ready | Self::Greeting)
-    }
-}
-
-impl Answer {
-    /// The row of the protocol.
-    pub(crate) fn wire(&self) -> Option<&'static Wire> {
-        Wire::of(self.protocol)
     }
 }
 

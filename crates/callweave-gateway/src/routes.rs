@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use callweave::exchange::{self, Shared, UpstreamFault};
 use callweave::upstream::ErrorClass;
 
 use crate::account::beginning;
@@ -31,6 +32,20 @@ enum Label {
 }
 
 impl Target {
+    /// The target of an exchange.
+    pub(crate) fn of_exchange(&self) -> Result<exchange::Target, Failure> {
+        let wire = self.upstream.wire(&self.model)?;
+        Ok(exchange::Target::new(&self.upstream.engine, &self.model).speaking(wire.protocol))
+    }
+
+    /// A fault of the upstream, as a failure that names it.
+    pub(crate) fn failure(&self, fault: &UpstreamFault) -> Failure {
+        match self.of_exchange() {
+            Ok(target) => Failure::of(fault.error(&target.shown())),
+            Err(failure) => failure,
+        }
+    }
+
     /// What the model is called in metrics: a name of the configuration's, or `other`.
     pub(crate) fn label(&self) -> &str {
         match &self.label {
@@ -54,11 +69,17 @@ const LONGEST: usize = 200;
 const MOST: usize = 16;
 
 impl Routes {
-    pub(crate) fn new(config: &Config, environment: &Environment<'_>) -> Self {
-        let ready = |(name, upstream): (&String, &_)| {
-            (name.clone(), Arc::new(Upstream::new(name, upstream, environment)))
-        };
-        Self { upstreams: config.upstreams.iter().map(ready).collect(), names: Names::new(config) }
+    pub(crate) fn new(
+        config: &Config,
+        environment: &Environment<'_>,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, callweave::Error> {
+        let mut upstreams = BTreeMap::new();
+        for (name, upstream) in &config.upstreams {
+            let ready = Upstream::new(name, upstream, environment, &config.limits, shared)?;
+            upstreams.insert(name.clone(), Arc::new(ready));
+        }
+        Ok(Self { upstreams, names: Names::new(config) })
     }
 
     /// Those who can answer, in the order in which they are asked.
@@ -142,7 +163,8 @@ mod tests {
     use super::*;
 
     fn routes(text: &str) -> Routes {
-        Routes::new(&Config::read(text).expect("valid"), &Environment::of(|_| None))
+        let config = Config::read(text).expect("valid");
+        Routes::new(&config, &Environment::of(|_| None), &Arc::default()).expect("valid")
     }
 
     fn found(routes: &Routes, name: &str) -> Vec<String> {

@@ -7,111 +7,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use callweave::json::{Array, Tape, Value};
-use callweave::protocol::OPENAI_RESPONSES;
-use callweave::request::Message;
+use callweave::exchange::store::{Scope, Store, StoredResponse, StoredTurn};
 use tokio::time::Instant;
 
-use crate::amount::Amount;
 use crate::config;
-use crate::keys::Digest;
-
-/// What is kept of an answer.
-#[derive(Clone, Debug)]
-pub struct Kept {
-    /// The conversation up to and with the answer.
-    pub turn: Arc<Turn>,
-    /// The answer, as the client got it.
-    pub body: Bytes,
-}
-
-/// What was said since the turn before: the client's input and the answer's output, as JSON of the Responses protocol.
-#[derive(Debug)]
-pub struct Turn {
-    earlier: Option<Arc<Turn>>,
-    input: Box<str>,
-    output: Box<str>,
-    amount: Amount,
-    /// How much memory it takes, with the turns before.
-    total: usize,
-}
-
-impl Turn {
-    /// A turn that follows another, or begins a conversation.
-    pub fn new(earlier: Option<Arc<Self>>, input: String, output: String) -> Self {
-        let mut amount = earlier.as_ref().map(|earlier| earlier.amount).unwrap_or_default();
-        let mut tape = Tape::new();
-        for text in [&input, &output] {
-            amount = amount + tape.parse(text).map(Amount::of_items).unwrap_or_default();
-        }
-        let before = earlier.as_ref().map_or(0, |earlier| earlier.total);
-        let mut turn = Self { earlier, input: input.into(), output: output.into(), amount, total: 0 };
-        turn.total = before + turn.size();
-        turn
-    }
-
-    /// The turn before.
-    pub fn earlier(&self) -> Option<&Arc<Self>> {
-        self.earlier.as_ref()
-    }
-
-    /// What the client said: a JSON text or list of items.
-    pub fn input(&self) -> &str {
-        &self.input
-    }
-
-    /// What was answered: a JSON list of items.
-    pub fn output(&self) -> &str {
-        &self.output
-    }
-
-    /// How much the whole conversation is.
-    pub(crate) fn amount(&self) -> Amount {
-        self.amount
-    }
-
-    /// The whole conversation.
-    pub(crate) fn messages(&self) -> Vec<Message> {
-        let mut turns: Vec<_> = std::iter::successors(Some(self), |turn| turn.earlier.as_deref()).collect();
-        turns.reverse();
-        let mut messages = Vec::with_capacity(self.amount.messages);
-        for text in turns.into_iter().flat_map(|turn| [turn.input(), turn.output()]) {
-            let input: Value = text.parse().unwrap_or_else(|_| Array::new().into());
-            let request = OPENAI_RESPONSES.read_request(Value::object([("input", input)]));
-            messages.extend(request.map(|request| request.messages).unwrap_or_default());
-        }
-        messages
-    }
-
-    /// How much memory it takes, without the turns before.
-    fn size(&self) -> usize {
-        size_of::<Self>() + self.input.len() + self.output.len() + OVERHEAD
-    }
-}
-
-/// One after the other: a conversation may be long.
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut next = self.earlier.take();
-        while let Some(mut turn) = next.and_then(Arc::into_inner) {
-            next = turn.earlier.take();
-        }
-    }
-}
-
-/// What tables and allocations take for each thing that is kept, about.
-const OVERHEAD: usize = 112;
-
-/// Keeps answers. What is kept for one client no other one gets.
-pub trait Store: Send + Sync {
-    /// The answer of that id, if it was kept for this client and still is.
-    fn get(&self, client: &Digest, id: &str) -> Option<Arc<Kept>>;
-    /// Keeps an answer.
-    fn put(&self, client: &Digest, id: &str, kept: Kept);
-    /// Forgets an answer; whether there was one.
-    fn remove(&self, client: &Digest, id: &str) -> bool;
-}
 
 /// A store in memory. The oldest answers make room for new ones.
 ///
@@ -122,11 +21,11 @@ pub struct Memory {
     state: Mutex<State>,
 }
 
-type Key = (Digest, String);
+type Key = (Scope, String);
 
 #[derive(Default)]
 struct State {
-    kept: HashMap<Key, (u64, Arc<Kept>)>,
+    kept: HashMap<Key, (u64, Arc<StoredResponse>)>,
     /// In the order in which they were kept: the number of each, and when that was.
     order: VecDeque<(u64, Instant, Key)>,
     /// By how many kept answers and turns each turn is held. A turn is known by where it stands: while it is held it
@@ -149,14 +48,14 @@ impl Memory {
 }
 
 impl Store for Memory {
-    fn get(&self, client: &Digest, id: &str) -> Option<Arc<Kept>> {
+    fn get(&self, client: &Scope, id: &str) -> Option<Arc<StoredResponse>> {
         let state = self.state();
         state.kept.get(&(*client, id.to_owned())).map(|(_, kept)| Arc::clone(kept))
     }
 
-    fn put(&self, client: &Digest, id: &str, kept: Kept) {
+    fn put(&self, client: &Scope, id: &str, kept: StoredResponse) {
         let key = (*client, id.to_owned());
-        if size_of_answer(&key, &kept) + kept.turn.total > self.limits.bytes {
+        if size_of_answer(&key, &kept) + kept.turn.total_size() > self.limits.bytes {
             return;
         }
         let mut state = self.state();
@@ -172,14 +71,14 @@ impl Store for Memory {
         }
     }
 
-    fn remove(&self, client: &Digest, id: &str) -> bool {
+    fn remove(&self, client: &Scope, id: &str) -> bool {
         self.state().remove(&(*client, id.to_owned()))
     }
 }
 
 impl State {
     /// Counts a turn, and those before it, unless they are counted already.
-    fn hold(&mut self, turn: &Arc<Turn>) {
+    fn hold(&mut self, turn: &Arc<StoredTurn>) {
         let mut next = Some(turn);
         while let Some(turn) = next {
             let holders = self.turns.entry(Arc::as_ptr(turn).addr()).or_default();
@@ -193,7 +92,7 @@ impl State {
     }
 
     /// Counts a turn no longer, nor those before it, unless others hold them.
-    fn release(&mut self, turn: &Arc<Turn>) {
+    fn release(&mut self, turn: &Arc<StoredTurn>) {
         let mut next = Some(turn);
         while let Some(turn) = next {
             let Some(holders) = self.turns.get_mut(&Arc::as_ptr(turn).addr()) else { return };
@@ -222,7 +121,7 @@ impl State {
         }
     }
 
-    fn remove(&mut self, key: &(Digest, String)) -> bool {
+    fn remove(&mut self, key: &(Scope, String)) -> bool {
         let removed = self.kept.remove(key);
         if let Some((_, kept)) = &removed {
             self.bytes -= size_of_answer(key, kept);
@@ -238,9 +137,9 @@ impl State {
 }
 
 /// How much memory an answer takes, without its conversation.
-fn size_of_answer((_, id): &Key, kept: &Kept) -> usize {
+fn size_of_answer((_, id): &Key, kept: &StoredResponse) -> usize {
     // Its key stands in two tables.
-    kept.body.len() + 2 * (size_of::<Key>() + id.len() + OVERHEAD) + size_of::<Kept>()
+    kept.body.len() + 2 * (size_of::<Key>() + id.len() + StoredTurn::OVERHEAD) + size_of::<StoredResponse>()
 }
 
 #[cfg(test)]
@@ -250,17 +149,20 @@ mod tests {
     /// What an answer of nothing takes.
     fn empty() -> usize {
         let kept = kept(0);
-        size_of_answer(&(Digest::of(""), "a".to_owned()), &kept) + kept.turn.size()
+        size_of_answer(&(Scope::default(), "a".to_owned()), &kept) + kept.turn.size()
     }
 
-    fn kept(size: usize) -> Kept {
+    fn kept(size: usize) -> StoredResponse {
         following(None, size)
     }
 
-    fn following(earlier: Option<&Kept>, size: usize) -> Kept {
-        let turn =
-            Turn::new(earlier.map(|earlier| Arc::clone(&earlier.turn)), "x".repeat(size), String::new());
-        Kept { turn: Arc::new(turn), body: Bytes::new() }
+    fn following(earlier: Option<&StoredResponse>, size: usize) -> StoredResponse {
+        let turn = StoredTurn::new(
+            earlier.map(|earlier| Arc::clone(&earlier.turn)),
+            "x".repeat(size),
+            String::new(),
+        );
+        StoredResponse { turn: Arc::new(turn), body: Arc::default() }
     }
 
     fn memory(answers: usize, bytes: usize) -> Memory {
@@ -269,7 +171,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_their_clients_alone_and_leave_with_time() {
-        let (store, one, two) = (memory(9, 9999), Digest::of("one"), Digest::of("two"));
+        let (store, one, two) = (memory(9, 9999), Scope([1; 32]), Scope([2; 32]));
         store.put(&one, "a", kept(1));
         assert!(store.get(&one, "a").is_some() && store.get(&two, "a").is_none());
         tokio::time::advance(Duration::from_secs(61)).await;
@@ -278,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_make_room() {
-        let (store, client) = (memory(2, 2 * empty() + 10), Digest::of("one"));
+        let (store, client) = (memory(2, 2 * empty() + 10), Scope([1; 32]));
         for (id, size) in [("a", 1), ("b", 1), ("c", 1)] {
             store.put(&client, id, kept(size));
         }
@@ -293,7 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn keeping_the_same_again_does_not_grow() {
-        let (store, client) = (memory(100, 1 << 20), Digest::of("one"));
+        let (store, client) = (memory(100, 1 << 20), Scope([1; 32]));
         for _ in 0..500 {
             store.put(&client, "a", kept(10));
         }
@@ -309,7 +211,7 @@ mod tests {
     /// The first answer leaves, and what its successors need of it stays and is counted, once.
     #[tokio::test]
     async fn a_conversation_is_held_and_counted_as_long_as_one_of_its_answers_is_kept() {
-        let (store, client) = (memory(2, 1 << 20), Digest::of("one"));
+        let (store, client) = (memory(2, 1 << 20), Scope([1; 32]));
         let first = kept(1000);
         let (second, other) = (following(Some(&first), 500), following(Some(&first), 300));
         for (id, kept) in [("a", first), ("b", second), ("c", other)] {
@@ -327,7 +229,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_conversation_that_is_larger_than_the_store_is_not_kept() {
-        let (store, client) = (memory(100, 50_000), Digest::of("one"));
+        let (store, client) = (memory(100, 50_000), Scope([1; 32]));
         let mut last = kept(10_000);
         for number in 0..100 {
             store.put(&client, &number.to_string(), last.clone());

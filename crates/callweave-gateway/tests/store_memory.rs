@@ -3,29 +3,25 @@
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use bytes::Bytes;
+use callweave::exchange::store::{Scope, Store, StoredResponse, StoredTurn};
 use callweave_gateway::config::Config;
-use callweave_gateway::keys::Digest;
-use callweave_gateway::store::{Kept, Memory, Store, Turn};
+use callweave_gateway::store::Memory;
 
 const MOST: usize = 2_000_000;
 
-fn kept(earlier: Option<Arc<Turn>>, input: &str) -> Kept {
+fn kept(earlier: Option<Arc<StoredTurn>>, input: &str) -> StoredResponse {
     let output = r#"[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}]"#;
-    let turn = Turn::new(earlier, input.to_owned(), output.to_owned());
-    Kept {
-        turn: Arc::new(turn),
-        body: Bytes::from(format!(r#"{{"output":{output}}}"#).into_bytes().into_boxed_slice()),
-    }
+    let turn = StoredTurn::new(earlier, input.to_owned(), output.to_owned());
+    StoredResponse { turn: Arc::new(turn), body: format!(r#"{{"output":{output}}}"#).into_bytes().into() }
 }
 
 /// Keeps answers until old ones have left, and tells how much stays in memory, for each byte that the store may take.
-fn filled(input: &str, next: impl Fn(Option<&Kept>) -> Kept) -> f64 {
+fn filled(input: &str, next: impl Fn(Option<&StoredResponse>) -> StoredResponse) -> f64 {
     let config = Config::read(&format!("[store]\nbytes = {MOST}\nanswers = 1000000")).expect("valid");
-    let (client, mut store) = (Digest::of("one"), None);
+    let (client, mut store) = (Scope([1; 32]), None);
     let counted = measure(|| {
         let memory = Memory::new(config.store.clone());
-        let mut last: Option<Kept> = None;
+        let mut last: Option<StoredResponse> = None;
         for number in 0..3 * MOST / (input.len() + 500) {
             let id = format!("resp_{number:024}");
             let now = next(last.as_ref());

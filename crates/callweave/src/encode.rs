@@ -171,7 +171,7 @@ impl std::fmt::Debug for Encoder {
 }
 
 /// What a protocol's stream encoder does.
-pub(crate) trait Encode: Send {
+pub(crate) trait Encode: Send + Sync {
     /// Appends what the wire says of the event.
     fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
 }

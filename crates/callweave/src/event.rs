@@ -407,7 +407,17 @@ impl Counters {
         Self { input_tokens, cached_tokens, cache_write_tokens, ..*self }
     }
 
-    /// The sums; what neither reported was not reported.
+    /// Takes counts that were reported later.
+    pub(crate) fn update(&mut self, newer: &Self) {
+        self.input_tokens = newer.input_tokens.or(self.input_tokens);
+        self.output_tokens = newer.output_tokens.or(self.output_tokens);
+        self.cached_tokens = newer.cached_tokens.or(self.cached_tokens);
+        self.cache_write_tokens = newer.cache_write_tokens.or(self.cache_write_tokens);
+        self.reasoning_tokens = newer.reasoning_tokens.or(self.reasoning_tokens);
+        self.total_tokens = newer.total_tokens;
+    }
+
+    /// The sums; a count that neither reported is none.
     pub(crate) fn plus(&self, other: &Self) -> Self {
         let sum = |one: Option<u64>, two: Option<u64>| match (one, two) {
             (None, None) => None,

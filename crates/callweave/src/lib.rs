@@ -98,6 +98,8 @@ pub mod doors;
 pub mod encode;
 pub mod error;
 pub mod event;
+#[cfg(feature = "exchange")]
+pub mod exchange;
 #[doc(hidden)]
 mod fingerprint;
 pub mod fragment;

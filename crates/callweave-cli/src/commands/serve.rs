@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use callweave::exchange::http::shown_url;
 use callweave::protocol::{Protocol, TABLE};
 use callweave_gateway::config::{
-    Config, Environment, Upstream, completed_url, listen_address, listen_host, nearest, shown_url,
+    Config, Environment, Upstream, completed_url, listen_address, listen_host, nearest,
 };
 use callweave_gateway::{Gateway, Server};
 use clap::Args;

@@ -1,8 +1,9 @@
-//! Addresses: where to listen, whom to ask, and how a URL is shown.
+//! Addresses: where to listen, and whom to ask.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
+use callweave::exchange::http::shown_url;
 use http::Uri;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -91,31 +92,6 @@ pub fn completed_url(text: &str) -> String {
         uri.port().is_some() || is_localhost(host) || ip(host).is_some()
     });
     format!("{}://{text}", if is_near { "http" } else { "https" })
-}
-
-/// A URL as it may be shown: without a user's name and password, and with `…` for every value of its query.
-///
-/// ```
-/// use callweave_gateway::config::shown_url;
-///
-/// assert_eq!(shown_url("http://me:secret@host/v1?key=secret&a=b"), "http://host/v1?key=…&a=…");
-/// ```
-pub fn shown_url(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
-    let rest = rest.split('#').next().unwrap_or_default();
-    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
-    let (authority, path) = path.split_at(path.find('/').unwrap_or(path.len()));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let mut shown = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
-    shown.extend([host, path]);
-    for (at, pair) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
-        shown.push(if at == 0 { '?' } else { '&' });
-        match pair.split_once('=') {
-            Some((name, _)) => shown.extend([name, "=…"]),
-            None => shown.push('…'),
-        }
-    }
-    shown
 }
 
 /// What is wrong with the URL of an upstream.
@@ -237,19 +213,6 @@ mod tests {
             ("https://a", "https://a"),
         ] {
             assert_eq!(completed_url(text), url, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_url_is_shown_without_secrets() {
-        for (url, shown) in [
-            ("http://u:p@h:1/v1", "http://h:1/v1"),
-            ("http://u:p@w@h/v1?key=q#f", "http://h/v1?key=…"),
-            ("https://h?secret", "https://h?…"),
-            ("u:p@h:1/v1?k=v", "h:1/v1?k=…"),
-            ("http://h/a@b", "http://h/a@b"),
-        ] {
-            assert_eq!(shown_url(url), shown, "{url}");
         }
     }
 

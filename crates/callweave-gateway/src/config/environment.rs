@@ -1,8 +1,9 @@
 //! What the environment says.
 
+use callweave::exchange::{SchemaMode, StopMode, StopPolicy};
 use callweave::protocol::{self, Protocol};
 
-use super::{Check, Config, Problem, Stop, StopMode, Upstream};
+use super::{Config, Problem, Upstream};
 
 /// The variables of the process, or those of a test.
 pub struct Environment<'e>(Variables<'e>);
@@ -87,7 +88,7 @@ impl<'e> Environment<'e> {
     /// What `PROXY_STOP_AFTER_TOOLS`, `PROXY_STOP_AFTER_TOOLS_MODE` (`first`, `all`), `PROXY_STOP_AFTER_TOOLS_GRACE_MS`,
     /// `PROXY_SUPPRESS_TAIL_AFTER_TOOLS` and `PROXY_ENABLE_PARALLEL_TOOL_CALLS` say, for all upstreams that say nothing
     /// themselves. A value that is none says nothing: see [`check`](Self::check).
-    pub fn stop(&self) -> Stop {
+    pub fn stop(&self) -> StopPolicy {
         self.read_stop().0
     }
 
@@ -102,7 +103,7 @@ impl<'e> Environment<'e> {
         first.map_or(Ok(()), |first| Err(wrong.fold(first, Problem::and)))
     }
 
-    fn read_stop(&self) -> (Stop, Vec<(&'static str, String, &'static str)>) {
+    fn read_stop(&self) -> (StopPolicy, Vec<(&'static str, String, &'static str)>) {
         let mut wrong = Vec::new();
         let mode = |text: &str| match text {
             "first" => Some(StopMode::First),
@@ -110,7 +111,7 @@ impl<'e> Environment<'e> {
             _ => None,
         };
         let grace = |text: &str| text.parse().ok().filter(|grace| *grace <= 3_600_000);
-        let stop = Stop {
+        let stop = StopPolicy {
             is_on: self.value("PROXY_STOP_AFTER_TOOLS", truth, TRUTH, &mut wrong),
             mode: self.value("PROXY_STOP_AFTER_TOOLS_MODE", mode, "first or all", &mut wrong),
             grace_ms: self.value("PROXY_STOP_AFTER_TOOLS_GRACE_MS", grace, GRACE, &mut wrong),
@@ -155,7 +156,8 @@ impl<'e> Environment<'e> {
             upstream.key_env = self.get(key).map(|_| key.to_owned());
             upstream.provider = PARTICULAR.contains(&name).then(|| name.to_owned());
             if NATIVE.contains(&name) && is_home {
-                (upstream.dialect, upstream.repair, upstream.schema) = ("none".to_owned(), false, Check::Off);
+                (upstream.dialect, upstream.repair, upstream.schema) =
+                    ("none".to_owned(), false, SchemaMode::Off);
             }
             config.upstreams.insert(name.to_owned(), upstream);
         }
@@ -233,7 +235,7 @@ mod tests {
     #[test]
     fn the_environment_stops_whom_the_file_says_nothing_of() {
         let stop = environment(&[("PROXY_STOP_AFTER_TOOLS", "true"), ("PROXY_STOP_AFTER_TOOLS_MODE", "all")]);
-        let own = Stop { is_on: Some(false), ..Stop::default() };
+        let own = StopPolicy { is_on: Some(false), ..StopPolicy::default() };
         let both = own.or(stop.stop());
         assert_eq!((both.is_on, both.mode, both.parallel), (Some(false), Some(StopMode::All), None));
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use callweave::dialect::Registry;
+use callweave::exchange::http::{HttpWire, shown_url};
 use callweave::protocol::TABLE;
 use callweave::request::providers;
 
@@ -10,7 +11,6 @@ use super::names::Names;
 use super::nearest::unknown;
 use super::problem::Flaw;
 use super::{Config, DEMO, Environment, Limits, Store, Timeouts, Upstream, address};
-use crate::wire::Wire;
 use crate::{demo, keys, pages};
 
 /// Bytes of one thing: a tebibyte is more than any machine takes.
@@ -117,7 +117,7 @@ impl Config {
             return;
         }
         let path = format!("upstreams.{name}.url");
-        let (url, listen) = (address::shown_url(&upstream.url), self.listen);
+        let (url, listen) = (shown_url(&upstream.url), self.listen);
         let what = format!(
             "{url} is this gateway itself, which listens on {listen}: every request would come back to it"
         );
@@ -244,7 +244,7 @@ impl Upstream {
         let mut put = |key: &str, what: String| flaws.push(Flaw::new(format!("{path}.{key}"), what));
         match self.protocol() {
             None => put("protocol", unknown("protocol", &self.protocol, asked().chain(aliases()))),
-            Some(protocol) if Wire::of(protocol).is_none() => {
+            Some(protocol) if HttpWire::of(protocol).is_none() => {
                 let known = asked().collect::<Vec<_>>().join(", ");
                 put("protocol", format!("nobody can be asked in {} yet (known: {known})", protocol.name));
             }
@@ -292,12 +292,12 @@ fn is_meant(row: &str, name: &str) -> bool {
 
 /// The protocols in which somebody can be asked.
 fn asked() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().filter(|protocol| Wire::of(protocol).is_some()).map(|protocol| protocol.name)
+    TABLE.iter().filter(|protocol| HttpWire::of(protocol).is_some()).map(|protocol| protocol.name)
 }
 
 fn aliases() -> impl Iterator<Item = &'static str> {
     TABLE
         .iter()
-        .filter(|protocol| Wire::of(protocol).is_some())
+        .filter(|protocol| HttpWire::of(protocol).is_some())
         .flat_map(|protocol| protocol.aliases.iter().copied())
 }

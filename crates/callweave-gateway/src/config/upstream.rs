@@ -1,9 +1,10 @@
 //! One upstream: who answers, and what is done to its answers.
 
-use std::time::Duration;
-
+use callweave::exchange::{InvalidCalls, Policy, SchemaMode, StopMode, StopPolicy, Teaching};
 use callweave::protocol::{self, Protocol};
 use serde::Deserialize;
+
+use super::Limits;
 
 /// One upstream. A provider is a row of this.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,9 +33,9 @@ pub struct Upstream {
     /// Whether arguments that are not quite JSON are repaired.
     pub repair: bool,
     /// What is done with the schemas of tools.
-    pub schema: Check,
+    pub schema: SchemaMode,
     /// What is done with a call that stays invalid.
-    pub invalid: OnInvalid,
+    pub invalid: InvalidCalls,
     /// How often the model is asked again, at most.
     pub ask_again: u32,
     /// How often a request is sent again that failed before the first byte of its answer.
@@ -55,89 +56,6 @@ pub struct Upstream {
     pub parallel_tool_calls: Option<bool>,
 }
 
-/// How a model is told of tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Teaching {
-    /// As its protocol has it.
-    #[default]
-    Native,
-    /// In words, in the prompt: it calls in its text.
-    Prompt,
-}
-
-/// What is done with the schemas of tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Check {
-    /// Nothing.
-    Off,
-    /// Arguments that do not fit are invalid.
-    Validate,
-    /// Arguments are fitted; those that still do not fit are invalid.
-    #[default]
-    Coerce,
-}
-
-/// What is done with a call that stays invalid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnInvalid {
-    /// It is passed on, and marked.
-    #[default]
-    Pass,
-    /// The client gets an error in place of the answer.
-    Error,
-    /// The model is told what is wrong, and asked again; a call that is still invalid then is passed on.
-    AskAgain,
-}
-
-/// When an upstream is stopped after calls. What is not said of it is asked of the environment, under the names that
-/// [`Environment::stop`](super::Environment::stop) lists.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stop {
-    /// Whether it is stopped.
-    pub is_on: Option<bool>,
-    /// After which call.
-    pub mode: Option<StopMode>,
-    /// How long the next call is waited for, in mode `all`; in milliseconds.
-    pub grace_ms: Option<u64>,
-    /// Whether what is said after calls is left out.
-    pub suppress_tail: Option<bool>,
-    /// Whether the model may call several tools at once.
-    pub parallel: Option<bool>,
-}
-
-/// After which call an upstream is stopped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopMode {
-    /// At the end of the first.
-    #[default]
-    First,
-    /// When no other has begun for a while.
-    All,
-}
-
-impl Stop {
-    /// How long the next call is waited for.
-    pub fn grace(&self) -> Duration {
-        Duration::from_millis(self.grace_ms.unwrap_or(300))
-    }
-
-    /// What is said here, or else there.
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self {
-            is_on: self.is_on.or(other.is_on),
-            mode: self.mode.or(other.mode),
-            grace_ms: self.grace_ms.or(other.grace_ms),
-            suppress_tail: self.suppress_tail.or(other.suppress_tail),
-            parallel: self.parallel.or(other.parallel),
-        }
-    }
-}
-
 impl Default for Upstream {
     fn default() -> Self {
         Self {
@@ -150,8 +68,8 @@ impl Default for Upstream {
             reasoning: None,
             tools: Teaching::Native,
             repair: true,
-            schema: Check::default(),
-            invalid: OnInvalid::default(),
+            schema: SchemaMode::default(),
+            invalid: InvalidCalls::default(),
             ask_again: 2,
             retries: 2,
             retry_share: 0.2,
@@ -194,9 +112,39 @@ impl Upstream {
         self.reasoning.unwrap_or(self.dialect != "none")
     }
 
+    /// The policy of its exchanges.
+    pub(crate) fn policy(
+        &self,
+        name: &str,
+        api_key: Option<String>,
+        stop: StopPolicy,
+        limits: &Limits,
+    ) -> Policy {
+        let mut policy = Policy::default();
+        policy.name = name.to_owned();
+        policy.protocol = self.protocol();
+        policy.base_url.clone_from(&self.url);
+        policy.api_key = api_key;
+        // A key that was to be configured is not replaced by one that is meant for somebody else.
+        policy.forwards_client_key = self.key_env.is_none();
+        policy.provider.clone_from(&self.provider);
+        policy.dialect.clone_from(&self.dialect);
+        policy.splits_reasoning = self.reasoning;
+        policy.teaching = self.tools;
+        policy.repair = self.repair;
+        policy.schema = self.schema;
+        policy.invalid_calls = self.invalid;
+        policy.max_reasks = self.ask_again;
+        policy.stop = self.stop().or(stop);
+        policy.limits.bytes = limits.answer;
+        policy.limits.argument_bytes = limits.arguments;
+        policy.limits.schema_steps = limits.schema_steps;
+        policy
+    }
+
     /// When it is stopped after calls.
-    pub fn stop(&self) -> Stop {
-        Stop {
+    pub fn stop(&self) -> StopPolicy {
+        StopPolicy {
             is_on: self.stop_after_tools,
             mode: self.stop_after_tools_mode,
             grace_ms: self.stop_after_tools_grace_ms,

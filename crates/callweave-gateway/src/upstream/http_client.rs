@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use callweave::exchange::UpstreamFault;
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -22,7 +23,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::{Reply, ReplyBody, SENT, Trouble, Unpack};
+use super::{Reply, ReplyBody, SENT, Unpack};
 use crate::config::Config;
 use crate::hops;
 
@@ -84,7 +85,7 @@ impl Client {
         mut headers: HeaderMap,
         body: Bytes,
         end: Instant,
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<Reply, UpstreamFault> {
         headers.insert(SENT.0, SENT.1);
         self.send(Method::POST, address, headers, body, end).await
     }
@@ -97,7 +98,7 @@ impl Client {
         mut headers: HeaderMap,
         body: Bytes,
         end: Instant,
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<Reply, UpstreamFault> {
         self.own.sign(&mut headers);
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
@@ -110,11 +111,13 @@ impl Client {
         let now = Instant::now();
         let until = end.min(now + self.first_byte);
         let sent = tokio::time::timeout_at(until, sending).await;
-        let answered = sent.map_err(|_| Trouble::late("did not answer", until - now))?;
+        let answered = sent.map_err(|_| UpstreamFault::late("did not answer", until - now))?;
         let response = answered.map_err(|error| match is_too_late(&error) {
-            true => Trouble::late("could not be reached", self.connect),
-            false if error.is_connect() => Trouble::lost(format!("cannot be reached: {}", told(&error))),
-            false => Trouble::lost(format!("did not answer: {}", told(&error))),
+            true => UpstreamFault::late("could not be reached", self.connect),
+            false if error.is_connect() => {
+                UpstreamFault::lost(format!("cannot be reached: {}", told(&error)))
+            }
+            false => UpstreamFault::lost(format!("did not answer: {}", told(&error))),
         })?;
         let (parts, body) = response.into_parts();
         let unpack = Unpack::of(&parts.headers, self.answer)?;
@@ -172,7 +175,7 @@ fn is_too_late(error: &(dyn StdError + 'static)) -> bool {
 }
 
 /// The next bytes of a body.
-pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, Trouble>> {
+pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, UpstreamFault>> {
     loop {
         match body.frame().await? {
             // Trailers say nothing about the answer.
@@ -183,7 +186,7 @@ pub(super) async fn next(body: &mut Incoming) -> Option<Result<Bytes, Trouble>> 
             },
             Err(error) => {
                 let what = format!("lost the connection in the middle of its answer: {}", told(&error));
-                return Some(Err(Trouble::lost(what)));
+                return Some(Err(UpstreamFault::lost(what)));
             }
         }
     }

@@ -4,10 +4,11 @@ use std::pin::Pin;
 use std::vec;
 
 use bytes::Bytes;
+use callweave::exchange::UpstreamFault;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Sleep, sleep};
 
-use super::{Reply, ReplyBody, Trouble};
+use super::{Reply, ReplyBody};
 use crate::demo::{Script, Step};
 
 /// What is left of a script.
@@ -30,7 +31,7 @@ impl Player {
         }
     }
 
-    pub(super) async fn next(&mut self) -> Option<Result<Bytes, Trouble>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, UpstreamFault>> {
         loop {
             if let Some(wait) = &mut self.wait {
                 wait.await;
@@ -41,7 +42,7 @@ impl Player {
                 Step::Send(bytes) => return Some(Ok(bytes.into())),
                 Step::Wait(time) => self.wait = Some(Box::pin(sleep(time))),
                 Step::Break => {
-                    return Some(Err(Trouble::lost("lost the connection in the middle of its answer")));
+                    return Some(Err(UpstreamFault::lost("lost the connection in the middle of its answer")));
                 }
             }
         }

@@ -3,11 +3,10 @@
 use std::io::{self, Read, Write};
 
 use bytes::Bytes;
+use callweave::exchange::UpstreamFault;
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use http::{HeaderMap, header};
 use ruzstd::decoding::StreamingDecoder;
-
-use super::Trouble;
 
 /// Unpacks the body of an answer.
 pub(super) struct Unpack {
@@ -27,7 +26,7 @@ enum Packing {
 
 impl Unpack {
     /// What unpacks the answer that has these headers; nothing if it is not packed.
-    pub(super) fn of(headers: &HeaderMap, limit: u64) -> Result<Option<Box<Self>>, Trouble> {
+    pub(super) fn of(headers: &HeaderMap, limit: u64) -> Result<Option<Box<Self>>, UpstreamFault> {
         let Some(coding) = headers.get(header::CONTENT_ENCODING) else { return Ok(None) };
         let coding = coding.to_str().unwrap_or("?").trim().to_ascii_lowercase();
         let packing = match coding.as_str() {
@@ -38,14 +37,14 @@ impl Unpack {
             _ => {
                 let what =
                     format!("compressed its answer as {coding:?}, which nobody asked for or knows here");
-                return Err(Trouble::unfit(what));
+                return Err(UpstreamFault::unusable(what));
             }
         };
         Ok(Some(Box::new(Self { packing, limit })))
     }
 
     /// What is in the next bytes; it may be nothing yet.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, Trouble> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, UpstreamFault> {
         if let (Packing::Deflated, Some(first)) = (&self.packing, bytes.first()) {
             let room = Room::of(self.limit);
             self.packing = match first & 0x0F == 8 {
@@ -65,11 +64,11 @@ impl Unpack {
                 Ok(Vec::new())
             }
         };
-        unpacked.map(Bytes::from).map_err(|error| self.trouble(&error))
+        unpacked.map(Bytes::from).map_err(|error| self.fault(&error))
     }
 
     /// What is left when no more bytes come. Who was cut off has not ended.
-    pub(super) fn finish(&mut self) -> Result<Bytes, Trouble> {
+    pub(super) fn finish(&mut self) -> Result<Bytes, UpstreamFault> {
         let unpacked = match &mut self.packing {
             Packing::Gzip(decoder) => decoder.try_finish().map(|()| decoder.get_mut().take()),
             Packing::Zlib(decoder) => decoder.try_finish().map(|()| decoder.get_mut().take()),
@@ -81,13 +80,13 @@ impl Unpack {
                 unpack_zstd(all, &mut room).map(|()| room.take())
             }
         };
-        unpacked.map(Bytes::from).map_err(|error| self.trouble(&error))
+        unpacked.map(Bytes::from).map_err(|error| self.fault(&error))
     }
 
-    fn trouble(&self, error: &io::Error) -> Trouble {
+    fn fault(&self, error: &io::Error) -> UpstreamFault {
         match error.kind() {
             io::ErrorKind::StorageFull => super::too_large(self.limit),
-            _ => Trouble::unfit(format!("sent an answer that cannot be decompressed: {error}")),
+            _ => UpstreamFault::unusable(format!("sent an answer that cannot be decompressed: {error}")),
         }
     }
 }

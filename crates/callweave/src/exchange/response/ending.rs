@@ -1,34 +1,31 @@
-//! How an answer ends that did not end by itself: with an error, and never as if all were well.
+//! The end of a response that did not end by itself: an error, never a success.
 
-use std::borrow::Cow;
+use super::super::fault::UpstreamFault;
+use super::super::incoming::start;
+use super::super::policy::Target;
+use crate::event::{BlockId, Body, DeltaKind, Event, EventSink, FinishReason, Notice, NoticeCode};
+use crate::upstream::{ErrorClass, UpstreamError};
 
-use callweave::event::{BlockId, Body, DeltaKind, Event, EventSink, FinishReason, Notice, NoticeCode};
-use callweave::upstream::{ErrorClass, UpstreamError};
+/// The number of characters that are shown of a text that is no response.
+const MAX_SHOWN: usize = 300;
 
-use crate::routes::Target;
-use crate::upstream::Trouble;
-
-/// So much is told of words that are no answer.
-const LONGEST_WORDS: usize = 300;
-
-/// Takes an answer that broke off for failed, and tells failures once.
-pub(crate) struct Ending {
-    /// How long arguments may be, and how long those of open calls are.
+/// Makes a failure of a response that broke off, and reports failures once.
+pub(in crate::exchange) struct Ending {
+    /// The limit of arguments, and the lengths of those of open calls.
     limit: usize,
     lengths: Vec<(BlockId, usize)>,
     failure: Option<Box<UpstreamError<'static>>>,
-    /// Whether it is not the upstream that tells the failure.
+    /// Whether the failure is another than an error of the upstream.
     is_broken: bool,
-    /// Who answers.
     target: Target,
     has_begun: bool,
     is_truncated: bool,
-    is_told: bool,
+    is_reported: bool,
     is_over: bool,
 }
 
 impl Ending {
-    pub(crate) fn new(limit: usize, target: Target) -> Self {
+    pub(in crate::exchange) fn new(limit: usize, target: Target) -> Self {
         Self {
             limit,
             lengths: Vec::new(),
@@ -37,36 +34,36 @@ impl Ending {
             target,
             has_begun: false,
             is_truncated: false,
-            is_told: false,
+            is_reported: false,
             is_over: false,
         }
     }
 
-    /// Says why the answer fails; the first reason counts.
-    pub(crate) fn fail(&mut self, error: UpstreamError<'static>) {
+    /// The response fails; the first reason counts.
+    pub(in crate::exchange) fn fail(&mut self, error: UpstreamError<'static>) {
         self.is_broken |= self.failure.is_none();
         self.failure.get_or_insert_with(|| Box::new(error));
     }
 
-    /// Who answers.
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
+    /// The name of the target in errors.
+    pub(in crate::exchange) fn shown(&self) -> String {
+        self.target.shown()
     }
 
-    /// Whether the upstream has answered, and told no error, but the answer fails.
-    pub(crate) fn is_broken(&self) -> bool {
+    /// Whether the response fails for another reason than an error of the upstream.
+    pub(in crate::exchange) fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Whether the answer is over.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether the response is over.
+    pub(in crate::exchange) fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// Takes the next event.
-    pub(crate) fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
+    pub(in crate::exchange) fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
         let mut event = event;
-        // Of several answers in one body clients know only the first.
+        // Clients know only the first of several responses in one body.
         if self.is_over {
             return;
         }
@@ -77,37 +74,37 @@ impl Ending {
                     "made a call with more than {} bytes of arguments (limits.arguments)",
                     self.limit
                 );
-                self.fail(Trouble::unfit(what).error(&self.target));
+                self.fail(UpstreamFault::unusable(what).error(&self.shown()));
                 return self.end(sink);
             }
             Body::BlockEnd { block, .. } => self.lengths.retain(|(open, _)| open != block),
-            // Whether that matters is known at the end.
+            // The end decides whether that matters.
             Body::Notice(notice) if notice.code == NoticeCode::Truncated => {
                 self.is_truncated = true;
                 return;
             }
             Body::Error(error) => {
                 let mut error = error.clone().into_owned();
-                // Who answers so in plain words has not answered at all, most likely: a page, or noise.
+                // Plain words are no response of a model, but a page or noise.
                 if error.class == ErrorClass::Other && error.raw.as_str().starts_with('"') {
-                    let words = error.message.chars().take(LONGEST_WORDS);
+                    let words = error.message.chars().take(MAX_SHOWN);
                     let words: String =
                         words.map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
-                    error = Trouble::unfit(format!("answered: {words}")).error(&self.target);
+                    error = UpstreamFault::unusable(format!("answered: {words}")).error(&self.shown());
                 }
-                self.target.upstream.mask(&mut error);
+                self.target.engine.mask(&mut error);
                 self.failure.get_or_insert_with(|| Box::new(error));
-                return self.tell(sink);
+                return self.report(sink);
             }
             Body::Finish { reason, raw } => {
-                // Whoever said why it finished has finished, even if its last word is missing. All others were cut off,
-                // however whole their calls look; and so was a refusal that did not come to its end.
+                // A response with a finish reason is complete, even without its end marker. Any other was truncated,
+                // however complete its calls look; so was a refusal without an end.
                 let is_refused = matches!(reason, FinishReason::ContentFilter | FinishReason::Error);
                 if self.is_truncated && (raw.is_none() || is_refused) {
                     self.fail(self.broken_off());
                 }
                 if self.failure.is_some() {
-                    self.tell(sink);
+                    self.report(sink);
                     *reason = FinishReason::Error;
                 }
             }
@@ -117,16 +114,15 @@ impl Ending {
         sink.put(event);
     }
 
-    /// Says that no more events will come.
-    pub(crate) fn finish(&mut self, sink: &mut EventSink<'_>) {
+    /// No more events will come.
+    pub(in crate::exchange) fn finish(&mut self, sink: &mut EventSink<'_>) {
         if self.is_over {
             return;
         }
         self.fail(self.broken_off());
         if !self.has_begun {
             self.has_begun = true;
-            let body = Body::Start { id: None, model: None, word: Cow::Borrowed(""), members: None };
-            sink.put(Event::new(0, body));
+            sink.put(Event::new(0, start()));
         }
         self.end(sink);
     }
@@ -149,8 +145,8 @@ impl Ending {
     fn end(&mut self, sink: &mut EventSink<'_>) {
         self.is_over = true;
         if self.failure.is_some() {
-            self.tell(sink);
-            // Where a wire has a last word that says that all went well, it is not said.
+            self.report(sink);
+            // A truncated response gets no end marker that stands for success.
             let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
             sink.put(Event::new(0, Body::Notice(notice)));
         }
@@ -158,12 +154,12 @@ impl Ending {
     }
 
     fn broken_off(&self) -> UpstreamError<'static> {
-        Trouble::lost("broke off its answer").error(&self.target)
+        UpstreamFault::lost("broke off its answer").error(&self.shown())
     }
 
-    fn tell(&mut self, sink: &mut EventSink<'_>) {
-        if let Some(error) = self.failure.as_ref().filter(|_| !self.is_told) {
-            self.is_told = true;
+    fn report(&mut self, sink: &mut EventSink<'_>) {
+        if let Some(error) = self.failure.as_ref().filter(|_| !self.is_reported) {
+            self.is_reported = true;
             sink.put(Event::new(0, Body::Error((**error).clone())));
         }
     }

@@ -1,21 +1,19 @@
-//! Stops an answer after its calls, and leaves out what is said behind them.
+//! Ends a response after its calls, and leaves out the text behind them.
 
 use std::collections::{HashMap, HashSet};
 
-use callweave::event::{
+use super::super::policy::{StopMode, StopPolicy};
+use crate::event::{
     BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, ItemId, Scope,
 };
 
-use crate::config::{Stop, StopMode};
-
-/// Stops an answer after its calls. What it lets through is whole: a call that has begun is let through to its end, or
-/// not at all.
+/// Ends a response after its calls. A call passes to its end, or not at all.
 #[derive(Debug, Default)]
-pub(crate) struct Stopper {
+pub(in crate::exchange) struct Stopper {
     mode: Option<StopMode>,
     suppresses_tail: bool,
     choices: HashMap<u32, Choice>,
-    /// Blocks of which nothing is let through.
+    /// Blocks that are left out.
     dropped: HashSet<BlockId>,
     items: Vec<(u32, ItemId)>,
     is_cut: bool,
@@ -23,7 +21,7 @@ pub(crate) struct Stopper {
 
 #[derive(Debug, Default)]
 struct Choice {
-    /// What is open, and whether it is a call.
+    /// The open blocks, and whether each is a call.
     open: Vec<(BlockId, bool)>,
     calls: usize,
     ended: usize,
@@ -31,22 +29,21 @@ struct Choice {
 }
 
 impl Stopper {
-    /// One that does as it is told; none if there is nothing to do.
-    pub(crate) fn new(stop: &Stop) -> Option<Self> {
+    /// One for a policy; none if there is nothing to do.
+    pub(in crate::exchange) fn new(stop: &StopPolicy) -> Option<Self> {
         let mode = stop.is_on.unwrap_or(false).then(|| stop.mode.unwrap_or_default());
-        // Who is stopped after calls has nothing more to say, unless somebody wants to hear it.
         let suppresses_tail = stop.suppress_tail.unwrap_or(mode.is_some());
         let has_work = mode.is_some() || suppresses_tail;
         has_work.then(|| Self { mode, suppresses_tail, ..Self::default() })
     }
 
-    /// Whether the answer was cut.
-    pub(crate) fn is_cut(&self) -> bool {
+    /// Whether the response was ended here.
+    pub(in crate::exchange) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Whether every call is over, and only a next one is waited for.
-    pub(crate) fn awaits_call(&self) -> bool {
+    /// Whether every call is over, and only a next one may follow.
+    pub(in crate::exchange) fn awaits_call(&self) -> bool {
         let all_ended = |choice: &Choice| choice.calls > 0 && choice.ended == choice.calls;
         self.mode == Some(StopMode::All)
             && !self.is_cut
@@ -55,7 +52,7 @@ impl Stopper {
     }
 
     /// Takes the next event.
-    pub(crate) fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
+    pub(in crate::exchange) fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
         if self.is_cut || self.is_dropped(&event) {
             return;
         }
@@ -95,8 +92,8 @@ impl Stopper {
         sink.put(event);
     }
 
-    /// Ends the answer here.
-    pub(crate) fn cut(&mut self, sink: &mut EventSink<'_>) {
+    /// Ends the response here.
+    pub(in crate::exchange) fn cut(&mut self, sink: &mut EventSink<'_>) {
         if std::mem::replace(&mut self.is_cut, true) {
             return;
         }
@@ -115,7 +112,7 @@ impl Stopper {
         sink.put(Event::new(0, Body::End));
     }
 
-    /// Whether the event belongs to something that is not let through; remembers what begins so.
+    /// Whether the event belongs to a block that is left out; remembers blocks that begin so.
     fn is_dropped(&mut self, event: &Event<'_>) -> bool {
         match &event.body {
             Body::BlockStart { block, kind, .. } => {
@@ -138,7 +135,7 @@ impl Stopper {
     }
 }
 
-/// Whether the client is to run it.
+/// Whether the client runs it.
 fn is_call(kind: &BlockKind<'_>) -> bool {
     matches!(kind, BlockKind::ToolCall { call: CallKind::Function | CallKind::Custom, .. })
 }
@@ -147,7 +144,7 @@ fn is_call(kind: &BlockKind<'_>) -> bool {
 mod tests {
     use super::*;
 
-    use callweave::event::DeltaKind;
+    use crate::event::DeltaKind;
 
     fn call(block: u32) -> [Body<'static>; 3] {
         let kind = BlockKind::ToolCall {
@@ -171,7 +168,10 @@ mod tests {
         ]
     }
 
-    fn run(stop: Stop, bodies: impl IntoIterator<Item = Body<'static>>) -> (Stopper, Vec<Event<'static>>) {
+    fn run(
+        stop: StopPolicy,
+        bodies: impl IntoIterator<Item = Body<'static>>,
+    ) -> (Stopper, Vec<Event<'static>>) {
         let (mut stopper, mut events) = (Stopper::new(&stop).expect("something to do"), Vec::new());
         for body in bodies {
             stopper.push(Event::new(0, body), &mut events);
@@ -179,8 +179,8 @@ mod tests {
         (stopper, events)
     }
 
-    fn on(mode: StopMode) -> Stop {
-        Stop { is_on: Some(true), mode: Some(mode), ..Stop::default() }
+    fn on(mode: StopMode) -> StopPolicy {
+        StopPolicy { is_on: Some(true), mode: Some(mode), ..StopPolicy::default() }
     }
 
     #[test]
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn a_tail_is_left_out_and_text_before_calls_is_not() {
-        let tail = Stop { suppress_tail: Some(true), ..Stop::default() };
+        let tail = StopPolicy { suppress_tail: Some(true), ..StopPolicy::default() };
         let bodies = text(0).into_iter().chain(call(1)).chain(text(2));
         let (_, events) = run(tail, bodies.collect::<Vec<_>>());
         assert_eq!(events.len(), 6);
-        assert!(Stopper::new(&Stop::default()).is_none());
+        assert!(Stopper::new(&StopPolicy::default()).is_none());
     }
 }

@@ -1,26 +1,23 @@
-//! One request from its body to its answer: who is asked, how often, and how the answer begins.
+//! One request from its body to its response: which targets are tried, how often, and how the response begins.
 
-use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use callweave::event::{self, Event, Notice, NoticeCode};
-use callweave::framing::Framing;
+use callweave::exchange::Exchange;
 use callweave::upstream::ErrorClass;
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::{Response, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::account::Account;
-use crate::answer::Wanted;
 use crate::asked::Asked;
 use crate::body::{Body, Slot};
-use crate::failure::{Failure, JSON};
+use crate::failure::{Failure, header_map};
 use crate::gateway::Gateway;
-use crate::live::{Live, Progress, Turn};
+use crate::live::{Live, Progress};
 use crate::retry;
 use crate::routes::Target;
 
@@ -35,7 +32,7 @@ pub(crate) async fn answer(
     let silence = gateway.config.timeouts.keep_alive;
     let closing = gateway.closing();
     let mut opening = Box::pin(opened(gateway, Arc::clone(&asked), account));
-    let may_ping = asked.is_streamed && !asked.pings()[0].is_empty();
+    let may_ping = !asked.request.pings()[0].is_empty();
     let opened = match may_ping {
         true => match tokio::time::timeout(silence, &mut opening).await {
             Ok(opened) => opened,
@@ -44,11 +41,11 @@ pub(crate) async fn answer(
         false => opening.await,
     };
     match opened {
-        (Ok(live), account) if asked.is_streamed => streamed(live, &asked, account),
-        (Ok(live), account) => whole(live, account),
+        (Ok(live), account) if asked.request.is_streamed() => streamed(live, &asked, account),
+        (Ok(live), account) => complete(live, account),
         (Err(failure), mut account) => {
             account.fail(&failure);
-            failure.response(asked.wire.protocol)
+            failure.response(asked.request.protocol())
         }
     }
 }
@@ -57,18 +54,8 @@ pub(crate) async fn answer(
 type Opened = (Result<Box<Live>, Failure>, Account);
 
 /// Asks until an answer begins, or there is no more time for it.
-async fn opened(gateway: Arc<Gateway>, mut asked: Arc<Asked>, mut account: Account) -> Opened {
-    let mut opened = open(&gateway, &asked, &mut account).await;
-    if let Ok(live) = &mut opened
-        && asked.is_streamed
-        && !live.needs_request()
-    {
-        // A long stream must not hold a long conversation.
-        asked = Arc::new(asked.without_content());
-        account.asked = Arc::clone(&asked);
-        live.set_asked(&asked);
-    }
-    (opened, account)
+async fn opened(gateway: Arc<Gateway>, asked: Arc<Asked>, mut account: Account) -> Opened {
+    (open(&gateway, &asked, &mut account).await, account)
 }
 
 /// A stream that begins before its answer does: the client hears that it comes. What goes wrong after that can only be
@@ -79,8 +66,8 @@ fn late(
     silence: Duration,
     closing: impl Future<Output = ()> + Send + 'static,
 ) -> Response<Body> {
-    let (asked, pings) = (Arc::clone(asked), asked.pings());
-    let wire = asked.wire;
+    let (asked, pings) = (Arc::clone(asked), asked.request.pings());
+    let request = Arc::clone(&asked.request);
     let body = Body::made(move |slot| async move {
         let mut closing = std::pin::pin!(closing);
         let opened = loop {
@@ -91,7 +78,7 @@ fn late(
                 () = &mut closing => {
                     // Who gives account of the request sees why it ends.
                     drop(opening);
-                    slot.put(told(&asked, Failure::shutting_down())).await;
+                    slot.put(asked.request.error_stream(*Failure::shutting_down().error).into()).await;
                     return Ok(());
                 }
                 () = tokio::time::sleep(silence) => {}
@@ -99,32 +86,26 @@ fn late(
         };
         drop(opening);
         match opened {
-            (Ok(live), account) => {
+            (Ok(mut live), account) => {
                 drop(asked);
+                live.exchange.head();
                 stream(live, account, pings, slot).await
             }
             (Err(failure), mut account) => {
                 account.break_off(&failure);
-                slot.put(told(&asked, failure)).await;
+                slot.put(asked.request.error_stream(*failure.error).into()).await;
                 Ok(())
             }
         }
     });
-    event_stream(body, HeaderMap::new(), HeaderValue::from_static(wire.stream_type))
-}
-
-/// A failure as a stream tells it.
-fn told(asked: &Asked, failure: Failure) -> Bytes {
-    let mut bytes = Vec::new();
-    if let Some(mut encoder) = asked.wire.protocol.encoder(&asked.options) {
-        let start = event::Body::Start { id: None, model: None, word: Cow::Borrowed(""), members: None };
-        let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
-        let (error, notice) = (event::Body::Error(*failure.error), event::Body::Notice(notice));
-        for body in [start, error, notice, event::Body::End] {
-            encoder.encode(&Event::new(0, body), &mut bytes);
-        }
-    }
-    bytes.into()
+    let mut response = Response::new(body);
+    let head = [
+        ("content-type", request.content_type()),
+        ("cache-control", "no-cache"),
+        ("x-accel-buffering", "no"),
+    ];
+    *response.headers_mut() = header_map(&head.map(|(name, value)| (name, value.into())));
+    response
 }
 
 /// Asks those who can answer, in order, until one does. Nothing was sent to the client yet, so whatever fails can be
@@ -135,7 +116,7 @@ async fn open(
     account: &mut Account,
 ) -> Result<Box<Live>, Failure> {
     let end = Instant::now() + gateway.config.timeouts.answer;
-    let targets = gateway.routes.find(&asked.model)?;
+    let targets = gateway.routes.find(asked.request.model())?;
     let mut last: Option<Failure> = None;
     for target in &targets {
         let upstream = &target.upstream;
@@ -180,37 +161,22 @@ async fn attempt_at(
     target: &Target,
     end: Instant,
 ) -> Result<Box<Live>, Failure> {
-    let wire = target.upstream.wire(&target.model)?;
-    let is_same = wire.protocol == asked.wire.protocol;
-    let turn = Turn::open(gateway, asked, target, end).await?;
-    let wanted = Wanted {
-        protocol: asked.wire.protocol,
-        options: asked.options.clone(),
-        is_streamed: asked.is_streamed,
-        is_kept: gateway.keeps(asked, target),
-        hold: Live::hold(target, asked.has_tools),
-        keeps_id: is_same,
-        is_raw: is_same && target.upstream.is_plain(),
-        tells_usage: asked.wants_usage(),
-        has_comments: asked.is_streamed && !asked.pings()[0].is_empty(),
-    };
     // It goes a long way, and stays long: only a pointer to it does.
-    let live = Live::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), turn, wanted, end);
-    let mut live = Box::new(live);
+    let mut live = Box::new(Live::new(Arc::clone(gateway), Arc::clone(asked), target.clone(), end)?);
+    let is_streamed = asked.request.is_streamed();
     loop {
         let progress = live.advance().await;
-        // Of a stream that broke after some words clients get the words, and then the error.
-        let is_begun = asked.is_streamed && live.output.watch.has_content;
-        if let Some(failure) = live.failure().filter(|_| !is_begun) {
+        // A stream that broke after some content is the client's, with its error.
+        if let Some(failure) = live.failure() {
             return Err(failure);
         }
         let is_ready = match progress {
             Progress::Over => true,
-            Progress::Ping => asked.is_streamed,
-            Progress::Heard => asked.is_streamed && live.output.has_bytes(),
+            Progress::Ping => is_streamed && live.is_accepted(),
+            Progress::Heard => live.exchange.is_ready(),
         };
         if is_ready {
-            if !asked.is_streamed {
+            if !is_streamed {
                 live.drain().await;
             }
             return Ok(live);
@@ -219,21 +185,16 @@ async fn attempt_at(
 }
 
 fn streamed(mut live: Box<Live>, asked: &Asked, account: Account) -> Response<Body> {
-    let (wire, is_array) = (asked.wire, asked.options.framing == Some(Framing::JsonValues));
-    let pings = asked.pings();
-    let headers = std::mem::take(&mut live.headers);
-    let body = Body::made(move |slot| stream(live, account, pings, slot));
-    let kind = if is_array { JSON } else { HeaderValue::from_static(wire.stream_type) };
-    event_stream(body, headers, kind)
+    let (pings, head) = (asked.request.pings(), headed(&mut live.exchange));
+    head.map(|()| Body::made(move |slot| stream(live, account, pings, slot)))
 }
 
-fn event_stream(body: Body, headers: HeaderMap, kind: HeaderValue) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.headers_mut() = headers;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, kind);
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+/// The beginning of the client's response.
+fn headed(exchange: &mut Exchange) -> Response<()> {
+    let head = exchange.head();
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    *response.headers_mut() = header_map(&head.headers);
     response
 }
 
@@ -246,19 +207,18 @@ async fn stream(
 ) -> std::io::Result<()> {
     let mut has_begun = false;
     // Whoever had nothing to show so far was silent for long.
-    let mut progress = if live.output.has_bytes() { Progress::Heard } else { Progress::Ping };
+    let mut progress = if live.exchange.has_bytes() { Progress::Heard } else { Progress::Ping };
     loop {
-        let bytes = live.output.take();
+        let bytes = live.exchange.take_bytes();
         if !bytes.is_empty() {
             account.first_byte();
             has_begun = true;
-            slot.put(bytes).await;
-        } else if progress == Progress::Ping && live.output.may_ping() {
+            slot.put(bytes.into()).await;
+        } else if progress == Progress::Ping && live.exchange.may_ping() {
             slot.put(Bytes::from_static(pings[usize::from(has_begun)].as_bytes())).await;
         }
         if progress == Progress::Over {
-            let message = live.message();
-            account.close(&mut live, &message);
+            account.close(&live);
             live.drain().await;
             return Ok(());
         }
@@ -266,16 +226,9 @@ async fn stream(
     }
 }
 
-fn whole(mut live: Box<Live>, mut account: Account) -> Response<Body> {
+fn complete(mut live: Box<Live>, mut account: Account) -> Response<Body> {
     account.first_byte();
-    let message = live.message();
-    account.close(&mut live, &message);
-    let body = live.output.body(&message);
-    let mut response = Response::new(Body::whole(body));
-    *response.headers_mut() = std::mem::take(&mut live.headers);
-    if let count @ 1.. = live.output.watch.complaints.len() {
-        response.headers_mut().insert("x-callweave-invalid-calls", count.into());
-    }
-    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    response
+    account.close(&live);
+    let head = headed(&mut live.exchange);
+    head.map(|()| Body::whole(live.exchange.take_bytes()))
 }

@@ -1,0 +1,568 @@
+//! Everything between a client's request and its response, without I/O.
+//!
+//! An [`Engine`] is a [`Policy`] made ready for one upstream; it is shared. An [`Exchange`] belongs to one request. It says
+//! what is [next](Exchange::next), a driver does it, and tells the exchange what came of it:
+//!
+//! ```text
+//!              ┌──────────────── reask ◀──────────────────┐
+//!              ▼                                           │ calls stay invalid
+//! open ─▶ Next::Send ──outgoing──▶ (the driver sends) ──accept──▶ Next::Read ◀─┐
+//!              │                            │             │  push, silence ────┘
+//!              │ cannot be written          │ refuse      ├─ finish, fail ─▶ Next::Over
+//!              ▼                            ▼             └─ enough calls ─▶ Next::Interrupt ─interrupt─▶ Next::Over
+//!          Next::Over                   Next::Over
+//! ```
+//!
+//! The client's side is ready as soon as the model has said anything ([`Exchange::is_ready`]): until then a failure has its
+//! own status, and another target may be tried; from then on it is an error in the stream. Ids and time come from the
+//! caller, bytes come in any cut, and nothing here waits.
+//!
+//! ```
+//! use callweave::exchange::{Engine, Exchange, Incoming, Next, Outgoing, Policy, http::ClientRoute};
+//!
+//! let mut policy = Policy::default();
+//! policy.base_url = "http://127.0.0.1:8000".to_owned();
+//! let engine = Engine::new(policy)?;
+//!
+//! let route = ClientRoute::find("/chat/completions").expect("a path of Chat's");
+//! let body = br#"{"model": "m", "messages": [{"role": "user", "content": "Look at the sky."}],
+//!     "tools": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]}"#;
+//! let mut exchange = engine.open(Incoming::new(route, &body[..], "1")).expect("a request that can be read");
+//! let Some(Outgoing::Request(request)) = exchange.take_outgoing() else { panic!("a request") };
+//! assert_eq!(request.url, "http://127.0.0.1:8000/v1/chat/completions");
+//!
+//! // The driver sends it. The model has written its call into its text, and not quite as JSON:
+//! let answer = br#"{"choices": [{"message": {"role": "assistant",
+//!     "content": "<tool_call>{'name': 'look', 'arguments': {'at': 'sky'}}</tool_call>"}, "finish_reason": "stop"}]}"#;
+//! exchange.accept([("content-type", "application/json")]);
+//! exchange.push(answer);
+//! exchange.finish();
+//! assert_eq!(exchange.next(), Next::Over);
+//! assert_eq!(exchange.head().status, 200);
+//! let body = String::from_utf8(exchange.take_bytes()).expect("JSON");
+//! assert!(body.contains(r#""finish_reason":"tool_calls""#) && body.contains(r#"{\"at\": \"sky\"}"#), "{body}");
+//! assert_eq!(exchange.outcomes()[0].outcome.name(), "from_text");
+//! # Ok::<(), callweave::Error>(())
+//! ```
+
+mod amount;
+mod fault;
+pub mod http;
+mod incoming;
+mod policy;
+mod reask;
+mod response;
+pub mod store;
+mod tool_cache;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use amount::{RequestLimits, ResponseLimits, scan, too_large};
+pub use fault::{Refusal, UpstreamFault};
+pub use incoming::{Body, HttpRequest, Incoming, IncomingRequest};
+pub use policy::{Engine, InvalidCalls, Policy, SchemaMode, StopMode, StopPolicy, Target, Teaching};
+pub use response::{CallOutcome, Outcome};
+
+use self::incoming::Prepared;
+use self::response::{Chain, Hold, Output, OutputConfig, Reading};
+use self::store::{Scope, Store, StoredResponse, StoredTurn};
+use self::tool_cache::ToolCache;
+use crate::event::{Counters, FinishReason};
+use crate::json::Tape;
+use crate::message::{Content, Message};
+use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES};
+use crate::request::{self, Loss};
+use crate::upstream::{ErrorClass, UpstreamError};
+
+/// A result, or the error that the client gets instead.
+pub type ExchangeResult<T> = Result<T, Box<UpstreamError<'static>>>;
+
+/// State of all engines of a driver: prepared tools, and the store.
+#[derive(Default)]
+pub struct Shared {
+    tools: ToolCache,
+    store: Option<Arc<dyn Store>>,
+}
+
+impl Shared {
+    /// One with a store, so that clients can refer to earlier responses.
+    pub fn with_store(store: Arc<dyn Store>) -> Self {
+        Self { store: Some(store), ..Self::default() }
+    }
+
+    /// The store.
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.store.as_ref()
+    }
+
+    /// The conversation up to a response that a client refers to; none where the upstream keeps it itself.
+    fn conversation(
+        &self,
+        scope: &Scope,
+        id: &str,
+        first: Option<&Target>,
+    ) -> ExchangeResult<Option<Arc<StoredTurn>>> {
+        if let Some(stored) = self.store.as_ref().and_then(|store| store.get(scope, id)) {
+            return Ok(Some(Arc::clone(&stored.turn)));
+        }
+        if first.is_some_and(|target| *target.protocol_for(&OPENAI_RESPONSES) == OPENAI_RESPONSES) {
+            return Ok(None);
+        }
+        let what = format!("Previous response with id '{id}' not found.");
+        let mut error = UpstreamError::new(ErrorClass::InvalidRequest, what);
+        error.code = Some("previous_response_not_found".into());
+        Err(Box::new(error))
+    }
+
+    /// Keeps a response.
+    fn keep(&self, incoming: &IncomingRequest, message: &Message) {
+        let (Some(store), Some(id)) = (&self.store, incoming.options.id.as_deref()) else { return };
+        let mut body = Vec::new();
+        OPENAI_RESPONSES.encode_whole(message, &incoming.options, &mut body);
+        let output = std::str::from_utf8(&body).ok().and_then(|text| {
+            let mut tape = Tape::new();
+            Some(tape.parse(text).ok()?.get("output")?.raw().to_owned())
+        });
+        let (input, earlier) = incoming.input();
+        let empty = || "[]".to_owned();
+        let turn = StoredTurn::new(earlier, input.unwrap_or_else(empty), output.unwrap_or_else(empty));
+        store.put(&incoming.scope, id, StoredResponse { turn: Arc::new(turn), body: body.into() });
+    }
+}
+
+impl Engine {
+    /// Opens an exchange for a client's request, with the model that the client names.
+    pub fn open(self: &Arc<Self>, incoming: Incoming) -> ExchangeResult<Exchange> {
+        let first = |model: &str| Some(Target::new(self, model));
+        let request = IncomingRequest::read(incoming, &self.shared, &RequestLimits::default(), first)?;
+        let target = Target::new(self, request.model.clone());
+        Ok(Exchange::new(Arc::new(request), target))
+    }
+}
+
+/// What a driver does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Sends what [`Exchange::take_outgoing`] gives, and reports the status of the response: [`Exchange::accept`] or
+    /// [`Exchange::refuse`].
+    Send,
+    /// Reads the upstream's response: [`Exchange::push`], [`Exchange::finish`] or [`Exchange::fail`]. If nothing came for
+    /// this long: [`Exchange::silence`].
+    Read(Option<Duration>),
+    /// Interrupts the upstream, which is not needed any more: [`Exchange::interrupt`].
+    Interrupt,
+    /// Nothing: the response is complete.
+    Over,
+}
+
+/// What is sent to an upstream.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Outgoing {
+    /// A request.
+    Request(HttpRequest),
+}
+
+/// The beginning of the client's response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResponseHead {
+    /// The status.
+    pub status: u16,
+    /// The headers, with names in lower case.
+    pub headers: Vec<(Cow<'static, str>, Vec<u8>)>,
+}
+
+/// One request and its response.
+pub struct Exchange {
+    incoming: Arc<IncomingRequest>,
+    target: Target,
+    state: State,
+    output: Output,
+    /// Messages that follow those of the client, since the model is asked again.
+    added: Vec<request::Message>,
+    /// How often the model was asked again.
+    reasks: u32,
+    /// Headers of the upstream that concern the client.
+    headers: Vec<(String, Vec<u8>)>,
+    losses: Vec<Loss>,
+    outcomes: Vec<CallOutcome>,
+    message: Message,
+    /// Whether the upstream has answered with success, but the response fails.
+    is_broken: bool,
+    /// Whether the client has its head.
+    is_begun: bool,
+}
+
+enum State {
+    /// A request is due.
+    Due,
+    /// It was sent.
+    Sent(Box<Chain>),
+    /// Its response is read.
+    Reading(Box<Chain>),
+    /// The client's response is complete, but not the upstream's.
+    Interrupted,
+    Over,
+}
+
+impl Exchange {
+    /// An exchange of a request with a target.
+    pub fn new(incoming: Arc<IncomingRequest>, target: Target) -> Self {
+        let client = incoming.wire.protocol;
+        let protocol = target.protocol_for(client);
+        let (target, is_same) = (target.speaking(protocol), protocol == client);
+        let output = Output::new(OutputConfig {
+            protocol: client,
+            options: incoming.options.clone(),
+            is_streamed: incoming.is_streamed,
+            is_kept: incoming.is_kept(&target) && target.engine.shared.store.is_some(),
+            hold: match target.engine.policy.invalid_calls {
+                _ if !incoming.has_tools => Hold::Nothing,
+                InvalidCalls::Pass => Hold::Nothing,
+                InvalidCalls::Error => Hold::Calls,
+                InvalidCalls::Reask => Hold::All,
+            },
+            keeps_id: is_same,
+            tells_usage: incoming.wants_usage(),
+            is_raw: is_same && target.engine.is_plain(),
+            has_comments: !incoming.pings()[0].is_empty(),
+        });
+        Self {
+            incoming,
+            target,
+            state: State::Due,
+            output,
+            added: Vec::new(),
+            reasks: 0,
+            headers: Vec::new(),
+            losses: Vec::new(),
+            outcomes: Vec::new(),
+            message: Message::default(),
+            is_broken: false,
+            is_begun: false,
+        }
+    }
+
+    /// The client's request.
+    pub fn incoming(&self) -> &Arc<IncomingRequest> {
+        &self.incoming
+    }
+
+    /// What the driver does next.
+    pub fn next(&self) -> Next {
+        match &self.state {
+            State::Due => Next::Send,
+            State::Sent(_) => Next::Read(None),
+            State::Reading(chain) => {
+                Next::Read(chain.awaits_call().then(|| self.target.engine.policy.stop.grace()))
+            }
+            State::Interrupted => Next::Interrupt,
+            State::Over => Next::Over,
+        }
+    }
+
+    /// What is to be sent now. A request that cannot be written for the target is none: the exchange has failed then.
+    pub fn take_outgoing(&mut self) -> Option<Outgoing> {
+        if !matches!(self.state, State::Due) {
+            return None;
+        }
+        match self.incoming.prepare(&self.target, &self.added) {
+            Ok(prepared) => {
+                let Prepared { request, written, reading, tools } = prepared;
+                let own = || self.target.engine.dialect(&self.target.model, self.incoming.has_tools);
+                let chain = Chain::new(Reading {
+                    protocol: request.protocol,
+                    dialect: reading.or_else(own),
+                    tools,
+                    written: written.as_ref(),
+                    id_prefix: self.call_id_prefix(),
+                    target: &self.target,
+                });
+                self.losses = written.map(|written| written.losses).unwrap_or_default();
+                self.state = State::Sent(Box::new(chain));
+                Some(Outgoing::Request(request))
+            }
+            Err(error) => {
+                self.abandon(*error);
+                None
+            }
+        }
+    }
+
+    /// The upstream answers with success.
+    pub fn accept<N: AsRef<str>, V: AsRef<[u8]>>(&mut self, headers: impl IntoIterator<Item = (N, V)>) {
+        self.keep_headers(headers);
+        self.state = match std::mem::replace(&mut self.state, State::Over) {
+            State::Sent(chain) => State::Reading(chain),
+            other => other,
+        };
+    }
+
+    /// The upstream answers with another status.
+    pub fn refuse(&mut self, refusal: &Refusal) {
+        self.keep_headers(refusal.headers.iter().map(|(name, value)| (name, value)));
+        self.abandon(refusal.error(&self.target));
+    }
+
+    /// Takes the next bytes of the upstream's response.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let State::Reading(chain) = &mut self.state else { return };
+        self.output.take_raw(bytes);
+        chain.push(bytes, &mut self.output);
+        self.output.mark();
+        self.settle();
+    }
+
+    /// The upstream's response is at its end.
+    pub fn finish(&mut self) {
+        let State::Reading(chain) = &mut self.state else { return };
+        let had_error = self.output.stats.error.is_some();
+        chain.finish(&mut self.output);
+        self.output.mark();
+        self.end_raw(had_error);
+    }
+
+    /// The upstream fails: the connection breaks, or is too slow.
+    pub fn fail(&mut self, fault: &UpstreamFault) {
+        self.abort(fault.error(&self.target.shown()));
+    }
+
+    /// The driver ends the exchange: it shuts down, for example.
+    pub fn abort(&mut self, error: UpstreamError<'static>) {
+        match &self.state {
+            State::Reading(_) => self.fail_reading(error),
+            _ => self.abandon(error),
+        }
+    }
+
+    /// Nothing came for as long as [`Next::Read`] said.
+    pub fn silence(&mut self) {
+        let State::Reading(chain) = &mut self.state else { return };
+        chain.cut(&mut self.output);
+        self.settle();
+    }
+
+    /// The upstream was interrupted: the driver has closed its connection.
+    pub fn interrupt(&mut self) {
+        if matches!(self.state, State::Interrupted) {
+            self.state = State::Over;
+        }
+    }
+
+    /// Whether the client's response has begun: [`Exchange::head`] has its final status, unless it is asked for sooner.
+    pub fn is_ready(&self) -> bool {
+        let is_over = matches!(self.state, State::Interrupted | State::Over);
+        is_over || self.incoming.is_streamed && self.output.has_bytes()
+    }
+
+    /// The error of a response of which the client has seen nothing. Another target may be tried instead.
+    pub fn failure(&self) -> Option<&UpstreamError<'static>> {
+        let is_seen = self.is_begun || self.incoming.is_streamed && self.output.stats.has_content;
+        self.output.stats.error.as_deref().filter(|_| !is_seen)
+    }
+
+    /// The first error of the response.
+    pub fn error(&self) -> Option<&UpstreamError<'static>> {
+        self.output.stats.error.as_deref()
+    }
+
+    /// Whether the upstream has answered with success, but its response cannot be used: it was paid for.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// The status and the headers of the client's response. From now on a failure is an error in the stream.
+    pub fn head(&mut self) -> ResponseHead {
+        let failure = self.failure().cloned();
+        self.is_begun = true;
+        let own = self.headers.drain(..).map(|(name, value)| (Cow::Owned(name), value));
+        let mut headers: Vec<(Cow<'static, str>, Vec<u8>)> = own.collect();
+        if let Some(error) = failure {
+            let client = self.incoming.wire.protocol;
+            let written = client.write_error(&error).or_else(|| OPENAI_CHAT.write_error(&error));
+            self.output.take();
+            let Some(written) = written else { return ResponseHead { status: 502, headers } };
+            self.output.put_bytes(written.body);
+            let own = written.headers.into_iter().map(|(name, value)| (name.into(), value.into_bytes()));
+            headers.extend(own);
+            return ResponseHead { status: written.status, headers };
+        }
+        headers.push(("content-type".into(), self.incoming.content_type().into()));
+        if self.incoming.is_streamed {
+            headers.push(("cache-control".into(), "no-cache".into()));
+            headers.push(("x-accel-buffering".into(), "no".into()));
+            if !self.output.may_reask() && !self.output.is_kept {
+                self.incoming.release();
+            }
+        } else if let count @ 1.. = self.output.stats.complaints.len() {
+            headers.push(("x-callweave-invalid-calls".into(), count.to_string().into_bytes()));
+        }
+        ResponseHead { status: 200, headers }
+    }
+
+    /// The headers of the upstream that concern the client, until the client has its head.
+    pub fn forwarded_headers(&self) -> &[(String, Vec<u8>)] {
+        &self.headers
+    }
+
+    /// Whether there are bytes for the client.
+    pub fn has_bytes(&self) -> bool {
+        self.output.has_bytes()
+    }
+
+    /// The next bytes for the client: of a stream while it comes, of a complete body when the exchange is over.
+    pub fn take_bytes(&mut self) -> Vec<u8> {
+        self.output.take()
+    }
+
+    /// Whether a keep-alive may follow the bytes that the client got.
+    pub fn may_ping(&self) -> bool {
+        self.output.may_ping()
+    }
+
+    /// The message, when the exchange is over: of every non-streaming response, unless the bytes of the upstream are
+    /// relayed, and of every response that is kept.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// The calls of all responses that are over, and what became of them.
+    pub fn outcomes(&self) -> &[CallOutcome] {
+        &self.outcomes
+    }
+
+    /// The parts of the client's request that the upstream did not get.
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// The tokens of all responses.
+    pub fn usage(&self) -> Counters {
+        self.output.usage()
+    }
+
+    fn keep_headers<N: AsRef<str>, V: AsRef<[u8]>>(&mut self, headers: impl IntoIterator<Item = (N, V)>) {
+        if self.is_begun {
+            return;
+        }
+        self.headers.clear();
+        for (name, value) in headers {
+            if http::is_forwarded_to_client(name.as_ref()) {
+                self.headers.push((name.as_ref().to_owned(), value.as_ref().to_vec()));
+            }
+        }
+    }
+
+    /// The prefix of call ids that nobody else makes: the id of the request, and how often the model was asked again.
+    fn call_id_prefix(&self) -> String {
+        let mut prefix = "call_".to_owned();
+        prefix.extend(self.incoming.id.chars().take(16));
+        if self.reasks > 0 {
+            prefix.push_str(&format!("r{}", self.reasks));
+        }
+        prefix
+    }
+
+    /// Ends with an error before an upstream has answered.
+    fn abandon(&mut self, error: UpstreamError<'static>) {
+        if matches!(self.state, State::Interrupted | State::Over) {
+            return;
+        }
+        self.output.fail(&error);
+        self.complete(State::Over);
+    }
+
+    fn fail_reading(&mut self, error: UpstreamError<'static>) {
+        let State::Reading(chain) = &mut self.state else { return };
+        let had_error = self.output.stats.error.is_some();
+        chain.fail(error, &mut self.output);
+        self.end_raw(had_error);
+    }
+
+    /// Writes a new error behind the bytes of the upstream, which do not have it.
+    fn end_raw(&mut self, had_error: bool) {
+        if !had_error {
+            self.output.end_raw();
+        }
+        self.settle();
+    }
+
+    /// Looks whether the upstream's response is over: then it is the client's, or the model is asked again.
+    fn settle(&mut self) {
+        let State::Reading(chain) = &self.state else { return };
+        if !chain.is_over() {
+            return;
+        }
+        let dialect = chain.dialect().map(str::to_owned);
+        let is_interrupted = chain.is_cut();
+        self.is_broken = chain.is_broken();
+        let policy = &self.target.engine.policy;
+        let is_bad = !self.output.stats.complaints.is_empty() && self.output.stats.error.is_none();
+        let is_reasked = is_bad
+            && policy.invalid_calls == InvalidCalls::Reask
+            && self.reasks < policy.max_reasks
+            && self.output.is_holding();
+        for mut call in std::mem::take(&mut self.output.stats.calls) {
+            call.dialect.clone_from(&dialect);
+            if is_reasked && call.outcome == Outcome::Invalid {
+                call.outcome = Outcome::Retried;
+            }
+            self.outcomes.push(call);
+        }
+        if is_reasked {
+            return self.reask();
+        }
+        if is_bad && policy.invalid_calls == InvalidCalls::Error {
+            let reason = self.output.stats.complaints.first().map(|(_, reason)| reason.as_str());
+            let what = format!("the model made a call that cannot be run: {}", reason.unwrap_or_default());
+            let mut error = UpstreamError::new(ErrorClass::Other, what);
+            error.status = Some(502);
+            self.output.fail(&error);
+        }
+        self.output.release();
+        self.complete(if is_interrupted { State::Interrupted } else { State::Over });
+    }
+
+    /// Tells the model what is wrong with its calls, and asks it again.
+    fn reask(&mut self) {
+        self.reasks += 1;
+        let response = self.output.held_message();
+        let complaints = std::mem::take(&mut self.output.stats.complaints);
+        self.output.forget();
+        self.added.extend(reask::messages(&response, &complaints));
+        self.state = State::Due;
+    }
+
+    /// The client's response is complete.
+    fn complete(&mut self, state: State) {
+        self.state = state;
+        self.message = self.output.message();
+        let is_streamed = self.incoming.is_streamed;
+        let stops = self.target.engine.policy.stop.is_on.unwrap_or(false);
+        if stops && !is_streamed && self.message.finish_reason() == Some(FinishReason::ToolCalls) {
+            // A client that wants the response to end at calls wants nothing but calls.
+            for choice in &mut self.message.choices {
+                choice.blocks.retain(|block| !matches!(block.content, Content::Text(_)));
+            }
+        }
+        if !is_streamed {
+            self.output.put_body(&self.message);
+        }
+        if self.output.is_kept && self.output.stats.error.is_none() {
+            self.target.engine.shared.keep(&self.incoming, &self.message);
+        }
+    }
+}
+
+/// Bindings share these between threads.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<Engine>();
+    is_shared::<IncomingRequest>();
+    is_shared::<Exchange>();
+    is_shared::<crate::Encoder>();
+    is_shared::<crate::Decoder>();
+};

@@ -1,0 +1,531 @@
+//! The client's request, and the request that an upstream gets in its place.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::amount::{Amount, RequestLimits, invalid, scan};
+use super::http::{ClientRoute, HttpWire};
+use super::policy::Target;
+use super::store::{Scope, StoredTurn};
+use super::tool_cache::DeclaredTools;
+use super::{ExchangeResult, Shared};
+use crate::dialect::{ExtractOptions, Tools};
+use crate::doors::prompt::teach;
+use crate::encode::EncodeOptions;
+use crate::event::{self, Event, Notice, NoticeCode};
+use crate::framing::Framing;
+use crate::json::{AsValue, Tape, Value};
+use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
+use crate::request::{
+    Message, Mode, Outline, Request, RequestOptions, Tool, ToolChoice, ToolKind, Written, renamed,
+};
+use crate::upstream::{ErrorClass, UpstreamError};
+
+/// Bytes that are shared, whoever owns them.
+#[derive(Clone)]
+pub struct Body(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Body {
+    /// The bytes of an owner. It is dropped with the last clone.
+    pub fn from_owner(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(owner))
+    }
+}
+
+impl AsRef<[u8]> for Body {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::from_owner(bytes)
+    }
+}
+
+impl From<&[u8]> for Body {
+    fn from(bytes: &[u8]) -> Self {
+        Self::from_owner(bytes.to_vec())
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Body({} bytes)", self.as_ref().len())
+    }
+}
+
+/// What a client sent, before its body is read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Incoming {
+    /// Where it was sent to.
+    pub route: ClientRoute,
+    /// The framing of a stream, where the client chose one: Gemini streams are a JSON array without `alt=sse`.
+    pub framing: Option<Framing>,
+    /// Headers of the client. Only those that its protocol forwards are used.
+    pub headers: Vec<(String, String)>,
+    /// The client's own key, where it may be sent on.
+    pub api_key: Option<String>,
+    /// The owner of what is kept of this request.
+    pub scope: Scope,
+    /// The body.
+    pub body: Body,
+    /// Letters and digits that no other request has: ids of the response and its calls are made of them.
+    pub id: String,
+    /// The time, in seconds since 1970.
+    pub created: u64,
+}
+
+impl Incoming {
+    /// A request with a body and an id of its own.
+    pub fn new(route: ClientRoute, body: impl Into<Body>, id: impl Into<String>) -> Self {
+        Self {
+            route,
+            framing: None,
+            headers: Vec::new(),
+            api_key: None,
+            scope: Scope::default(),
+            body: body.into(),
+            id: id.into(),
+            created: 0,
+        }
+    }
+
+    /// The same with the framing that the query of the URL asks for.
+    pub fn query(mut self, query: Option<&str>) -> Self {
+        let is_sse = query.is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
+        if self.route.is_streamed == Some(true) && !is_sse {
+            self.framing = Some(Framing::JsonValues);
+        }
+        self
+    }
+}
+
+/// A client's request that was read. It can be sent to several targets, one after the other.
+pub struct IncomingRequest {
+    pub(super) wire: &'static HttpWire,
+    /// The name that the client uses for the model.
+    pub(super) model: String,
+    pub(super) is_streamed: bool,
+    pub(super) options: EncodeOptions,
+    /// The client's headers that are forwarded.
+    headers: Vec<(&'static str, String)>,
+    api_key: Option<String>,
+    pub(super) scope: Scope,
+    pub(super) id: String,
+    /// The key of its tools in the cache.
+    tools_key: u64,
+    /// Whether the model may call anything.
+    pub(super) has_tools: bool,
+    /// Whether the client wants the usage of a stream, where it can say so.
+    stream_usage: Option<bool>,
+    /// Whether it wants its response to be kept.
+    pub(super) store: Option<bool>,
+    /// The size of the request and of the conversation that it continues.
+    amount: Amount,
+    content: Mutex<Option<RequestContent>>,
+}
+
+/// The part of a request that is needed only until its response has begun, unless the model may be asked again.
+struct RequestContent {
+    body: Body,
+    /// The request, where it had to be read. The first target takes it, and others read the body again: mostly there
+    /// is no other, and a copy would double the memory of a long conversation.
+    request: Option<Box<Request>>,
+    /// The ranges of the model's name in the body, while the body can be sent as it is.
+    original: Option<Vec<Range<usize>>>,
+    /// The conversation that it continues.
+    earlier: Option<Arc<StoredTurn>>,
+}
+
+/// A request for an upstream.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HttpRequest {
+    /// The method.
+    pub method: &'static str,
+    /// The URL; only its path where the policy has no base URL.
+    pub url: String,
+    /// The headers, with names in lower case.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Body,
+    /// The protocol.
+    pub protocol: &'static Protocol,
+    /// The model, as the upstream calls it.
+    pub model: String,
+    /// Whether the response is to be streamed.
+    pub is_streamed: bool,
+}
+
+/// A request for an upstream, and what reading its response needs.
+pub(super) struct Prepared {
+    pub(super) request: HttpRequest,
+    /// The changes; none where the body is the client's own.
+    pub(super) written: Option<Written>,
+    /// How the text is read, where the request decides that.
+    pub(super) reading: Option<ExtractOptions>,
+    /// The tools, by the names that the upstream knows.
+    pub(super) tools: Tools,
+}
+
+impl IncomingRequest {
+    /// Reads a client's request. `first` is the target that will be asked first for a model's name: a body that it takes
+    /// as it is need not be read as a whole.
+    pub fn read(
+        incoming: Incoming,
+        shared: &Shared,
+        limits: &RequestLimits,
+        first: impl FnOnce(&str) -> Option<Target>,
+    ) -> ExchangeResult<Self> {
+        let Incoming { route, framing, headers, api_key, scope, body: bytes, id, created } = incoming;
+        let ClientRoute { protocol, model: named, is_streamed } = route;
+        let wire = HttpWire::of(protocol).ok_or_else(|| {
+            let what = format!("nobody answers in {}", protocol.name);
+            Box::new(UpstreamError::new(ErrorClass::NotFound, what))
+        })?;
+        let mut tape = Tape::new();
+        let body = scan(&mut tape, bytes.as_ref(), limits)?;
+        let unreadable = |error: crate::Error| invalid(error.to_string());
+        let outline = protocol.outline_request(body).map_err(unreadable)?;
+        let mut amount = Amount::of_request(body, outline.size());
+        amount.check(limits)?;
+        let named = named.or_else(|| outline.model().map(Cow::into_owned));
+        let first = named.as_deref().and_then(first);
+        let is_relayable = outline.is_relayable();
+        let is_relayed = is_relayable && first.as_ref().is_some_and(|target| target.relays(protocol));
+        let tools_key = shared.tools.key(protocol, outline.tools());
+        // Most of a request is its conversation and its tools: a relayed one need not be read.
+        let mut request =
+            if is_relayed { outline.settings() } else { outline.request() }.map_err(unreadable)?;
+        let declares_tools = match is_relayed && outline.tools().next().is_some() {
+            true => !shared.tools.get(tools_key, &[], || declared(&declarations(&outline), None)).is_empty,
+            false => !request.tools.is_empty(),
+        };
+        let model = named.filter(|name| !name.is_empty()).ok_or_else(|| invalid("model is missing"))?;
+        let mut original = is_relayable.then(|| outline.models());
+        let earlier = match request.previous.clone().filter(|_| *protocol == OPENAI_RESPONSES) {
+            None => None,
+            Some(previous) => {
+                let earlier = shared.conversation(&scope, &previous, first.as_ref())?;
+                if let Some(earlier) = &earlier {
+                    amount.values = body.value_count();
+                    amount = amount + earlier.amount();
+                    amount.check(limits)?;
+                    (request.previous, original) = (None, None);
+                }
+                earlier
+            }
+        };
+        let mut options = EncodeOptions::mended()
+            .id([wire.id_prefix, id.as_str()].concat())
+            .model(model.clone())
+            .created(created);
+        if let Some(framing) = framing {
+            options = options.framing(framing);
+        }
+        let forwarded = |name: &'static str| {
+            let own = headers.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name));
+            own.map(move |(_, value)| (name, value.clone()))
+        };
+        let (has_tools, stream_usage, store) = (
+            declares_tools && request.tool_choice != Some(ToolChoice::None),
+            request.stream_usage,
+            request.store,
+        );
+        let is_streamed = is_streamed.or(request.stream).unwrap_or(wire.streams_by_default);
+        let request = (!is_relayed).then(|| Box::new(request));
+        drop(tape);
+        Ok(Self {
+            wire,
+            headers: wire.forwarded_headers.iter().copied().flat_map(forwarded).collect(),
+            is_streamed,
+            has_tools,
+            stream_usage,
+            store,
+            model,
+            options,
+            api_key,
+            scope,
+            id,
+            tools_key,
+            amount,
+            content: Mutex::new(Some(RequestContent { body: bytes, request, original, earlier })),
+        })
+    }
+
+    /// The protocol of the client.
+    pub fn protocol(&self) -> &'static Protocol {
+        self.wire.protocol
+    }
+
+    /// The name that the client uses for the model.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// Whether the response is streamed.
+    pub fn is_streamed(&self) -> bool {
+        self.is_streamed
+    }
+
+    /// The owner of what is kept of this request.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// The number of bytes of the request and of the conversation that it continues.
+    pub fn size(&self) -> usize {
+        self.amount.bytes
+    }
+
+    /// The content type of the response.
+    pub fn content_type(&self) -> &'static str {
+        match self.options.framing {
+            Some(Framing::JsonValues) => "application/json",
+            _ if !self.is_streamed => "application/json",
+            _ => self.wire.stream_type,
+        }
+    }
+
+    /// The bytes that keep a silent stream alive: before the response has begun, and afterwards. Empty where the client
+    /// would not understand any.
+    pub fn pings(&self) -> [&'static str; 2] {
+        match self.options.framing {
+            Some(Framing::JsonValues) => ["", ""],
+            _ if !self.is_streamed => ["", ""],
+            _ => self.wire.pings,
+        }
+    }
+
+    /// A stream that is nothing but an error, for a client that has got its status and no content.
+    pub fn error_stream(&self, error: UpstreamError<'static>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some(mut encoder) = self.wire.protocol.encoder(&self.options) {
+            let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
+            for body in [start(), event::Body::Error(error), event::Body::Notice(notice), event::Body::End] {
+                encoder.encode(&Event::new(0, body), &mut bytes);
+            }
+        }
+        bytes
+    }
+
+    /// Drops the body and all that was read of it: a long stream must not hold a long conversation.
+    pub(super) fn release(&self) {
+        *self.content() = None;
+    }
+
+    /// Whether the client gets the usage of the response.
+    pub(super) fn wants_usage(&self) -> bool {
+        !self.is_streamed || *self.wire.protocol != OPENAI_CHAT || self.stream_usage == Some(true)
+    }
+
+    /// Whether a response of that target is kept: if the client speaks a protocol in which it may refer to it, does not
+    /// say no, and the upstream does not keep it itself.
+    pub(super) fn is_kept(&self, target: &Target) -> bool {
+        *self.wire.protocol == OPENAI_RESPONSES
+            && self.store != Some(false)
+            && *target.protocol_for(self.wire.protocol) != OPENAI_RESPONSES
+    }
+
+    /// The client's input in this turn as the Responses protocol has it, and the conversation before.
+    pub(super) fn input(&self) -> (Option<String>, Option<Arc<StoredTurn>>) {
+        let content = self.content();
+        let Some(content) = &*content else { return (None, None) };
+        let input = || {
+            let mut tape = Tape::new();
+            let text = std::str::from_utf8(content.body.as_ref()).ok()?;
+            Some(tape.parse(text).ok()?.get("input")?.raw().to_owned())
+        };
+        (input(), content.earlier.clone())
+    }
+
+    fn content(&self) -> MutexGuard<'_, Option<RequestContent>> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The request for a target, with messages that follow those of the client.
+    pub(super) fn prepare(&self, target: &Target, added: &[Message]) -> ExchangeResult<Prepared> {
+        let wire = target.wire(self.wire.protocol)?;
+        let is_same = wire.protocol == self.wire.protocol;
+        let policy = &target.engine.policy;
+        let mut content = self.content();
+        let gone = || Box::new(UpstreamError::new(ErrorClass::Other, "the request was released"));
+        let content = content.as_mut().ok_or_else(gone)?;
+        let mut reading = None;
+        let mut written = None;
+        let is_original = added.is_empty() && target.relays(self.wire.protocol);
+        let body = match content.original.as_ref().filter(|_| is_original) {
+            Some(places) => self.original(&content.body, places, &target.model),
+            None => {
+                let mut changed = self.write(content, target, wire, added, &mut reading)?;
+                let mut body = String::with_capacity(self.amount.bytes + self.amount.bytes / 8);
+                let value: Value = changed.body.take();
+                value.write_last_into(&mut body);
+                written = Some(changed);
+                Body::from(body.into_bytes())
+            }
+        };
+        let names = written.as_ref().map_or(&[][..], |written| &written.names);
+        let prepare = || {
+            let tools = content.read_again(self.wire.protocol, declarations).unwrap_or_default();
+            declared(&tools, written.as_ref())
+        };
+        let tools = match self.has_tools {
+            true => target.engine.shared.tools.get(self.tools_key, names, prepare).tools,
+            false => Tools::default(),
+        };
+        let mut headers = vec![("content-type", "application/json".to_owned())];
+        if is_same {
+            headers.extend(self.headers.iter().cloned());
+        }
+        if let Some((name, value)) = wire.version_header
+            && !headers.iter().any(|(own, _)| *own == name)
+        {
+            headers.push((name, value.to_owned()));
+        }
+        let client_key = self.api_key.as_deref().filter(|_| policy.forwards_client_key);
+        if let Some(key) = policy.api_key.as_deref().or(client_key) {
+            let (name, before) = wire.key_header;
+            headers.push((name, [before, key].concat()));
+        }
+        let request = HttpRequest {
+            method: "POST",
+            url: wire.address(&policy.base_url, &target.model, self.is_streamed)?,
+            headers,
+            body,
+            protocol: wire.protocol,
+            model: target.model.clone(),
+            is_streamed: self.is_streamed,
+        };
+        Ok(Prepared { request, written, reading, tools })
+    }
+
+    /// The client's body with the name of the model that a target knows.
+    fn original(&self, body: &Body, places: &[Range<usize>], model: &str) -> Body {
+        match std::str::from_utf8(body.as_ref()) {
+            Ok(text) if self.model != model => Body::from(renamed(text, places, model).into_bytes()),
+            _ => body.clone(),
+        }
+    }
+
+    fn write(
+        &self,
+        content: &mut RequestContent,
+        target: &Target,
+        wire: &HttpWire,
+        added: &[Message],
+        reading: &mut Option<ExtractOptions>,
+    ) -> ExchangeResult<Written> {
+        let engine = &target.engine;
+        let provider = engine.policy.provider.clone();
+        // A server that speaks another's protocol by rules of its own gets nothing as it came.
+        let is_changed = !added.is_empty() || content.earlier.is_some() || provider.is_some();
+        let mode = if is_changed { Mode::Mended } else { Mode::Faithful };
+        let options = RequestOptions { model: Some(target.model.clone()), provider, mode };
+        let is_same = wire.protocol == self.wire.protocol;
+        let mut request = content.request(self.wire.protocol);
+        request.messages.extend(added.iter().cloned());
+        let unwritable = |error: crate::Error| invalid(error.to_string());
+        if is_same && !engine.changes_requests() {
+            return wire.protocol.write_last_request(request, &options).map_err(unwritable);
+        }
+        if !is_same {
+            request.stream = Some(self.is_streamed);
+            request.store = None;
+            // Clients of other protocols always get the usage, so it must be asked for.
+            if self.is_streamed && *wire.protocol == OPENAI_CHAT {
+                request.stream_usage = Some(true);
+            }
+        }
+        // The policy may allow what the client does not want.
+        if let Some(may) = engine.policy.stop.parallel
+            && !request.tools.is_empty()
+        {
+            request.parallel_calls = Some(may && request.parallel_calls.unwrap_or(true));
+        }
+        let mut taught = None;
+        if let Some(prompt) = engine.teaching(&target.model) {
+            let mut lesson = teach(request, &prompt);
+            request = std::mem::take(&mut lesson.request);
+            *reading = Some(lesson.reading().clone());
+            taught = Some(lesson);
+        }
+        let mut written = wire.protocol.write_last_request(request, &options).map_err(unwritable)?;
+        if let Some(taught) = taught {
+            written.names.extend(taught.names);
+            written.wrapped.extend(taught.wrapped);
+        }
+        Ok(written)
+    }
+}
+
+impl RequestContent {
+    /// The request. Only the first caller gets it without reading the body again.
+    fn request(&mut self, protocol: &Protocol) -> Request {
+        let mut request = match self.request.take() {
+            Some(request) => *request,
+            None => {
+                let read = |outline: &Outline<'_>| outline.request().unwrap_or_default();
+                self.read_again(protocol, read).unwrap_or_default()
+            }
+        };
+        if let Some(earlier) = &self.earlier {
+            let mut messages = earlier.messages();
+            messages.append(&mut request.messages);
+            request.messages = messages;
+            request.previous = None;
+        }
+        request
+    }
+
+    /// Reads the body again. It was read before, so it can be.
+    fn read_again<T>(&self, protocol: &Protocol, read: impl FnOnce(&Outline<'_>) -> T) -> Option<T> {
+        let text = std::str::from_utf8(self.body.as_ref()).ok()?;
+        let mut tape = Tape::new();
+        let outline = protocol.outline_request(tape.parse(text).ok()?).ok()?;
+        Some(read(&outline))
+    }
+}
+
+/// The start of a response of which nothing is known.
+pub(super) fn start() -> event::Body<'static> {
+    event::Body::Start { id: None, model: None, word: Cow::Borrowed(""), members: None }
+}
+
+/// The tools of a request whose outline was taken.
+fn declarations(outline: &Outline<'_>) -> Vec<Tool> {
+    outline.declarations().unwrap_or_default().tools
+}
+
+/// The tools of a request, by the names under which they are sent.
+fn declared(tools: &[Tool], written: Option<&Written>) -> DeclaredTools {
+    let mut all = Tools::default();
+    for tool in tools {
+        match &tool.kind {
+            ToolKind::Group(members) => {
+                for member in members {
+                    declare(&format!("{}.{}", tool.name, member.name), member, written, &mut all);
+                    declare(&member.name, member, written, &mut all);
+                }
+            }
+            _ => declare(&tool.name, tool, written, &mut all),
+        }
+    }
+    DeclaredTools { tools: all, is_empty: tools.is_empty() }
+}
+
+fn declare(name: &str, tool: &Tool, written: Option<&Written>, all: &mut Tools) {
+    let sent = written.and_then(|written| written.names.iter().find(|(_, own)| own == name));
+    let name = sent.map_or(name, |(sent, _)| sent);
+    match &tool.kind {
+        ToolKind::Function { schema } => {
+            all.declare(name, schema.as_ref().map(|schema| schema as &dyn AsValue));
+        }
+        ToolKind::Custom { .. } => all.declare(name, None),
+        _ => {}
+    }
+}

@@ -1,0 +1,15 @@
+//! The stages between the bytes of an upstream and the bytes of the client.
+//!
+//! ```text
+//! bytes ─▶ Decoder (dialect, repair, schema) ─▶ Undo ─▶ Stopper ─▶ Ending ─▶ ResponseStats ─▶ Output ─▶ bytes, message
+//! ```
+
+mod chain;
+mod ending;
+mod output;
+mod stats;
+mod stopper;
+
+pub(super) use chain::{Chain, Reading};
+pub(super) use output::{Hold, Output, OutputConfig};
+pub use stats::{CallOutcome, Outcome};

@@ -1,0 +1,168 @@
+//! Bytes of an upstream to events for the client.
+
+use super::super::fault::UpstreamFault;
+use super::super::policy::{Policy, SchemaMode, Target};
+use super::ending::Ending;
+use super::stopper::Stopper;
+use crate::dialect::{ExtractOptions, Tools};
+use crate::error::ErrorKind;
+use crate::event::{Event, EventSink};
+use crate::framing::Limits;
+use crate::pipeline::Decoder;
+use crate::protocol::Protocol;
+use crate::request::{Undo, Written};
+use crate::upstream::UpstreamError;
+
+/// Bytes → events as the client gets them.
+pub(in crate::exchange) struct Chain {
+    decoder: Decoder,
+    /// Maps changes of the request back, if there were any.
+    undo: Option<Box<Undo>>,
+    /// Ends the response after its calls, where the policy says so.
+    stopper: Option<Box<Stopper>>,
+    ending: Ending,
+}
+
+/// How a response is read.
+pub(in crate::exchange) struct Reading<'r> {
+    /// The protocol of the upstream.
+    pub(in crate::exchange) protocol: &'static Protocol,
+    /// How its text is read.
+    pub(in crate::exchange) dialect: Option<ExtractOptions>,
+    /// The tools, by the names that the upstream knows.
+    pub(in crate::exchange) tools: Tools,
+    /// The changes of the request.
+    pub(in crate::exchange) written: Option<&'r Written>,
+    /// The prefix of made ids.
+    pub(in crate::exchange) id_prefix: String,
+    /// The target.
+    pub(in crate::exchange) target: &'r Target,
+}
+
+impl Chain {
+    pub(in crate::exchange) fn new(reading: Reading<'_>) -> Self {
+        let Policy { limits, repair, schema, stop, .. } = &reading.target.engine.policy;
+        let framing = Limits { total: limits.bytes, ..Limits::default() };
+        let mut builder = Decoder::builder()
+            .protocol(reading.protocol)
+            .limits(framing)
+            .tools(reading.tools)
+            .budget(limits.schema_steps)
+            .id_prefix(reading.id_prefix);
+        if let Some(dialect) = reading.dialect {
+            builder = builder.dialect(dialect);
+        }
+        if *repair {
+            builder = builder.repair();
+        }
+        builder = match schema {
+            SchemaMode::Off => builder,
+            SchemaMode::Validate => builder.validate(),
+            SchemaMode::Coerce => builder.coerce().validate(),
+        };
+        Self {
+            decoder: builder.build(),
+            undo: reading
+                .written
+                .filter(|written| is_changed(written))
+                .map(|written| Box::new(Undo::new(written))),
+            stopper: Stopper::new(stop).map(Box::new),
+            ending: Ending::new(limits.argument_bytes, reading.target.clone()),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(in crate::exchange) fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) {
+        let pushed = self.decode(sink, |decoder, sink| decoder.push(bytes, sink));
+        if let Err(error) = pushed {
+            self.fail(self.unreadable(&error), sink);
+        }
+    }
+
+    /// No more bytes will come.
+    pub(in crate::exchange) fn finish(&mut self, sink: &mut EventSink<'_>) {
+        if self.is_over() {
+            return;
+        }
+        if let Err(error) = self.decode(sink, |decoder, sink| decoder.finish(sink)) {
+            self.ending.fail(self.unreadable(&error));
+        }
+        self.ending.finish(sink);
+    }
+
+    /// Reports that the response failed.
+    pub(in crate::exchange) fn fail(&mut self, error: UpstreamError<'static>, sink: &mut EventSink<'_>) {
+        if self.is_over() {
+            return;
+        }
+        self.ending.fail(error);
+        self.finish(sink);
+    }
+
+    /// Whether the response fails for another reason than an error of the upstream.
+    pub(in crate::exchange) fn is_broken(&self) -> bool {
+        self.ending.is_broken()
+    }
+
+    /// The error for bytes that cannot be read.
+    fn unreadable(&self, error: &crate::Error) -> UpstreamError<'static> {
+        if let Some(error) = error.upstream() {
+            return error.clone();
+        }
+        let fault = match error.kind() {
+            ErrorKind::Limit => UpstreamFault::unusable(format!("sent an answer that is too large: {error}")),
+            _ => UpstreamFault::unusable(format!("sent an answer that cannot be read: {error}")),
+        };
+        fault.error(&self.ending.shown())
+    }
+
+    /// Ends the response after the calls that are there.
+    pub(in crate::exchange) fn cut(&mut self, sink: &mut EventSink<'_>) {
+        let Self { stopper, ending, .. } = self;
+        if let Some(stopper) = stopper {
+            stopper.cut(&mut |event: Event<'_>| ending.push(event, sink));
+        }
+    }
+
+    /// Whether the response is over, for the client.
+    pub(in crate::exchange) fn is_over(&self) -> bool {
+        self.ending.is_over()
+    }
+
+    /// Whether the upstream is to be interrupted.
+    pub(in crate::exchange) fn is_cut(&self) -> bool {
+        self.stopper.as_ref().is_some_and(|stopper| stopper.is_cut())
+    }
+
+    /// Whether every call is over, and only a next one may follow.
+    pub(in crate::exchange) fn awaits_call(&self) -> bool {
+        self.stopper.as_ref().is_some_and(|stopper| stopper.awaits_call())
+    }
+
+    /// The dialect of the text, once something was found in it.
+    pub(in crate::exchange) fn dialect(&self) -> Option<&str> {
+        self.decoder.dialect()
+    }
+
+    fn decode<T>(
+        &mut self,
+        sink: &mut EventSink<'_>,
+        decode: impl FnOnce(&mut Decoder, &mut EventSink<'_>) -> T,
+    ) -> T {
+        let Self { decoder, undo, stopper, ending } = self;
+        let mut end = |event: Event<'_>| ending.push(event, sink);
+        let mut stop = |event: Event<'_>| match stopper {
+            Some(stopper) => stopper.push(event, &mut end),
+            None => end(event),
+        };
+        match undo {
+            Some(undo) => decode(decoder, &mut |event: Event<'_>| undo.push(event, &mut stop)),
+            None => decode(decoder, &mut stop),
+        }
+    }
+}
+
+/// Whether changes of a request show in its response.
+fn is_changed(Written { names, namespaces, wrapped, .. }: &Written) -> bool {
+    !(names.is_empty() && namespaces.is_empty() && wrapped.is_empty())
+}

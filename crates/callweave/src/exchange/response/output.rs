@@ -1,0 +1,266 @@
+//! The client's side of a response: bytes while it comes, or a message when it is over.
+
+use super::super::incoming::start;
+use super::stats::ResponseStats;
+use crate::accumulator::Accumulator;
+use crate::encode::{EncodeOptions, Encoder};
+use crate::event::{BlockKind, Body, Counters, Event, Json, Notice, NoticeCode, Scope, Sink};
+use crate::json::Value;
+use crate::message::Message;
+use crate::protocol::Protocol;
+use crate::upstream::UpstreamError;
+
+/// The part of a response that is held until it is known to be good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::exchange) enum Hold {
+    /// Nothing.
+    Nothing,
+    /// Everything from the first call on.
+    Calls,
+    /// Everything.
+    All,
+}
+
+/// Events → bytes and message of the client.
+pub(in crate::exchange) struct Output {
+    protocol: &'static Protocol,
+    options: EncodeOptions,
+    /// Writes a stream.
+    encoder: Option<Encoder>,
+    buffer: Vec<u8>,
+    /// Collects the response, for a non-streaming body or for the store.
+    message: Option<Box<Accumulator>>,
+    hold: Hold,
+    held: Vec<Event<'static>>,
+    is_holding: bool,
+    /// Whether the start of the response was written.
+    has_begun: bool,
+    /// Whether the response keeps the id that the upstream gave it.
+    keeps_id: bool,
+    /// Whether the client gets the usage.
+    tells_usage: bool,
+    is_raw: bool,
+    /// Whether the last bytes of the upstream ended inside a frame.
+    is_amid: bool,
+    /// Whether clients skip comments.
+    has_comments: bool,
+    /// The number of invalid calls that were marked.
+    marked: usize,
+    /// Tokens of responses that the client does not get.
+    spent: Counters,
+    /// Whether the message is kept when the response is over.
+    pub(in crate::exchange) is_kept: bool,
+    /// Statistics.
+    pub(in crate::exchange) stats: ResponseStats,
+}
+
+/// How a response is written.
+pub(in crate::exchange) struct OutputConfig {
+    pub(in crate::exchange) protocol: &'static Protocol,
+    pub(in crate::exchange) options: EncodeOptions,
+    pub(in crate::exchange) is_streamed: bool,
+    /// Whether the message is kept, too.
+    pub(in crate::exchange) is_kept: bool,
+    pub(in crate::exchange) hold: Hold,
+    pub(in crate::exchange) keeps_id: bool,
+    pub(in crate::exchange) tells_usage: bool,
+    /// Whether the client gets the bytes of the upstream.
+    pub(in crate::exchange) is_raw: bool,
+    /// Whether the client skips comments.
+    pub(in crate::exchange) has_comments: bool,
+}
+
+impl Output {
+    pub(in crate::exchange) fn new(config: OutputConfig) -> Self {
+        let OutputConfig {
+            protocol,
+            options,
+            is_streamed,
+            is_kept,
+            hold,
+            keeps_id,
+            tells_usage,
+            is_raw,
+            has_comments,
+        } = config;
+        let encoder = if is_streamed && !is_raw { protocol.encoder(&options) } else { None };
+        Self {
+            protocol,
+            encoder,
+            options,
+            buffer: Vec::new(),
+            message: ((is_kept || !is_streamed) && !is_raw).then(|| Box::new(Accumulator::new())),
+            hold,
+            held: Vec::new(),
+            is_holding: hold == Hold::All,
+            has_begun: false,
+            keeps_id,
+            tells_usage,
+            is_raw,
+            is_amid: false,
+            has_comments,
+            marked: 0,
+            spent: Counters::default(),
+            is_kept,
+            stats: ResponseStats::default(),
+        }
+    }
+
+    /// Takes bytes of the upstream, where the client gets them.
+    pub(in crate::exchange) fn take_raw(&mut self, bytes: &[u8]) {
+        if self.is_raw {
+            self.buffer.extend_from_slice(bytes);
+            self.is_amid = !bytes.ends_with(b"\n\n") && !bytes.ends_with(b"\r\n\r\n");
+        }
+    }
+
+    /// Marks calls that cannot be run, in comments that clients of server-sent events skip.
+    pub(in crate::exchange) fn mark(&mut self) {
+        if !self.has_comments || self.is_holding || self.is_raw {
+            return;
+        }
+        for (id, what) in self.stats.complaints.get(self.marked..).unwrap_or_default() {
+            let line = format!(": callweave: the call {id} cannot be run: {what}").replace(['\n', '\r'], " ");
+            self.buffer.extend_from_slice(line.as_bytes());
+            self.buffer.extend_from_slice(b"\n\n");
+        }
+        self.marked = self.stats.complaints.len();
+    }
+
+    /// Whether a keep-alive may follow the bytes that were sent.
+    pub(in crate::exchange) fn may_ping(&self) -> bool {
+        !self.is_amid
+    }
+
+    /// Writes a failure that the bytes of the upstream do not contain.
+    pub(in crate::exchange) fn end_raw(&mut self) {
+        if let Some(error) = self.stats.error.as_ref().filter(|_| self.is_raw)
+            && let Some(mut encoder) = self.protocol.encoder(&self.options)
+        {
+            encoder.encode(&Event::new(0, start()), &mut Vec::new());
+            encoder.encode(&Event::new(0, Body::Error((**error).clone())), &mut self.buffer);
+        }
+    }
+
+    /// The bytes to send now.
+    pub(in crate::exchange) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Whether there are bytes to send.
+    pub(in crate::exchange) fn has_bytes(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    /// Whether the model may be asked again.
+    pub(in crate::exchange) fn may_reask(&self) -> bool {
+        self.hold == Hold::All
+    }
+
+    /// Whether the response is held until it is known to be good.
+    pub(in crate::exchange) fn is_holding(&self) -> bool {
+        self.is_holding
+    }
+
+    /// Writes the held events.
+    pub(in crate::exchange) fn release(&mut self) {
+        self.is_holding = false;
+        for event in std::mem::take(&mut self.held) {
+            self.write(event);
+        }
+    }
+
+    /// Drops the held events, but not their tokens: another response follows.
+    pub(in crate::exchange) fn forget(&mut self) {
+        self.held.clear();
+        self.is_holding = self.hold == Hold::All;
+        self.marked = 0;
+        let seen = std::mem::take(&mut self.stats);
+        self.spent = self.spent.plus(&seen.usage);
+    }
+
+    /// Writes an error in place of the held events.
+    pub(in crate::exchange) fn fail(&mut self, error: &UpstreamError<'static>) {
+        self.held.clear();
+        self.is_holding = false;
+        self.hold = Hold::Nothing;
+        if !self.has_begun {
+            self.put(Event::new(0, start()));
+        }
+        let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
+        for body in [Body::Error(error.clone()), Body::Notice(notice), Body::End] {
+            self.put(Event::new(0, body));
+        }
+    }
+
+    /// The tokens of all responses.
+    pub(in crate::exchange) fn usage(&self) -> Counters {
+        self.spent.plus(&self.stats.usage)
+    }
+
+    /// The message of the held events.
+    pub(in crate::exchange) fn held_message(&self) -> Message {
+        let mut message = Accumulator::new();
+        self.held.iter().for_each(|event| message.put(event.clone()));
+        message.take()
+    }
+
+    /// The message.
+    pub(in crate::exchange) fn message(&mut self) -> Message {
+        self.message.as_mut().map(|message| message.take()).unwrap_or_default()
+    }
+
+    /// Writes the non-streaming body of a message; that of the upstream is there, where the client gets its bytes.
+    pub(in crate::exchange) fn put_body(&mut self, message: &Message) {
+        if !self.is_raw {
+            self.protocol.encode_whole(message, &self.options, &mut self.buffer);
+        }
+    }
+
+    /// Puts bytes in place of those that were not sent.
+    pub(in crate::exchange) fn put_bytes(&mut self, bytes: Vec<u8>) {
+        self.buffer = bytes;
+    }
+
+    fn write(&mut self, event: Event<'_>) {
+        self.has_begun |= matches!(event.body, Body::Start { .. });
+        if matches!(event.body, Body::End) {
+            // Clients stop reading at the end.
+            self.mark();
+        }
+        let Self { encoder, buffer, message, .. } = self;
+        if let Some(encoder) = encoder {
+            encoder.encode(&event, buffer);
+        }
+        if let Some(message) = message {
+            message.put(event);
+        }
+    }
+}
+
+impl<'e> Sink<Event<'e>> for Output {
+    fn put(&mut self, event: Event<'e>) {
+        let mut event = event;
+        self.stats.see(&event);
+        match &mut event.body {
+            // An id of another protocol is none here, and may repeat in the next response.
+            Body::Start { id, .. } | Body::Identity { scope: Scope::Answer, id, .. } if !self.keeps_id => {
+                *id = None;
+            }
+            Body::Usage { .. } if !self.tells_usage => return,
+            Body::Usage { counters, raw, .. } if self.spent != Counters::default() => {
+                *counters = counters.plus(&self.spent);
+                *raw = Json::from_value(&Value::object([]));
+            }
+            Body::BlockStart { kind: BlockKind::ToolCall { .. }, .. } => {
+                self.is_holding |= self.hold == Hold::Calls;
+            }
+            _ => {}
+        }
+        if self.is_holding {
+            self.held.push(event.into_owned());
+        } else {
+            self.write(event);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Responses that clients may refer to by id.
+//!
+//! Turns are kept as JSON text, and every turn of a conversation once: a response points to the turn before it.
+
+use std::sync::Arc;
+
+use super::amount::Amount;
+use crate::json::{Array, Tape, Value};
+use crate::protocol::OPENAI_RESPONSES;
+use crate::request::Message;
+
+/// The owner of what is kept: a digest of the client's key, for example. No scope sees what another one keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Scope(pub [u8; 32]);
+
+/// A digest says nothing, but need not be shown either.
+impl std::fmt::Debug for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scope")
+    }
+}
+
+/// A response that is kept.
+#[derive(Clone, Debug)]
+pub struct StoredResponse {
+    /// The conversation up to and with the response.
+    pub turn: Arc<StoredTurn>,
+    /// The response, as the client got it.
+    pub body: Arc<[u8]>,
+}
+
+/// One turn of a conversation: the client's input and the response's output, as JSON of the Responses protocol.
+#[derive(Debug)]
+pub struct StoredTurn {
+    earlier: Option<Arc<StoredTurn>>,
+    input: Box<str>,
+    output: Box<str>,
+    amount: Amount,
+    /// The memory that it takes, with the turns before.
+    total_size: usize,
+}
+
+impl StoredTurn {
+    /// A turn that follows another, or begins a conversation.
+    pub fn new(earlier: Option<Arc<Self>>, input: String, output: String) -> Self {
+        let mut amount = earlier.as_ref().map(|earlier| earlier.amount).unwrap_or_default();
+        let mut tape = Tape::new();
+        for text in [&input, &output] {
+            amount = amount + tape.parse(text).map(Amount::of_items).unwrap_or_default();
+        }
+        let before = earlier.as_ref().map_or(0, |earlier| earlier.total_size);
+        let mut turn = Self { earlier, input: input.into(), output: output.into(), amount, total_size: 0 };
+        turn.total_size = before + turn.size();
+        turn
+    }
+
+    /// The turn before.
+    pub fn earlier(&self) -> Option<&Arc<Self>> {
+        self.earlier.as_ref()
+    }
+
+    /// The client's input: a JSON text or list of items.
+    pub fn input(&self) -> &str {
+        &self.input
+    }
+
+    /// The response's output: a JSON list of items.
+    pub fn output(&self) -> &str {
+        &self.output
+    }
+
+    /// The memory that it takes, without the turns before.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.input.len() + self.output.len() + Self::OVERHEAD
+    }
+
+    /// The memory that it takes, with the turns before.
+    pub fn total_size(&self) -> usize {
+        self.total_size
+    }
+
+    /// The memory that tables and allocations take for each thing that is kept, about.
+    pub const OVERHEAD: usize = 112;
+
+    /// The size of the whole conversation.
+    pub(super) fn amount(&self) -> Amount {
+        self.amount
+    }
+
+    /// The whole conversation.
+    pub(super) fn messages(&self) -> Vec<Message> {
+        let mut turns: Vec<_> = std::iter::successors(Some(self), |turn| turn.earlier.as_deref()).collect();
+        turns.reverse();
+        let mut messages = Vec::with_capacity(self.amount.messages);
+        for text in turns.into_iter().flat_map(|turn| [turn.input(), turn.output()]) {
+            let input: Value = text.parse().unwrap_or_else(|_| Array::new().into());
+            let request = OPENAI_RESPONSES.read_request(Value::object([("input", input)]));
+            messages.extend(request.map(|request| request.messages).unwrap_or_default());
+        }
+        messages
+    }
+}
+
+/// One after the other: a conversation may be long.
+impl Drop for StoredTurn {
+    fn drop(&mut self) {
+        let mut next = self.earlier.take();
+        while let Some(mut turn) = next.and_then(Arc::into_inner) {
+            next = turn.earlier.take();
+        }
+    }
+}
+
+/// Keeps responses. A scope gets only its own.
+pub trait Store: Send + Sync {
+    /// The response of that id, if it was kept for this scope and still is.
+    fn get(&self, scope: &Scope, id: &str) -> Option<Arc<StoredResponse>>;
+    /// Keeps a response.
+    fn put(&self, scope: &Scope, id: &str, response: StoredResponse);
+    /// Forgets a response; whether there was one.
+    fn remove(&self, scope: &Scope, id: &str) -> bool;
+}
