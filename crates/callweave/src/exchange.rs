@@ -52,6 +52,7 @@ mod incoming;
 mod policy;
 mod reask;
 mod response;
+mod session;
 pub mod store;
 mod tool_cache;
 
@@ -65,8 +66,9 @@ pub use incoming::{Body, HttpRequest, Incoming, IncomingRequest};
 pub use policy::{Engine, InvalidCalls, Policy, SchemaMode, StopMode, StopPolicy, Target, Teaching};
 pub use response::{CallOutcome, Outcome};
 
-use self::incoming::Prepared;
+use self::incoming::{Prepared, PreparedOutgoing};
 use self::response::{Chain, Hold, Output, OutputConfig, Reading};
+use self::session::{SessionLine, SessionLines};
 use self::store::{Scope, Store, StoredResponse, StoredTurn};
 use self::tool_cache::ToolCache;
 use crate::event::{Counters, FinishReason};
@@ -145,13 +147,14 @@ impl Engine {
 /// What a driver does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Sends what [`Exchange::take_outgoing`] gives, and reports the status of the response: [`Exchange::accept`] or
-    /// [`Exchange::refuse`].
+    /// Sends what [`Exchange::take_outgoing`] gives. Of a request it reports the status of the response:
+    /// [`Exchange::accept`] or [`Exchange::refuse`].
     Send,
     /// Reads the upstream's response: [`Exchange::push`], [`Exchange::finish`] or [`Exchange::fail`]. If nothing came for
     /// this long: [`Exchange::silence`].
     Read(Option<Duration>),
-    /// Interrupts the upstream, which is not needed any more: [`Exchange::interrupt`].
+    /// Interrupts the upstream, which is not needed any more: [`Exchange::interrupt`]. A session is interrupted by
+    /// messages instead.
     Interrupt,
     /// Nothing: the response is complete.
     Over,
@@ -163,6 +166,8 @@ pub enum Next {
 pub enum Outgoing {
     /// A request.
     Request(HttpRequest),
+    /// Lines of JSON for an open session, whose lines are pushed as they come: those of other sessions are skipped.
+    Messages(Vec<u8>),
 }
 
 /// The beginning of the client's response.
@@ -180,6 +185,8 @@ pub struct Exchange {
     incoming: Arc<IncomingRequest>,
     target: Target,
     state: State,
+    /// The session, where the upstream is asked in one.
+    session: Option<Box<SessionLines>>,
     output: Output,
     /// Messages that follow those of the client, since the model is asked again.
     added: Vec<request::Message>,
@@ -234,6 +241,7 @@ impl Exchange {
             incoming,
             target,
             state: State::Due,
+            session: None,
             output,
             added: Vec::new(),
             reasks: 0,
@@ -255,6 +263,7 @@ impl Exchange {
     pub fn next(&self) -> Next {
         match &self.state {
             State::Due => Next::Send,
+            _ if self.session.as_ref().is_some_and(|session| session.has_outgoing()) => Next::Send,
             State::Sent(_) => Next::Read(None),
             State::Reading(chain) => {
                 Next::Read(chain.awaits_call().then(|| self.target.engine.policy.stop.grace()))
@@ -266,15 +275,17 @@ impl Exchange {
 
     /// What is to be sent now. A request that cannot be written for the target is none: the exchange has failed then.
     pub fn take_outgoing(&mut self) -> Option<Outgoing> {
+        let messages = self.session.as_mut().map(|session| session.session().take_outgoing());
+        let mut messages = messages.filter(|messages| !messages.is_empty());
         if !matches!(self.state, State::Due) {
-            return None;
+            return messages.map(Outgoing::Messages);
         }
         match self.incoming.prepare(&self.target, &self.added) {
             Ok(prepared) => {
-                let Prepared { request, written, reading, tools } = prepared;
+                let Prepared { outgoing, written, reading, tools } = prepared;
                 let own = || self.target.engine.dialect(&self.target.model, self.incoming.has_tools);
                 let chain = Chain::new(Reading {
-                    protocol: request.protocol,
+                    protocol: self.target.protocol_for(self.incoming.wire.protocol),
                     dialect: reading.or_else(own),
                     tools,
                     written: written.as_ref(),
@@ -282,8 +293,21 @@ impl Exchange {
                     target: &self.target,
                 });
                 self.losses = written.map(|written| written.losses).unwrap_or_default();
-                self.state = State::Sent(Box::new(chain));
-                Some(Outgoing::Request(request))
+                match outgoing {
+                    PreparedOutgoing::Request(request) => {
+                        self.state = State::Sent(Box::new(chain));
+                        Some(Outgoing::Request(request))
+                    }
+                    PreparedOutgoing::Session(mut session) => {
+                        self.state = State::Reading(Box::new(chain));
+                        let messages = messages.get_or_insert_default();
+                        messages.append(&mut session.take_outgoing());
+                        let max_line = self.target.engine.policy.limits.bytes;
+                        let max_line = usize::try_from(max_line).unwrap_or(usize::MAX);
+                        self.session = Some(Box::new(SessionLines::new(session, max_line)));
+                        Some(Outgoing::Messages(std::mem::take(messages)))
+                    }
+                }
             }
             Err(error) => {
                 self.abandon(*error);
@@ -310,8 +334,26 @@ impl Exchange {
     /// Takes the next bytes of the upstream's response.
     pub fn push(&mut self, bytes: &[u8]) {
         let State::Reading(chain) = &mut self.state else { return };
-        self.output.take_raw(bytes);
-        chain.push(bytes, &mut self.output);
+        match &mut self.session {
+            Some(session) => session.push(bytes, |line| {
+                match line {
+                    SessionLine::Response(line) => chain.push(line, &mut self.output),
+                    SessionLine::Failure(line) => {
+                        chain.push(line, &mut self.output);
+                        chain.finish(&mut self.output);
+                    }
+                    SessionLine::TooLong => {
+                        let fault = UpstreamFault::unusable("sent a line that is too long");
+                        chain.fail(fault.error(&self.target.shown()), &mut self.output);
+                    }
+                }
+                chain.is_over()
+            }),
+            None => {
+                self.output.take_raw(bytes);
+                chain.push(bytes, &mut self.output);
+            }
+        }
         self.output.mark();
         self.settle();
     }
@@ -533,12 +575,18 @@ impl Exchange {
         let complaints = std::mem::take(&mut self.output.stats.complaints);
         self.output.forget();
         self.added.extend(reask::messages(&response, &complaints));
+        self.end_session();
         self.state = State::Due;
+    }
+
+    /// Leaves the session, where there is one; the driver is to send what ends it.
+    fn end_session(&mut self) -> bool {
+        self.session.as_mut().map(|session| session.session().interrupt()).is_some()
     }
 
     /// The client's response is complete.
     fn complete(&mut self, state: State) {
-        self.state = state;
+        self.state = if self.end_session() { State::Over } else { state };
         self.message = self.output.message();
         let is_streamed = self.incoming.is_streamed;
         let stops = self.target.engine.policy.stop.is_on.unwrap_or(false);

@@ -16,9 +16,9 @@ use crate::encode::EncodeOptions;
 use crate::event::{self, Event, Notice, NoticeCode};
 use crate::framing::Framing;
 use crate::json::{AsValue, Tape, Value};
-use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
+use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol, Session};
 use crate::request::{
-    Message, Mode, Outline, Request, RequestOptions, Tool, ToolChoice, ToolKind, Written, renamed,
+    Loss, Message, Mode, Outline, Request, RequestOptions, Tool, ToolChoice, ToolKind, Written, renamed,
 };
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -161,9 +161,15 @@ pub struct HttpRequest {
     pub is_streamed: bool,
 }
 
+/// A request for an upstream, over HTTP or as a session.
+pub(super) enum PreparedOutgoing {
+    Request(HttpRequest),
+    Session(Session),
+}
+
 /// A request for an upstream, and what reading its response needs.
 pub(super) struct Prepared {
-    pub(super) request: HttpRequest,
+    pub(super) outgoing: PreparedOutgoing,
     /// The changes; none where the body is the client's own.
     pub(super) written: Option<Written>,
     /// How the text is read, where the request decides that.
@@ -349,37 +355,56 @@ impl IncomingRequest {
 
     /// The request for a target, with messages that follow those of the client.
     pub(super) fn prepare(&self, target: &Target, added: &[Message]) -> ExchangeResult<Prepared> {
-        let wire = target.wire(self.wire.protocol)?;
-        let is_same = wire.protocol == self.wire.protocol;
-        let policy = &target.engine.policy;
         let mut content = self.content();
         let gone = || Box::new(UpstreamError::new(ErrorClass::Other, "the request was released"));
         let content = content.as_mut().ok_or_else(gone)?;
         let mut reading = None;
         let mut written = None;
-        let is_original = added.is_empty() && target.relays(self.wire.protocol);
-        let body = match content.original.as_ref().filter(|_| is_original) {
-            Some(places) => self.original(&content.body, places, &target.model),
+        let client = self.wire.protocol;
+        let is_original = added.is_empty() && target.relays(client);
+        let outgoing = match content.original.as_ref().filter(|_| is_original) {
+            Some(places) => {
+                let body = self.original(&content.body, places, &target.model);
+                PreparedOutgoing::Request(self.posted(target, body)?)
+            }
             None => {
-                let mut changed = self.write(content, target, wire, added, &mut reading)?;
-                let mut body = String::with_capacity(self.amount.bytes + self.amount.bytes / 8);
-                let value: Value = changed.body.take();
-                value.write_last_into(&mut body);
+                let mut changed = self.write(content, target, added, &mut reading)?;
+                let outgoing = match HttpWire::of(target.protocol_for(client)) {
+                    Some(_) => {
+                        let mut body = String::with_capacity(self.amount.bytes + self.amount.bytes / 8);
+                        let value: Value = changed.body.take();
+                        value.write_last_into(&mut body);
+                        PreparedOutgoing::Request(self.posted(target, body.into_bytes().into())?)
+                    }
+                    None => {
+                        let (session, lost) = Session::open(&self.id, &target.model, changed.body.take());
+                        let loss = |what| Loss { place: String::new(), what, is_malformed: false };
+                        changed.losses.extend(lost.into_iter().map(loss));
+                        PreparedOutgoing::Session(session)
+                    }
+                };
                 written = Some(changed);
-                Body::from(body.into_bytes())
+                outgoing
             }
         };
         let names = written.as_ref().map_or(&[][..], |written| &written.names);
         let prepare = || {
-            let tools = content.read_again(self.wire.protocol, declarations).unwrap_or_default();
+            let tools = content.read_again(client, declarations).unwrap_or_default();
             declared(&tools, written.as_ref())
         };
         let tools = match self.has_tools {
             true => target.engine.shared.tools.get(self.tools_key, names, prepare).tools,
             false => Tools::default(),
         };
+        Ok(Prepared { outgoing, written, reading, tools })
+    }
+
+    /// A body as a request over HTTP.
+    fn posted(&self, target: &Target, body: Body) -> ExchangeResult<HttpRequest> {
+        let wire = target.wire(self.wire.protocol)?;
+        let policy = &target.engine.policy;
         let mut headers = vec![("content-type", "application/json".to_owned())];
-        if is_same {
+        if wire.protocol == self.wire.protocol {
             headers.extend(self.headers.iter().cloned());
         }
         if let Some((name, value)) = wire.version_header
@@ -392,7 +417,7 @@ impl IncomingRequest {
             let (name, before) = wire.key_header;
             headers.push((name, [before, key].concat()));
         }
-        let request = HttpRequest {
+        Ok(HttpRequest {
             method: "POST",
             url: wire.address(&policy.base_url, &target.model, self.is_streamed)?,
             headers,
@@ -400,8 +425,7 @@ impl IncomingRequest {
             protocol: wire.protocol,
             model: target.model.clone(),
             is_streamed: self.is_streamed,
-        };
-        Ok(Prepared { request, written, reading, tools })
+        })
     }
 
     /// The client's body with the name of the model that a target knows.
@@ -416,28 +440,32 @@ impl IncomingRequest {
         &self,
         content: &mut RequestContent,
         target: &Target,
-        wire: &HttpWire,
         added: &[Message],
         reading: &mut Option<ExtractOptions>,
     ) -> ExchangeResult<Written> {
         let engine = &target.engine;
         let provider = engine.policy.provider.clone();
         // A server that speaks another's protocol by rules of its own gets nothing as it came.
-        let is_changed = !added.is_empty() || content.earlier.is_some() || provider.is_some();
+        let client = self.wire.protocol;
+        let own = target.protocol_for(client);
+        // A session takes the conversation as items of the Responses API.
+        let protocol = if HttpWire::of(own).is_some() { own } else { &OPENAI_RESPONSES };
+        let is_same = own == client;
+        let is_changed =
+            !added.is_empty() || content.earlier.is_some() || provider.is_some() || protocol != own;
         let mode = if is_changed { Mode::Mended } else { Mode::Faithful };
         let options = RequestOptions { model: Some(target.model.clone()), provider, mode };
-        let is_same = wire.protocol == self.wire.protocol;
-        let mut request = content.request(self.wire.protocol);
+        let mut request = content.request(client);
         request.messages.extend(added.iter().cloned());
         let unwritable = |error: crate::Error| invalid(error.to_string());
         if is_same && !engine.changes_requests() {
-            return wire.protocol.write_last_request(request, &options).map_err(unwritable);
+            return protocol.write_last_request(request, &options).map_err(unwritable);
         }
         if !is_same {
             request.stream = Some(self.is_streamed);
             request.store = None;
             // Clients of other protocols always get the usage, so it must be asked for.
-            if self.is_streamed && *wire.protocol == OPENAI_CHAT {
+            if self.is_streamed && *protocol == OPENAI_CHAT {
                 request.stream_usage = Some(true);
             }
         }
@@ -454,7 +482,7 @@ impl IncomingRequest {
             *reading = Some(lesson.reading().clone());
             taught = Some(lesson);
         }
-        let mut written = wire.protocol.write_last_request(request, &options).map_err(unwritable)?;
+        let mut written = protocol.write_last_request(request, &options).map_err(unwritable)?;
         if let Some(taught) = taught {
             written.names.extend(taught.names);
             written.wrapped.extend(taught.wrapped);

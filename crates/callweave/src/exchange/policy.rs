@@ -184,7 +184,7 @@ impl Engine {
     }
 
     /// The same, beside others that share the tools they have prepared and the store.
-    pub fn with_shared(policy: Policy, shared: Arc<Shared>) -> Result<Arc<Self>> {
+    pub fn with_shared(mut policy: Policy, shared: Arc<Shared>) -> Result<Arc<Self>> {
         if let Some(name) = policy.provider.as_deref().filter(|name| !providers().any(|own| own == *name)) {
             return Err(Error::new(
                 ErrorKind::Unknown,
@@ -207,6 +207,11 @@ impl Engine {
         if policy.protocol.is_some_and(|own| HttpWire::of(own).is_none() && *own != CODEX_APP_SERVER) {
             let name = policy.protocol.map_or("", |own| own.name);
             return Err(Error::new(ErrorKind::Unknown, format!("no upstream can be asked in {name}")));
+        }
+        if policy.protocol.is_some_and(|own| *own == CODEX_APP_SERVER) {
+            // Its turns go on only when a tool has answered, and here nobody answers.
+            let usual = StopPolicy { is_on: Some(true), suppress_tail: Some(true), ..StopPolicy::default() };
+            policy.stop = policy.stop.or(usual);
         }
         Ok(Arc::new(Self { policy, shared, dialect, reasoning }))
     }

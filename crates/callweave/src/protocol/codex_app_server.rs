@@ -6,6 +6,12 @@
 //! (`item/tool/call`) beside their item; arguments never stream. Everything about the session, the account
 //! and the machine is passed on as it is.
 
+#[cfg(feature = "exchange")]
+mod session;
+
+#[cfg(feature = "exchange")]
+pub(crate) use session::{Heard, Session};
+
 use super::{Context, Evidence, Input, Protocol, Subject, finish_reason, foreign, report};
 use crate::event::{CallKind, Counters, FinishReason, NoticeCode, ReasoningForm};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Part, Place};

@@ -33,6 +33,8 @@ pub use bedrock_invoke::PROTOCOL as BEDROCK_INVOKE;
 #[doc(hidden)]
 pub use call::{CallObject, CallWords, Portion};
 pub use codex_app_server::PROTOCOL as CODEX_APP_SERVER;
+#[cfg(feature = "exchange")]
+pub(crate) use codex_app_server::{Heard, Session};
 pub use cohere_v2::PROTOCOL as COHERE_V2;
 use error::Words;
 pub(crate) use error::{Context, ErrorCoding, report, report_body, report_text};

@@ -1,0 +1,65 @@
+//! The lines of a session: which are this exchange's, and which of them are its response.
+
+use crate::protocol::{Heard, Session};
+
+/// A session, and the line that is coming in.
+#[derive(Debug)]
+pub(super) struct SessionLines {
+    session: Session,
+    line: Vec<u8>,
+    /// The limit of a line.
+    max_line: usize,
+}
+
+/// A line of a session that matters to the response.
+pub(super) enum SessionLine<'l> {
+    /// A part of the response.
+    Response(&'l [u8]),
+    /// The last one: an error.
+    Failure(&'l [u8]),
+    /// One that is longer than the limit: nobody knows whose it is.
+    TooLong,
+}
+
+impl SessionLines {
+    pub(super) fn new(session: Session, max_line: usize) -> Self {
+        Self { session, line: Vec::new(), max_line }
+    }
+
+    /// The session.
+    pub(super) fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Whether there is something to send.
+    pub(super) fn has_outgoing(&self) -> bool {
+        self.session.has_outgoing()
+    }
+
+    /// Takes bytes of the session, and calls `hear` with each line of the response until it says that it is over.
+    pub(super) fn push(&mut self, bytes: &[u8], mut hear: impl FnMut(SessionLine<'_>) -> bool) {
+        let mut rest = bytes;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, next) = rest.split_at(end + 1);
+            rest = next;
+            self.line.extend_from_slice(line);
+            let line = std::mem::take(&mut self.line);
+            let heard = std::str::from_utf8(&line).map_or(Heard::Other, |line| self.session.hear(line));
+            let is_over = match heard {
+                Heard::Response => hear(SessionLine::Response(&line)),
+                Heard::Failure => hear(SessionLine::Failure(&line)),
+                Heard::Other => false,
+            };
+            self.line = line;
+            self.line.clear();
+            if is_over {
+                return;
+            }
+        }
+        if self.line.len() + rest.len() > self.max_line {
+            hear(SessionLine::TooLong);
+            return;
+        }
+        self.line.extend_from_slice(rest);
+    }
+}
