@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::seals::unmarked;
 use super::{CallKind, Kept, Tool, parse_data_url};
 use crate::json::{Object, Value};
 
@@ -380,9 +381,10 @@ impl Arguments {
 }
 
 impl Seal {
-    /// Data of that issuer, in a box, as everything that bears a seal holds it.
+    /// Data of that issuer, in a box, as everything that bears a seal holds it. A mark on it tells another issuer.
     pub fn new(issuer: &'static str, data: impl Into<String>) -> Box<Self> {
-        Box::new(Self { issuer: issuer.into(), data: data.into() })
+        let data = data.into();
+        Box::new(unmarked(&data).unwrap_or_else(|| Self { issuer: issuer.into(), data }))
     }
 
     /// Whether it goes back to that issuer. Where a gateway did not say whose it is, it goes to whoever is asked.
