@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::seals::unmarked;
@@ -387,9 +389,19 @@ impl Seal {
         Box::new(unmarked(&data).unwrap_or_else(|| Self { issuer: issuer.into(), data }))
     }
 
-    /// Whether it goes back to that issuer. Where a gateway did not say whose it is, it goes to whoever is asked.
+    /// Whether it goes back to that issuer. Where a gateway did not say whose it is, its form must be the issuer's.
     pub fn is_of(&self, issuer: &str) -> bool {
-        self.issuer == issuer || self.issuer.is_empty()
+        self.issuer == issuer || self.issuer.is_empty() && self.may_be_of(issuer)
+    }
+
+    /// Whether it looks like one of that issuer's. Gateways put seals where Anthropic's stand.
+    fn may_be_of(&self, issuer: &str) -> bool {
+        match issuer {
+            // Bytes in Base64. The first field of Anthropic's has another number.
+            "google" => !self.data.starts_with('E') && STANDARD.decode(&self.data).is_ok(),
+            "openai" => self.data.starts_with("gAAAA"),
+            _ => true,
+        }
     }
 
     /// The data, if it goes back to that issuer.

@@ -49,7 +49,7 @@ fn json(text: &str) -> Value {
 
 /// What a provider answers in a round, and its seals. The last round has no calls.
 fn answer(upstream: &str, round: usize) -> (String, Vec<String>) {
-    let seal = |what: &str| format!("{what}{round}AA");
+    let seal = |what: &str| format!("{what}{round}AAA");
     let is_last = round == 2;
     let calls = if is_last { 0 } else { 2 - round };
     let thought = format!("think {round}\\n\\nhard");
@@ -182,12 +182,15 @@ fn relayed(
 }
 
 /// What the client keeps of a response, in the words of its protocol.
-fn kept(choice: &Choice, habit: Habit) -> Vec<Part> {
+fn kept(client: &'static Protocol, choice: &Choice, habit: Habit) -> Vec<Part> {
     let seal = |own: &[message::Attachment], kind| {
         let value = own.iter().rfind(|own| own.kind == kind).filter(|_| habit == Habit::KeepsAll);
         // As a text that the client does not look into.
         value.map(|own| {
-            Box::new(Seal { issuer: "".into(), data: own.value.to_text().expect("text").into_owned() })
+            Box::new(Seal {
+                issuer: family(client.name).into(),
+                data: own.value.to_text().expect("text").into_owned(),
+            })
         })
     };
     let (signature, encrypted) = (AttachmentKind::Signature, AttachmentKind::Encrypted);
@@ -271,7 +274,7 @@ fn seals(value: &Value) -> Vec<String> {
 const PLACEHOLDER: &str = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=";
 
 /// Who seals in the protocol.
-fn family(name: &str) -> &str {
+fn family(name: &str) -> &'static str {
     match name {
         "anthropic-messages" | "bedrock-converse" => "anthropic",
         "gemini-generatecontent" => "google",
@@ -320,7 +323,7 @@ impl Conversation {
         let stages = (Undo::new(written), harvest);
         let made = format!("c{}_", self.round);
         let message = relayed(self.client, target, &text, is_streamed, stages, made);
-        let parts = kept(message.first().expect("a choice"), habit);
+        let parts = kept(self.client, message.first().expect("a choice"), habit);
         let is_shown = |part: &Part| match &part.body {
             Body::Thought(thought) => thought.text.is_some() || thought.summary.is_some(),
             _ => false,
@@ -548,5 +551,117 @@ fn calls_are_known_however_they_are_written() {
         assert_eq!(sent(&|call| arguments(call, &other)), Vec::<String>::new(), "{}", upstream.0);
         assert_eq!(sent(&|call| call.name = "other".to_owned()), Vec::<String>::new(), "{}", upstream.0);
         assert_eq!(sent(&|call| assert_eq!(call.kind, CallKind::Function)), same);
+    }
+}
+
+/// What comes back without any store, in places of the client's own: seals of three turns, and of which parts.
+const IN_PLACE: &[(&str, &str, &[&str])] = &[
+    ("anthropic-messages", "bedrock-converse", &["Ethk"]),
+    ("anthropic-messages", "gemini-generatecontent", &[]),
+    ("anthropic-messages", "openai-responses", &[]),
+    ("bedrock-converse", "anthropic-messages", &["Ered", "Ethk"]),
+    ("bedrock-converse", "gemini-generatecontent", &[]),
+    ("bedrock-converse", "openai-responses", &[]),
+    ("gemini-generatecontent", "anthropic-messages", &["Ered", "Ethk"]),
+    ("gemini-generatecontent", "bedrock-converse", &["Ethk"]),
+    ("gemini-generatecontent", "openai-responses", &[]),
+    ("openai-responses", "anthropic-messages", &["Ethk"]),
+    ("openai-responses", "bedrock-converse", &["Ethk"]),
+    ("openai-responses", "gemini-generatecontent", &[]),
+];
+
+#[test]
+fn seals_come_back_in_places_of_the_clients_own() {
+    let mut seen = Vec::new();
+    for client in clients().filter(|client| !family(client.name).is_empty()) {
+        for &upstream in UPSTREAMS.iter().filter(|(name, _)| *name != client.name) {
+            for is_streamed in [false, true] {
+                let keeper = SealKeeper::new(Arc::new(TurnCache::new(0, 0)), [3; 16]);
+                let mut conversation = Conversation::new(client);
+                let title = format!("{} before {}, streamed {is_streamed}", client.name, upstream.0);
+                let mut last = Vec::new();
+                for _ in 0..4 {
+                    let written = conversation.sent(upstream, Some((&keeper, SCOPE)));
+                    let refused = rules::refused(upstream.0, &written.body);
+                    assert_eq!(refused, Vec::<String>::new(), "{title}: {:#}", written.body);
+                    last = seals(&written.body);
+                    if conversation.round < 3 {
+                        let harvest = keeper.harvest(&written, client, SCOPE);
+                        conversation.answered(upstream, &written, harvest, Habit::KeepsAll, is_streamed);
+                    }
+                    for message in list(&written.body["messages"]).filter(|one| one["role"] == "assistant") {
+                        let thoughts = list(&message["content"]).filter_map(|block| block.get("thinking"));
+                        for thought in thoughts.filter_map(Value::as_str) {
+                            assert!(thought.ends_with("\n\nhard"), "{title}: {:#}", written.body);
+                        }
+                        for block in list(&message["content"]) {
+                            let is_of = |key: &str, start: &str| {
+                                block
+                                    .get(key)
+                                    .and_then(Value::as_str)
+                                    .is_none_or(|seal| seal.starts_with(start))
+                            };
+                            assert!(is_of("signature", "Ethk") && is_of("data", "Ered"), "{title}: {block}");
+                        }
+                    }
+                }
+                let whats: Vec<String> = last.iter().map(|seal| seal.chars().take(4).collect()).collect();
+                seen.push((client.name, upstream.0, is_streamed, whats));
+            }
+        }
+    }
+    for (client, upstream, is_streamed, whats) in &seen {
+        let row = IN_PLACE.iter().find(|row| (row.0, row.1) == (client, upstream));
+        let expected: Vec<&str> = row
+            .map(|row| row.2.iter().flat_map(|what| [*what; 3]).collect())
+            .unwrap_or_else(|| panic!("{client} before {upstream} has no row"));
+        assert_eq!(*whats, expected, "{client} before {upstream}, streamed {is_streamed}\n{seen:#?}");
+    }
+}
+
+/// A client that gives back the message that it got, whole, with members that it does not know.
+#[test]
+fn chat_clients_give_details_back() {
+    let chat = protocol("openai-chat").expect("a protocol with requests");
+    for (&upstream, whats) in UPSTREAMS.iter().zip([2, 1, 0, 2]) {
+        let target = protocol(upstream.0).expect("a protocol with requests");
+        let keeper = SealKeeper::new(Arc::new(TurnCache::new(0, 0)), [3; 16]);
+        let mut options = RequestOptions::default();
+        options.model = Some(upstream.1.to_owned());
+        let ask = |messages: &str, target: &'static Protocol, keeper: Option<&SealKeeper>| {
+            let body = json(&format!(
+                r#"{{"model":"m","max_tokens":9000,"reasoning_effort":"high","messages":[{messages}],"tools":[{{"type":"function","function":{{"name":"look","parameters":{{"type":"object","properties":{{}}}}}}}}]}}"#
+            ));
+            let mut request = chat.read_request(body).expect("a request");
+            if let Some(keeper) = keeper {
+                keeper.restore(&mut request, target, &options, SCOPE);
+            }
+            target.write_last_request(request, &options).expect("a body")
+        };
+        let user = r#"{"role":"user","content":"go"}"#;
+        let written = ask(user, target, Some(&keeper));
+        let (text, issued) = answer(upstream.0, 0);
+        let (mut harvest, mut message) = (keeper.harvest(&written, chat, SCOPE), Accumulator::new());
+        let mut decoder = Decoder::new(target);
+        decoder
+            .push(text.as_bytes(), &mut |event: Event<'_>| harvest.push(event, &mut message))
+            .expect("an answer");
+        decoder.finish(&mut |event: Event<'_>| harvest.push(event, &mut message)).expect("an answer");
+        let mut out = Vec::new();
+        assert!(chat.encode_whole(message.message(), &EncodeOptions::mended(), &mut out));
+        let said = json(std::str::from_utf8(&out).expect("text"));
+        let said = &said["choices"][0]["message"];
+        let results: Vec<String> = list(&said["tool_calls"])
+            .map(|call| format!(r#"{{"role":"tool","tool_call_id":{},"content":"found"}}"#, call["id"]))
+            .collect();
+        let messages = format!("{user},{said},{}", results.join(","));
+        let body = ask(&messages, target, Some(&keeper)).body;
+        let mut told = seals(&body);
+        told.retain(|seal| issued.contains(seal));
+        assert_eq!(told.len(), whats, "{}: {said:#} {body:#}", upstream.0);
+        assert_eq!(rules::refused(upstream.0, &body), Vec::<String>::new(), "{}: {body:#}", upstream.0);
+        // Another server of the client's own protocol is not sent what it cannot read.
+        let body = ask(&messages, chat, None).body;
+        assert!(seals(&body).is_empty(), "{}: {body:#}", upstream.0);
     }
 }

@@ -107,7 +107,7 @@ impl SealHarvest {
                 && let AttachmentKind::Signature | AttachmentKind::Encrypted = kind
                 && let Some(data) = value.to_text()
             {
-                let text = mark::marked(issuer, tag, &data);
+                let text = mark::marked(issuer, tag, *kind, &data);
                 *value = Json::from_text(&text);
             }
         }

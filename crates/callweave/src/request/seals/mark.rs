@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::event::Json;
+use crate::event::{AttachmentKind, Json};
 use crate::request::Seal;
 
 /// Every marked seal begins with it. Its length is a multiple of three, so that it is the same in Base64.
@@ -20,9 +20,9 @@ pub(super) const ENCODED_MARK: &str = "Y2FsbHdlYXZlLXNlYWw6";
 /// Stands between an issuer and the tag of who exactly it is.
 const AT: char = '@';
 
-/// A seal with its mark.
-pub(super) fn marked(issuer: &str, tag: u64, data: &str) -> String {
-    STANDARD.encode(format!("{MARK}{issuer}{AT}{tag:x}:{data}"))
+/// A seal with its mark. Places for signatures hold what is encrypted, too, and the reverse: the mark tells which it is.
+pub(super) fn marked(issuer: &str, tag: u64, kind: AttachmentKind, data: &str) -> String {
+    STANDARD.encode(format!("{MARK}{}:{data}", issuer_with_tag(issuer, tag, kind)))
 }
 
 /// The seal under a mark: its issuer with the tag, and its data.
@@ -39,8 +39,9 @@ pub(crate) fn is_marked(value: &Json<'_>) -> bool {
 }
 
 /// The issuer of a seal that came back under a mark, as it stands there.
-pub(super) fn issuer_with_tag(issuer: &str, tag: u64) -> String {
-    format!("{issuer}{AT}{tag:x}")
+pub(super) fn issuer_with_tag(issuer: &str, tag: u64, kind: AttachmentKind) -> String {
+    let kind = if kind == AttachmentKind::Encrypted { "encrypted" } else { "signature" };
+    format!("{issuer}{AT}{tag:x}-{kind}")
 }
 
 /// Whether a seal came back under a mark and nobody has resolved it.
@@ -59,11 +60,12 @@ mod tests {
 
     #[test]
     fn a_marked_seal_comes_back() {
-        let text = marked("google", 0xab, "a:b+/=");
+        let text = marked("google", 0xab, AttachmentKind::Encrypted, "a:b+/=");
         assert!(text.starts_with(ENCODED_MARK) && is_marked(&Json::from_text(&text)));
         let seal = unmarked(&text).expect("a seal");
-        assert_eq!((&*seal.issuer, &*seal.data), ("google@ab", "a:b+/="));
-        assert_eq!(seal.issuer, issuer_with_tag("google", 0xab));
+        assert_eq!((&*seal.issuer, &*seal.data), ("google@ab-encrypted", "a:b+/="));
+        assert_eq!(seal.issuer, issuer_with_tag("google", 0xab, AttachmentKind::Encrypted));
+        assert_ne!(seal.issuer, issuer_with_tag("google", 0xab, AttachmentKind::Signature));
         for other in ["", "c2VhbA==", ENCODED_MARK, "Y2FsbHdlYXZlLXNlYWw6Z29vZ2xl"] {
             assert_eq!(unmarked(other), None, "{other}");
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::mark;
 use super::store::{TurnKey, TurnStore};
 use super::turn::{Hashes, SealedTurn, reasoning_of};
+use crate::event::AttachmentKind;
 use crate::request::{Body, CallKind, Form, Message, Part, Request, Role, Seal};
 
 /// Where a part stands: which message, and which of its parts.
@@ -101,22 +102,35 @@ impl<'s> Restoring<'s> {
 
     /// Seals that the client kept in a place of its own.
     fn resolve(&self, request: &mut Request) {
-        let own = mark::issuer_with_tag(self.issuer, self.tag);
-        let parts = request.messages.iter_mut().flat_map(|message| &mut message.content.parts);
-        for part in parts {
-            let is_reasoning = matches!(part.body, Body::Thought(_));
-            if is_reasoning && !self.takes_reasoning {
-                continue;
-            }
-            let encrypted = match &mut part.body {
-                Body::Thought(thought) => thought.encrypted.as_deref_mut(),
-                _ => None,
-            };
-            for seal in [part.signature.as_deref_mut(), encrypted].into_iter().flatten() {
-                if seal.issuer == own {
-                    seal.issuer = self.issuer.into();
+        let own = |kind| mark::issuer_with_tag(self.issuer, self.tag, kind);
+        let (signature, encrypted) = (own(AttachmentKind::Signature), own(AttachmentKind::Encrypted));
+        let resolved = |seal: Box<Seal>| Seal::new(self.issuer, seal.data);
+        for message in &mut request.messages {
+            for part in &mut message.content.parts {
+                let Body::Thought(thought) = &mut part.body else {
+                    if let Some(seal) = part.signature.take_if(|seal| seal.issuer == signature) {
+                        part.signature = Some(resolved(seal));
+                    }
+                    continue;
+                };
+                if !self.takes_reasoning {
+                    continue;
+                }
+                // A place for the one may hold the other.
+                let places = [&mut part.signature, &mut thought.encrypted];
+                let found = places.into_iter().find_map(|place| {
+                    place.take_if(|seal| seal.issuer == signature || seal.issuer == encrypted)
+                });
+                match found {
+                    Some(seal) if seal.issuer == signature => part.signature = Some(resolved(seal)),
+                    Some(seal) => {
+                        thought.text.take_if(|text| text.is_empty());
+                        thought.encrypted = Some(resolved(seal));
+                    }
+                    None => {}
                 }
             }
+            join_signed(&mut message.content.parts);
         }
     }
 
@@ -309,6 +323,39 @@ fn parts_of(messages: &[Message]) -> impl Iterator<Item = (At, &Part)> {
     messages.iter().enumerate().flat_map(|(message, own)| {
         own.content.parts.iter().enumerate().map(move |(part, own)| ((message, part), own))
     })
+}
+
+/// Gives a signature that came after the words it signs, in a part of its own, all pieces of these words.
+fn join_signed(parts: &mut Vec<Part>) {
+    let is_bare = |part: &Part| match &part.body {
+        Body::Thought(thought) => part.signature.is_some() && thought.text.as_deref() == Some(""),
+        _ => false,
+    };
+    if !parts.iter().any(is_bare) {
+        return;
+    }
+    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+    for mut part in parts.drain(..) {
+        if is_bare(&part) {
+            let is_piece = |part: &Part| match &part.body {
+                Body::Thought(thought) => {
+                    part.is_plain() && thought.text.is_some() && thought.encrypted.is_none()
+                }
+                _ => false,
+            };
+            let count = joined.iter().rev().take_while(|part| is_piece(part)).count();
+            let words = joined.drain(joined.len() - count..).map(|part| match part.body {
+                Body::Thought(thought) => thought.text.unwrap_or_default(),
+                _ => String::new(),
+            });
+            let words = words.collect();
+            if let Body::Thought(thought) = &mut part.body {
+                thought.text = Some(words);
+            }
+        }
+        joined.push(part);
+    }
+    *parts = joined;
 }
 
 fn is_own_call(part: &Part) -> bool {
