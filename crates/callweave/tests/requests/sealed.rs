@@ -89,8 +89,9 @@ fn answer(upstream: &str, round: usize) -> (String, Vec<String>) {
             (body, vec![seal("Ethk")])
         }
         "gemini-generatecontent" => {
-            let mut parts = vec![format!(r#"{{"text":"{thought}","thought":true}}"#)];
-            let mut seals = Vec::new();
+            let mut seals = vec![seal("Cthk")];
+            let mut parts =
+                vec![format!(r#"{{"text":"{thought}","thought":true,"thoughtSignature":"{}"}}"#, seals[0])];
             if let Some(text) = text {
                 let sealed = is_last.then(|| format!(r#","thoughtSignature":"{}""#, seal("Ctxt")));
                 seals.extend(is_last.then(|| seal("Ctxt")));
@@ -557,17 +558,17 @@ fn calls_are_known_however_they_are_written() {
 /// What comes back without any store, in places of the client's own: seals of three turns, and of which parts.
 const IN_PLACE: &[(&str, &str, &[&str])] = &[
     ("anthropic-messages", "bedrock-converse", &["Ethk"]),
-    ("anthropic-messages", "gemini-generatecontent", &[]),
+    ("anthropic-messages", "gemini-generatecontent", &["Cthk"]),
     ("anthropic-messages", "openai-responses", &[]),
     ("bedrock-converse", "anthropic-messages", &["Ered", "Ethk"]),
-    ("bedrock-converse", "gemini-generatecontent", &[]),
+    ("bedrock-converse", "gemini-generatecontent", &["Cthk"]),
     ("bedrock-converse", "openai-responses", &[]),
     ("gemini-generatecontent", "anthropic-messages", &["Ered", "Ethk"]),
     ("gemini-generatecontent", "bedrock-converse", &["Ethk"]),
     ("gemini-generatecontent", "openai-responses", &[]),
     ("openai-responses", "anthropic-messages", &["Ethk"]),
     ("openai-responses", "bedrock-converse", &["Ethk"]),
-    ("openai-responses", "gemini-generatecontent", &[]),
+    ("openai-responses", "gemini-generatecontent", &["Cthk"]),
 ];
 
 #[test]
@@ -623,7 +624,7 @@ fn seals_come_back_in_places_of_the_clients_own() {
 #[test]
 fn chat_clients_give_details_back() {
     let chat = protocol("openai-chat").expect("a protocol with requests");
-    for (&upstream, whats) in UPSTREAMS.iter().zip([2, 1, 0, 2]) {
+    for (&upstream, whats) in UPSTREAMS.iter().zip([2, 1, 1, 2]) {
         let target = protocol(upstream.0).expect("a protocol with requests");
         let keeper = SealKeeper::new(Arc::new(TurnCache::new(0, 0)), [3; 16]);
         let mut options = RequestOptions::default();
