@@ -27,7 +27,7 @@ pub trait TurnStore: Send + Sync {
 /// let cache = TurnCache::new(1_000, 10);
 /// cache.put(&[TurnKey([1; 16])], b"old");
 /// assert_eq!(cache.get(&TurnKey([1; 16])).as_deref(), Some(&b"old"[..]));
-/// cache.put(&[TurnKey([2; 16])], &[0; 800]);
+/// cache.put(&[TurnKey([2; 16])], &[0; 700]);
 /// assert_eq!(cache.get(&TurnKey([1; 16])), None);
 /// assert!(cache.bytes() <= 1_000);
 /// ```
