@@ -56,6 +56,7 @@ pub use conversation::{
 pub use kept::Kept;
 pub use loss::Loss;
 pub use outline::{Outline, RequestSize, renamed};
+pub use seals::{SealHarvest, SealKeeper, SealScope, TurnCache, TurnKey, TurnStore};
 pub use settings::{Compaction, Format, Grammar, Reasoning, Sampling, Thinking, Tool, ToolChoice, ToolKind};
 pub use undo::Undo;
 
@@ -67,6 +68,7 @@ pub(crate) use loss::Losses;
 pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_data, type_of_name};
 pub(crate) use members::{Members, put, take_word};
 pub(crate) use plain_tool::{read_plain_tools, write_plain_tool};
+pub(crate) use seals::is_marked;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -353,16 +355,11 @@ impl Protocol {
         if let Some(model) = &options.model {
             request.model = Some(model.clone());
         }
-        let limits = match &options.provider {
-            Some(name) => Limits::named(name).ok_or_else(|| {
-                Error::new(ErrorKind::Unknown, format!("no provider with limits is called {name:?}"))
-            })?,
-            None => coding.limits.of_model(request.model.as_deref().unwrap_or_default()),
-        };
+        let limits = self.limits_of(request.model.as_deref(), options)?;
         let is_faithful = options.mode == Mode::Faithful && request.protocol == Some(self.name);
         let mut losses = Losses::default();
         let mut changes = Changes::default();
-        seals::unload(&mut request, self.name, limits.issuer(), &mut losses);
+        seals::unload(&mut request, self.name, limits, &mut losses);
         if !is_faithful {
             fit(&mut request, self.name, limits, &mut losses, &mut changes);
         }
@@ -376,6 +373,16 @@ impl Protocol {
         let (body, losses, issuer) = (Value::Object(body), losses.into_all(), limits.issuer());
         let signs_calls = limits.signs_calls.is_some();
         Ok(Written { body, losses, names, namespaces, wrapped, issuer, signs_calls })
+    }
+
+    /// What whoever is to answer demands.
+    fn limits_of(&self, model: Option<&str>, options: &RequestOptions) -> Result<&'static Limits> {
+        match &options.provider {
+            Some(name) => Limits::named(name).ok_or_else(|| {
+                Error::new(ErrorKind::Unknown, format!("no provider with limits is called {name:?}"))
+            }),
+            None => Ok(self.request_coding()?.limits.of_model(model.unwrap_or_default())),
+        }
     }
 
     fn request_coding(&self) -> Result<&RequestCoding> {

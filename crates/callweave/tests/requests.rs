@@ -20,6 +20,8 @@ mod record;
 mod replay;
 #[path = "requests/rules.rs"]
 mod rules;
+#[path = "requests/sealed.rs"]
+mod sealed;
 #[path = "support/shared.rs"]
 mod shared;
 #[path = "requests/survival.rs"]

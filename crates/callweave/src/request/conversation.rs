@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use super::seals::unmarked;
 use super::{CallKind, Kept, Tool, parse_data_url};
 use crate::json::{Object, Value};
 
@@ -380,14 +383,25 @@ impl Arguments {
 }
 
 impl Seal {
-    /// Data of that issuer, in a box, as everything that bears a seal holds it.
+    /// Data of that issuer, in a box, as everything that bears a seal holds it. A mark on it tells another issuer.
     pub fn new(issuer: &'static str, data: impl Into<String>) -> Box<Self> {
-        Box::new(Self { issuer: issuer.into(), data: data.into() })
+        let data = data.into();
+        Box::new(unmarked(&data).unwrap_or_else(|| Self { issuer: issuer.into(), data }))
     }
 
-    /// Whether it goes back to that issuer. Where a gateway did not say whose it is, it goes to whoever is asked.
+    /// Whether it goes back to that issuer. Where a gateway did not say whose it is, its form must be the issuer's.
     pub fn is_of(&self, issuer: &str) -> bool {
-        self.issuer == issuer || self.issuer.is_empty()
+        self.issuer == issuer || self.issuer.is_empty() && self.may_be_of(issuer)
+    }
+
+    /// Whether it looks like one of that issuer's. Gateways put seals where Anthropic's stand.
+    fn may_be_of(&self, issuer: &str) -> bool {
+        match issuer {
+            // Bytes in Base64. The first field of Anthropic's has another number.
+            "google" => !self.data.starts_with('E') && STANDARD.decode(&self.data).is_ok(),
+            "openai" => self.data.starts_with("gAAAA"),
+            _ => true,
+        }
     }
 
     /// The data, if it goes back to that issuer.

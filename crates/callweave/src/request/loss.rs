@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::seals::issuer_name;
 use super::{Body, Content, Kept, Message, Part, Request, Tool, ToolChoice, ToolKind};
 
 /// Something that a request asks for and the written body does not say.
@@ -88,7 +89,7 @@ impl Losses {
             self.put("cache mark");
         }
         if let Some(seal) = &part.signature {
-            self.put(format!("signature of {}", seal.issuer));
+            self.put(format!("signature of {}", issuer_name(&seal.issuer)));
         }
         self.kept(protocol, &part.kept);
     }

@@ -1,17 +1,34 @@
-//! Signatures on their way through a client that has no place for them: they ride in the ids of calls.
+//! Provider seals on their way through a client that has no place for them: they are kept in a store between requests
+//! ([`SealKeeper`]), stand in a place of the client's own under a mark, or ride in the ids of calls.
+
+mod harvest;
+mod keeper;
+mod mark;
+mod restore;
+mod store;
+mod turn;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::{Body, Call, Kept, Losses, Part, Request, Role, Seal, Thought};
+pub use harvest::SealHarvest;
+pub use keeper::{SealKeeper, SealScope};
+pub(crate) use mark::is_marked;
+pub(super) use mark::{issuer_name, unmarked};
+pub use store::{TurnCache, TurnKey, TurnStore};
+
+use super::limits::Thoughts;
+use super::{Body, Call, Kept, Limits, Losses, Part, Request, Role, Seal, Thought};
 use crate::json::{Object, Value};
 
 /// What stands between an id and what it carries.
 const MARK: &str = "__sealed_";
 
-/// Whether ids in a JSON text may carry something. Nobody writes the mark with escapes.
+/// Whether a JSON text may carry a seal, in an id or under a mark. Nobody writes either with escapes.
 pub(super) fn may_ride_in(text: &str) -> bool {
-    memchr::memmem::find(text.as_bytes(), MARK.as_bytes()).is_some()
+    [MARK, mark::ENCODED_MARK]
+        .iter()
+        .any(|mark| memchr::memmem::find(text.as_bytes(), mark.as_bytes()).is_some())
 }
 
 /// What rides in an id.
@@ -100,12 +117,9 @@ impl Seals {
 }
 
 /// Takes all that rides in the ids of a request, and puts it where it belongs if `issuer` is to get it back.
-pub(super) fn unload(
-    request: &mut Request,
-    protocol: &'static str,
-    issuer: Option<&'static str>,
-    losses: &mut Losses,
-) {
+pub(super) fn unload(request: &mut Request, protocol: &'static str, limits: &Limits, losses: &mut Losses) {
+    let issuer = limits.issuer();
+    drop_unresolved(request, limits, losses);
     for at in 0..request.messages.len() {
         let (before, rest) = request.messages.split_at_mut(at);
         let Some(message) = rest.first_mut() else { return };
@@ -151,6 +165,39 @@ pub(super) fn unload(
             number += 1;
         }
     }
+}
+
+/// Takes away seals that came back under a mark and are not this provider's, and reasoning that it would refuse without.
+fn drop_unresolved(request: &mut Request, limits: &Limits, losses: &mut Losses) {
+    let wants_seals = matches!(limits.thoughts, Thoughts::Signed(_) | Thoughts::Encrypted(_));
+    let is_due = |part: &Part| {
+        let encrypted = match &part.body {
+            Body::Thought(thought) => thought.encrypted.as_deref(),
+            _ => None,
+        };
+        [part.signature.as_deref(), encrypted].into_iter().flatten().any(mark::is_unresolved)
+    };
+    if !request.messages.iter().flat_map(|message| &message.content.parts).any(is_due) {
+        return;
+    }
+    let mut number = 0;
+    request.messages.retain_mut(|message| {
+        losses.at(format_args!("messages[{number}]"));
+        number += 1;
+        let count = message.content.parts.len();
+        message.content.parts.retain_mut(|part| {
+            let mut lost = part.signature.take_if(|seal| mark::is_unresolved(seal));
+            if let Body::Thought(thought) = &mut part.body {
+                lost = lost.or(thought.encrypted.take_if(|seal| mark::is_unresolved(seal)));
+            }
+            let Some(seal) = lost else { return true };
+            losses.put(format!("signature of {}", issuer_name(&seal.issuer)));
+            let Body::Thought(thought) = &part.body else { return true };
+            let is_empty = thought.text.is_none() && thought.summary.as_ref().is_none_or(Vec::is_empty);
+            !wants_seals && !is_empty
+        });
+        count == 0 || !message.content.parts.is_empty()
+    });
 }
 
 fn is_loaded(call: &Call) -> bool {

@@ -49,6 +49,9 @@ pub struct Reasoning {
     pub budget: Option<Number>,
     /// Whether and how its thoughts are told: `auto`, `concise`, `detailed`; `none`.
     pub summary: Option<String>,
+    /// Whether it is to come encrypted, too, so that it can be given back. Set for providers that want to be asked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wants_encrypted: bool,
 }
 
 /// Whether a model thinks.

@@ -21,6 +21,7 @@ use crate::json::{Paths, Tape, Writer, write_members};
 use crate::message::{Attachment, Block, Choice, Content, Message, ToolCall, Usage};
 use crate::protocol::error::{is_lost_connection, status_of};
 use crate::protocol::{error_word, finish_word};
+use crate::request::is_marked;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 pub(in crate::protocol) const ENCODING: Encoding =
@@ -320,10 +321,14 @@ fn whole_candidate(
                     continue;
                 }
             };
-            if !text.is_empty() || has_members {
+            let marked = block.attachments.iter().rfind(|own| !keeps && is_marked(&own.value));
+            if !text.is_empty() || has_members || marked.is_some() {
                 write_text(&mut Piece::new(text), is_thought, writer, |writer| {
                     if has_members {
                         write_belongings(block, |_| true, writer);
+                    }
+                    if let Some(own) = marked {
+                        writer.raw_member(words::SIGNATURE, own.value.as_str());
                     }
                 });
             }

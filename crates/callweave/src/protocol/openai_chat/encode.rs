@@ -19,6 +19,7 @@ use crate::event::{
 use crate::json::{Kind, Node, Paths, Tape, Writer, each_member};
 use crate::message::{Block, Choice, Content, Foreign, Message, Usage};
 use crate::protocol::error::write_typed;
+use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
 pub(super) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
@@ -327,6 +328,21 @@ impl Stream {
             if kind == AttachmentKind::Logprobs && is_logprob(value) {
                 self.extend_pending(number, &format!("logprobs.{}", logprobs_word(word)), value);
             }
+            let is_reasoning = match scope {
+                Scope::Block(block) => {
+                    self.running(number, block).is_some_and(|own| own.word == REASONING_CONTENT)
+                }
+                Scope::Item(_) => kind == AttachmentKind::Encrypted,
+                Scope::Answer | Scope::Choice => false,
+            };
+            if is_reasoning && is_marked(value) {
+                self.write_delta(number, out, |writer| {
+                    writer.key(DETAILS);
+                    writer.list();
+                    write_seal(kind, value, writer);
+                    writer.end_list();
+                });
+            }
             return;
         }
         match (scope, kind) {
@@ -411,7 +427,7 @@ impl Stream {
             _ if !is_mended => word.as_ref(),
             BlockKind::Text => words::CONTENT,
             BlockKind::Refusal => words::REFUSAL,
-            BlockKind::Reasoning(_) => "reasoning_content",
+            BlockKind::Reasoning(_) => REASONING_CONTENT,
             _ => words::TOOL_CALLS,
         };
         let index = if is_mended { call.as_ref().map(|call| i64::from(call.ordinal)) } else { *index };
@@ -1124,6 +1140,25 @@ fn members(foreign: &Foreign) -> impl Iterator<Item = (&str, &str)> {
     foreign.iter().map(|(path, value)| (path, value.as_str()))
 }
 
+/// The member in which clients of gateways keep seals, and give them back.
+const DETAILS: &str = "reasoning_details";
+
+/// The member in which clients find reasoning.
+const REASONING_CONTENT: &str = "reasoning_content";
+
+/// A seal of another provider's. The words that it seals stand elsewhere, once.
+fn write_seal(kind: AttachmentKind, value: &Json<'_>, writer: &mut Writer<'_>) {
+    let (word, key) = match kind {
+        AttachmentKind::Signature => ("reasoning.text", "signature"),
+        _ => ("reasoning.encrypted", "data"),
+    };
+    writer.object();
+    writer.text_member("type", word);
+    writer.raw_member(key, value.as_str());
+    writer.text_member("format", "unknown");
+    writer.end_object();
+}
+
 fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer: &mut Writer<'_>) {
     let (mut content, mut plain, mut details) = (String::new(), String::new(), String::new());
     let mut entries = Writer(&mut details);
@@ -1132,6 +1167,9 @@ fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer:
         let Content::Reasoning { text, .. } = &block.content else { continue };
         if is_mended {
             content.push_str(text);
+            for own in block.attachments.iter().filter(|own| is_marked(&own.value)) {
+                write_seal(own.kind, &own.value, &mut entries);
+            }
             continue;
         }
         let row = REASONING.iter().find(|row| row.word == block.word);
@@ -1150,6 +1188,11 @@ fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer:
             for hung in &block.attachments {
                 inside.set(&hung.word, hung.value.as_str());
             }
+        }
+    }
+    for own in choice.items.iter().filter(|_| is_mended).flat_map(|item| &item.attachments) {
+        if own.kind == AttachmentKind::Encrypted && is_marked(&own.value) {
+            write_seal(own.kind, &own.value, &mut entries);
         }
     }
     entries.end_list();

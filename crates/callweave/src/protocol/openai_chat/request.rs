@@ -124,6 +124,7 @@ fn read_message(message: Object) -> Message {
         let blocks = message.peek("thinking_blocks").and_then(Value::as_array);
         parts.extend(blocks.into_iter().flatten().filter_map(Value::as_object).map(read_block));
         message.note_read("thinking_blocks");
+        read_marked(&mut message, &mut parts);
         let details = message.peek("reasoning_details").and_then(Value::as_array);
         let details: Vec<Part> =
             details.into_iter().flatten().filter_map(Value::as_object).filter_map(read_detail).collect();
@@ -212,6 +213,38 @@ fn read_block(block: &Object) -> Part {
     let mut part = read_thought(block.clone());
     part.kept = Kept::whole(NAME, Value::Null);
     part
+}
+
+/// Seals of other providers among the details. They are taken out, so that nobody else is sent them.
+fn read_marked(message: &mut Members, parts: &mut Vec<Part>) {
+    let seal_of = |detail: &Value| {
+        let own = |key: &str| {
+            Some(Seal::new("", detail.get(key)?.as_str()?)).filter(|seal| !seal.issuer.is_empty())
+        };
+        Some((own("signature"), own("data"))).filter(|seals| *seals != (None, None))
+    };
+    let list = message.peek("reasoning_details").and_then(Value::as_array);
+    if !list.into_iter().flatten().any(|detail| seal_of(detail).is_some()) {
+        return;
+    }
+    let (mut signatures, mut rest) = (Vec::new(), Vec::new());
+    for detail in message.array("reasoning_details").into_iter().flatten() {
+        match seal_of(&detail) {
+            Some((signature, encrypted)) => {
+                signatures.extend(signature);
+                parts.extend(
+                    encrypted.map(|seal| Part::new(Thought { encrypted: Some(seal), ..Thought::default() })),
+                );
+            }
+            None => rest.push(detail),
+        }
+    }
+    message.put("reasoning_details", Some(rest).filter(|rest| !rest.is_empty()));
+    // The words of several thoughts are one here, and no signature is of all of them.
+    let is_told = |part: &&mut Part| matches!(&part.body, Body::Thought(thought) if thought.text.is_some());
+    if let (Some(thought), [_]) = (parts.iter_mut().find(is_told), &*signatures) {
+        thought.signature = signatures.pop();
+    }
 }
 
 /// Whose seals the words of OpenRouter's details tell.

@@ -124,10 +124,8 @@ fn is_media(part: &Part) -> bool {
 
 /// Of all calls of a step the first one is signed. Gateways hand the signature on with the thought before it.
 fn sign_first_call(parts: &mut [Part], issuer: &'static str, unsigned: Option<&'static str>) {
-    // Nobody says whose it is, but the first field of Anthropic's has another number.
     let is_loose = |part: &Part| {
-        let may_be =
-            |seal: &Seal| seal.issuer.is_empty() && (issuer == "anthropic" || !seal.data.starts_with('E'));
+        let may_be = |seal: &Seal| seal.issuer.is_empty() && seal.is_of(issuer);
         matches!(part.body, Body::Thought(_)) && part.signature.as_deref().is_some_and(may_be)
     };
     let Some(call) = parts.iter().position(|part| matches!(part.body, Body::Call(_))) else { return };

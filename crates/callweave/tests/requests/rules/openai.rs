@@ -103,6 +103,7 @@ pub(super) fn responses(body: &Value, found: Found<'_>) {
         "tool_choice",
         "parallel_tool_calls",
         "max_tool_calls",
+        "include",
         "max_output_tokens",
         "temperature",
         "top_p",

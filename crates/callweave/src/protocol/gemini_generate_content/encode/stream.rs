@@ -12,6 +12,7 @@ use crate::framing::Framing;
 use crate::json::{Paths, Writer, each_member};
 use crate::message::{Content, Foreign, Usage};
 use crate::protocol::gemini_generate_content::{RESPONSE, words};
+use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
 /// Streams chunks.
@@ -270,11 +271,20 @@ impl Stream {
         event: &Event<'_>,
         out: &mut Vec<u8>,
     ) {
-        // A signature is worth something only to who gave it.
-        if !self.manner.keeps() {
+        // A signature is worth something only to who gave it, unless a mark tells who that is.
+        if !self.manner.keeps() && !is_marked(value) {
             return;
         }
+        let is_own = self.manner.keeps();
         let Some(choice) = self.choice(number) else { return };
+        if !is_own {
+            if let Scope::Block(block) = scope
+                && let Some(text) = choice.texts.iter_mut().rev().find(|text| text.block == block)
+            {
+                text.members.set(words::SIGNATURE, value.as_str());
+            }
+            return;
+        }
         match (scope, kind) {
             (Scope::Block(block), _) => {
                 match choice.texts.iter_mut().rev().find(|text| text.block == block) {

@@ -7,6 +7,7 @@ use crate::json::{Kind, Node as Value, Tape, Writer, compact_into, repair, write
 use crate::message::{Attachment, Block, Choice, Content, Foreign, Message, ToolCall};
 use crate::protocol::error_word;
 use crate::protocol::openai_responses::{ERRORS, arguments_word, has_status, is_named, words};
+use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
 /// The member of the response in which mistral.rs tells the thoughts.
@@ -255,7 +256,12 @@ impl<'m> Response<'m> {
                     self.parts("content", entry, phase, |block| !is_summary(block), writer);
                 }
                 let encrypted = item.and_then(|item| newest(&item.attachments, AttachmentKind::Encrypted));
-                if let Some(encrypted) = encrypted {
+                // Reasoning of another protocol bears its seal itself.
+                let marked = || {
+                    let own = entry.blocks(choice).flat_map(|block| &block.attachments);
+                    own.filter(|own| is_marked(&own.value)).last()
+                };
+                if let Some(encrypted) = encrypted.or_else(marked) {
                     writer.raw_member(words::ENCRYPTED, encrypted.value.as_str());
                 }
             }

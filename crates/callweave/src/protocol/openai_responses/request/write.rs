@@ -32,6 +32,9 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     // Without a word nothing is told.
     let summary = request.reasoning.summary.take().filter(|told| told != "none" || writing.is_faithful);
     put(&mut body, "reasoning.summary", summary);
+    if std::mem::take(&mut request.reasoning.wants_encrypted) {
+        body.insert("include", vec!["reasoning.encrypted_content"]);
+    }
     put(&mut body, "stream", request.stream.take());
     put(&mut body, "store", request.store.take());
     put(&mut body, "previous_response_id", request.previous.take());

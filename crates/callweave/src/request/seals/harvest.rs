@@ -1,0 +1,355 @@
+//! A stage that looks on while a response passes, and keeps what the provider sealed in it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::mark;
+use super::store::{TurnKey, TurnStore};
+use super::turn::{Hashes, Hashing, Place, SealedCall, SealedText, SealedThought, SealedTurn};
+use crate::event::{
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Event, EventSink, ItemId, Json, ReasoningForm, Scope,
+};
+
+/// The longest turn that is kept, in bytes of reasoning, arguments and seals.
+const MAX_TURN: usize = 4 << 20;
+
+/// A stage that keeps the provider seals of a response: see [`SealKeeper`](super::SealKeeper).
+///
+/// It stands last before the encoder, where calls have the names and ids that the client gets.
+#[derive(Debug)]
+pub struct SealHarvest {
+    active: Option<Active>,
+}
+
+struct Active {
+    store: Arc<dyn TurnStore>,
+    hashes: Hashes,
+    /// The issuer and its tag, where the client needs marks.
+    mark: Option<(&'static str, u64)>,
+    choices: HashMap<u32, Growing>,
+}
+
+impl std::fmt::Debug for Active {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Active").field("mark", &self.mark).finish_non_exhaustive()
+    }
+}
+
+/// A turn while it comes.
+struct Growing {
+    thoughts: Vec<GrowingThought>,
+    calls: Vec<GrowingCall>,
+    texts: Vec<GrowingText>,
+    items: HashMap<ItemId, Item>,
+    blocks: HashMap<BlockId, Piece>,
+    has_text: bool,
+    /// All text of the turn.
+    text: Hashing,
+    /// Whether a text was corrected, so that its hash is not known.
+    is_text_lost: bool,
+    bytes: usize,
+}
+
+struct Item {
+    id: Option<String>,
+    place: Place,
+    thought: Option<usize>,
+    /// Whether it holds something else than reasoning.
+    is_other: bool,
+}
+
+#[derive(Default)]
+struct GrowingThought {
+    /// Parts of it, in order.
+    texts: Vec<(ReasoningForm, String)>,
+    sealed: SealedThought,
+}
+
+struct GrowingCall {
+    id: String,
+    name: String,
+    arguments: String,
+    signature: Option<String>,
+}
+
+/// The text between two calls.
+struct GrowingText {
+    calls: usize,
+    hash: Hashing,
+    signature: Option<String>,
+}
+
+/// What a block is.
+#[derive(Clone, Copy)]
+enum Piece {
+    /// A part of a thought.
+    Thought(usize, usize),
+    Call(usize),
+    Text(usize),
+}
+
+impl SealHarvest {
+    /// A stage that passes everything on and keeps nothing.
+    pub fn none() -> Self {
+        Self { active: None }
+    }
+
+    pub(super) fn new(store: Arc<dyn TurnStore>, hashes: Hashes, mark: Option<(&'static str, u64)>) -> Self {
+        Self { active: Some(Active { store, hashes, mark, choices: HashMap::new() }) }
+    }
+
+    /// Takes the next event.
+    pub fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
+        if let Some(active) = &mut self.active {
+            active.look(&event);
+            if let (Some((issuer, tag)), Body::Attachment { kind, value, .. }) =
+                (active.mark, &mut event.body)
+                && let AttachmentKind::Signature | AttachmentKind::Encrypted = kind
+                && let Some(data) = value.to_text()
+            {
+                let text = mark::marked(issuer, tag, *kind, &data);
+                *value = Json::from_text(&text);
+            }
+        }
+        sink.put(event);
+    }
+
+    /// Keeps what has come, where the end of the response never did. A client may have the calls already.
+    pub fn finish(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.keep();
+        }
+    }
+}
+
+impl Active {
+    fn look(&mut self, event: &Event<'_>) {
+        if let Body::End = event.body {
+            return self.keep();
+        }
+        let is_told = matches!(
+            event.body,
+            Body::ItemStart { .. }
+                | Body::BlockStart { .. }
+                | Body::Delta { .. }
+                | Body::Correction { .. }
+                | Body::Attachment { .. }
+                | Body::Identity { scope: Scope::Block(_), .. }
+        );
+        if !is_told {
+            return;
+        }
+        let hashes = &self.hashes;
+        let growing = self.choices.entry(event.choice).or_insert_with(|| Growing::new(hashes));
+        // What is too long is looked at no more, and not kept.
+        if growing.bytes <= MAX_TURN {
+            growing.look(&event.body, hashes);
+        }
+    }
+
+    fn keep(&mut self) {
+        for (_, growing) in self.choices.drain() {
+            if growing.bytes <= MAX_TURN
+                && let Some((keys, turn)) = growing.finish(&self.hashes)
+                && let Ok(value) = serde_json::to_vec(&turn)
+            {
+                self.store.put(&keys, &value);
+            }
+        }
+    }
+}
+
+impl Growing {
+    fn new(hashes: &Hashes) -> Self {
+        Self {
+            thoughts: Vec::new(),
+            calls: Vec::new(),
+            texts: Vec::new(),
+            items: HashMap::new(),
+            blocks: HashMap::new(),
+            has_text: false,
+            text: hashes.start("text"),
+            is_text_lost: false,
+            bytes: 0,
+        }
+    }
+
+    fn place(&self) -> Place {
+        let calls = self.calls.len();
+        let is_after_text = self.texts.last().is_some_and(|text| text.calls == calls);
+        Place { calls, is_after_text }
+    }
+
+    fn look(&mut self, body: &Body<'_>, hashes: &Hashes) {
+        match body {
+            Body::ItemStart { item, id, .. } => {
+                let id = id.as_ref().map(|id| id.to_string());
+                self.bytes += 64 + id.as_ref().map_or(0, String::len);
+                let place = self.place();
+                self.items.insert(*item, Item { id, place, thought: None, is_other: false });
+            }
+            Body::BlockStart { block, item, kind, .. } => {
+                self.bytes += 64;
+                let piece = match kind {
+                    BlockKind::Reasoning(form) => {
+                        let thought = self.thought(*item);
+                        let texts = &mut self.thoughts[thought].texts;
+                        texts.push((*form, String::new()));
+                        Some(Piece::Thought(thought, texts.len() - 1))
+                    }
+                    BlockKind::ToolCall { id, name, call, .. } if *call != CallKind::Builtin => {
+                        let id = id.as_deref().unwrap_or_default().to_owned();
+                        self.bytes += id.len() + name.len();
+                        let name = name.to_string();
+                        self.calls.push(GrowingCall { id, name, arguments: String::new(), signature: None });
+                        Some(Piece::Call(self.calls.len() - 1))
+                    }
+                    BlockKind::Text => Some(Piece::Text(self.text_between(hashes))),
+                    _ => None,
+                };
+                if let Some(own) = item.as_ref().and_then(|item| self.items.get_mut(item)) {
+                    own.is_other |= !matches!(piece, Some(Piece::Thought(..)));
+                }
+                if let Some(piece) = piece {
+                    self.blocks.insert(*block, piece);
+                }
+            }
+            Body::Delta { block, text, .. } => match self.blocks.get(block) {
+                Some(Piece::Thought(thought, part)) => {
+                    self.bytes += text.len();
+                    self.thoughts[*thought].texts[*part].1.push_str(text);
+                }
+                Some(Piece::Call(call)) => {
+                    self.bytes += text.len();
+                    self.calls[*call].arguments.push_str(text);
+                }
+                Some(Piece::Text(at)) => {
+                    self.has_text |= !text.trim_ascii().is_empty();
+                    self.text.visible(text);
+                    self.texts[*at].hash.visible(text);
+                }
+                None => {}
+            },
+            Body::Correction { block, text } => match self.blocks.get(block) {
+                Some(Piece::Thought(thought, part)) => {
+                    self.bytes += text.len();
+                    text.as_ref().clone_into(&mut self.thoughts[*thought].texts[*part].1);
+                }
+                Some(Piece::Call(call)) => {
+                    self.bytes += text.len();
+                    text.as_ref().clone_into(&mut self.calls[*call].arguments);
+                }
+                Some(Piece::Text(_)) => self.is_text_lost = true,
+                None => {}
+            },
+            Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
+                if let Some(Piece::Call(call)) = self.blocks.get(block) {
+                    self.bytes += id.len();
+                    self.calls[*call].id = id.to_string();
+                }
+            }
+            Body::Attachment { scope, kind, value, .. } => {
+                if let Some(data) = value.to_text() {
+                    self.bytes += data.len();
+                    self.hang(*scope, *kind, data.into_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hang(&mut self, scope: Scope, kind: AttachmentKind, data: String) {
+        match (scope, kind) {
+            (Scope::Block(block), AttachmentKind::Signature) => match self.blocks.get(&block) {
+                Some(Piece::Thought(thought, _)) => self.thoughts[*thought].sealed.signature = Some(data),
+                Some(Piece::Call(call)) => self.calls[*call].signature = Some(data),
+                Some(Piece::Text(at)) => self.texts[*at].signature = Some(data),
+                None => {}
+            },
+            (Scope::Block(block), AttachmentKind::Encrypted) => {
+                if let Some(Piece::Thought(thought, _)) = self.blocks.get(&block) {
+                    self.thoughts[*thought].sealed.encrypted = Some(data);
+                }
+            }
+            // Reasoning of which nothing is shown has no block.
+            (Scope::Item(item), AttachmentKind::Encrypted)
+                if self.items.get(&item).is_some_and(|item| !item.is_other) =>
+            {
+                let thought = self.thought(Some(item));
+                self.thoughts[thought].sealed.encrypted = Some(data);
+            }
+            _ => {}
+        }
+    }
+
+    /// The thought of an item, or a new one.
+    fn thought(&mut self, item: Option<ItemId>) -> usize {
+        let here = self.place();
+        let count = self.thoughts.len();
+        let own = item.and_then(|item| self.items.get_mut(&item));
+        let mut sealed = SealedThought { place: here, ..SealedThought::default() };
+        if let Some(item) = own {
+            if let Some(thought) = item.thought {
+                return thought;
+            }
+            item.thought = Some(count);
+            (sealed.place, sealed.item) = (item.place, item.id.clone());
+        }
+        self.thoughts.push(GrowingThought { texts: Vec::new(), sealed });
+        count
+    }
+
+    /// The text since the last call.
+    fn text_between(&mut self, hashes: &Hashes) -> usize {
+        let calls = self.calls.len();
+        if self.texts.last().is_none_or(|text| text.calls != calls) {
+            self.texts.push(GrowingText { calls, hash: hashes.start("text"), signature: None });
+        }
+        self.texts.len() - 1
+    }
+
+    /// What is worth keeping, and the keys to find it by.
+    fn finish(self, hashes: &Hashes) -> Option<(Vec<TurnKey>, SealedTurn)> {
+        let told = self.thoughts.iter().flat_map(|thought| &thought.texts).map(|(_, text)| text.as_str());
+        let mut turn = SealedTurn { reasoning: hashes.reasoning(told), ..SealedTurn::default() };
+        let has_reasoning = self.thoughts.iter().any(|thought| !thought.texts.is_empty());
+        for GrowingThought { texts, mut sealed } in self.thoughts {
+            if !sealed.is_sealed() {
+                continue;
+            }
+            let mut raw = Vec::new();
+            for (form, text) in texts {
+                match form {
+                    ReasoningForm::Summary if sealed.item.is_some() => sealed.summary.push(text),
+                    ReasoningForm::Redacted => {}
+                    _ => raw.push(text),
+                }
+            }
+            sealed.text = (!raw.is_empty()).then(|| raw.concat());
+            turn.thoughts.push(sealed);
+        }
+        let (mut keys, mut named) = (Vec::new(), Vec::new());
+        for GrowingCall { id, name, arguments, signature } in self.calls {
+            let arguments = hashes.arguments(&arguments);
+            let key = hashes.call(&id, &name, arguments);
+            named.push(hashes.named_call(&name, arguments));
+            keys.push(key);
+            turn.calls.push(SealedCall { key: key.0, signature });
+        }
+        if !self.is_text_lost {
+            if self.has_text || !named.is_empty() {
+                keys.push(hashes.content(self.text.end(), &named));
+            } else if has_reasoning {
+                keys.push(hashes.thought(turn.reasoning));
+            }
+            for GrowingText { calls, hash, signature } in self.texts {
+                let hash = hash.end();
+                turn.texts.extend(signature.map(|signature| SealedText { calls, hash, signature }));
+            }
+        }
+        let is_sealed = !turn.thoughts.is_empty()
+            || !turn.texts.is_empty()
+            || turn.calls.iter().any(|call| call.signature.is_some());
+        (is_sealed && !keys.is_empty()).then_some((keys, turn))
+    }
+}

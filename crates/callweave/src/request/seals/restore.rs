@@ -1,0 +1,363 @@
+//! Puts what was kept of earlier responses into a request, before it is written for whoever sealed it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::mark;
+use super::store::{TurnKey, TurnStore};
+use super::turn::{Hashes, SealedTurn, reasoning_of};
+use crate::event::AttachmentKind;
+use crate::request::{Body, CallKind, Form, Message, Part, Request, Role, Seal};
+
+/// Where a part stands: which message, and which of its parts.
+type At = (usize, usize);
+
+pub(super) struct Restoring<'s> {
+    store: &'s dyn TurnStore,
+    hashes: &'s Hashes,
+    issuer: &'static str,
+    tag: u64,
+    protocol: &'static str,
+    /// Whether the provider takes reasoning back in this request.
+    takes_reasoning: bool,
+    turns: Vec<Loaded>,
+    /// The turn of each call that is known, and its number among the calls of that turn.
+    calls: HashMap<TurnKey, (usize, usize)>,
+    /// Turns that were looked for by their content.
+    contents: HashSet<TurnKey>,
+}
+
+struct Loaded {
+    turn: SealedTurn,
+    /// How many of its thoughts are placed.
+    placed: usize,
+}
+
+/// What is to be done to a run of messages.
+#[derive(Default)]
+struct Plan {
+    inserts: Vec<(At, Part)>,
+    signatures: Vec<(At, String)>,
+}
+
+impl<'s> Restoring<'s> {
+    pub(super) fn new(
+        store: &'s dyn TurnStore,
+        hashes: &'s Hashes,
+        (issuer, tag): (&'static str, u64),
+        protocol: &'static str,
+        takes_reasoning: bool,
+    ) -> Self {
+        Self {
+            store,
+            hashes,
+            issuer,
+            tag,
+            protocol,
+            takes_reasoning,
+            turns: Vec::new(),
+            calls: HashMap::new(),
+            contents: HashSet::new(),
+        }
+    }
+
+    /// Returns the number of turns that got their seals back.
+    pub(super) fn restore(mut self, request: &mut Request) -> usize {
+        self.resolve(request);
+        let mut runs = Vec::new();
+        let mut at = 0;
+        while at < request.messages.len() {
+            let run = request.messages[at..].iter().take_while(|message| message.role == Role::Assistant);
+            let length = run.count();
+            if length > 0 {
+                runs.push(at..at + length);
+            }
+            at += length.max(1);
+        }
+        let mut restored = 0;
+        let mut unknown = Vec::new();
+        for run in runs {
+            let messages = &mut request.messages[run.clone()];
+            match self.known_calls(messages) {
+                known if known.is_empty() => unknown.push(run),
+                known => restored += usize::from(self.restore_run(messages, &known, None)),
+            }
+        }
+        // Of equal turns the last one counts: it is the one that was kept last.
+        for run in unknown.into_iter().rev() {
+            let messages = &mut request.messages[run];
+            if let Some(turn) = self.turn_of_content(messages) {
+                restored += usize::from(self.restore_content(messages, turn));
+                continue;
+            }
+            // Some clients keep several turns in a row.
+            for message in messages.iter_mut().rev() {
+                let message = std::slice::from_mut(message);
+                if let Some(turn) = self.turn_of_content(message) {
+                    restored += usize::from(self.restore_content(message, turn));
+                }
+            }
+        }
+        restored
+    }
+
+    /// Seals that the client kept in a place of its own.
+    fn resolve(&self, request: &mut Request) {
+        let own = |kind| mark::issuer_with_tag(self.issuer, self.tag, kind);
+        let (signature, encrypted) = (own(AttachmentKind::Signature), own(AttachmentKind::Encrypted));
+        let resolved = |seal: Box<Seal>| Seal::new(self.issuer, seal.data);
+        for message in &mut request.messages {
+            for part in &mut message.content.parts {
+                let Body::Thought(thought) = &mut part.body else {
+                    if let Some(seal) = part.signature.take_if(|seal| seal.issuer == signature) {
+                        part.signature = Some(resolved(seal));
+                    }
+                    continue;
+                };
+                if !self.takes_reasoning {
+                    continue;
+                }
+                // A place for the one may hold the other.
+                let places = [&mut part.signature, &mut thought.encrypted];
+                let found = places.into_iter().find_map(|place| {
+                    place.take_if(|seal| seal.issuer == signature || seal.issuer == encrypted)
+                });
+                match found {
+                    Some(seal) if seal.issuer == signature => part.signature = Some(resolved(seal)),
+                    Some(seal) => {
+                        thought.text.take_if(|text| text.is_empty());
+                        thought.encrypted = Some(resolved(seal));
+                    }
+                    None => {}
+                }
+            }
+            join_signed(&mut message.content.parts);
+        }
+    }
+
+    /// The calls of a run that turns are kept of.
+    fn known_calls(&mut self, messages: &[Message]) -> HashMap<At, (usize, usize)> {
+        let mut known = HashMap::new();
+        for (at, part) in parts_of(messages) {
+            if let Body::Call(call) = &part.body
+                && call.kind != CallKind::Builtin
+                && let Some(id) = &call.id
+            {
+                let key = self.hashes.call(id, &call.name, self.hashes.arguments_of(call));
+                if !self.calls.contains_key(&key) {
+                    self.load(&key);
+                }
+                if let Some(found) = self.calls.get(&key) {
+                    known.insert(at, *found);
+                }
+            }
+        }
+        known
+    }
+
+    /// Loads the turn of a key, and remembers its calls.
+    fn load(&mut self, key: &TurnKey) -> Option<usize> {
+        let turn: SealedTurn = serde_json::from_slice(&self.store.get(key)?).ok()?;
+        let number = self.turns.len();
+        for (at, call) in turn.calls.iter().enumerate() {
+            self.calls.entry(TurnKey(call.key)).or_insert((number, at));
+        }
+        self.turns.push(Loaded { turn, placed: 0 });
+        Some(number)
+    }
+
+    /// The turn with that text and those calls, where no id leads to it. Each comes back once, so that no request can
+    /// multiply it.
+    fn turn_of_content(&mut self, messages: &[Message]) -> Option<usize> {
+        let (mut text, mut has_text, mut calls) = (self.hashes.start("text"), false, Vec::new());
+        for (_, part) in parts_of(messages) {
+            match &part.body {
+                Body::Text(own) => {
+                    has_text |= !own.trim_ascii().is_empty();
+                    text.visible(own);
+                }
+                Body::Call(call) if call.kind != CallKind::Builtin => {
+                    calls.push(self.hashes.named_call(&call.name, self.hashes.arguments_of(call)));
+                }
+                _ => {}
+            }
+        }
+        let key = if has_text || !calls.is_empty() {
+            self.hashes.content(text.end(), &calls)
+        } else {
+            self.hashes
+                .thought(self.hashes.reasoning(parts_of(messages).flat_map(|(_, part)| reasoning_of(part))))
+        };
+        if !self.contents.insert(key) {
+            return None;
+        }
+        let number = self.load(&key)?;
+        let first = self.turns[number].turn.calls.first();
+        let known = first.and_then(|call| self.calls.get(&TurnKey(call.key)));
+        known.is_none_or(|(turn, _)| *turn == number).then_some(number)
+    }
+
+    /// Gives a run of messages what one turn had, its calls being known by their order.
+    fn restore_content(&mut self, messages: &mut [Message], turn: usize) -> bool {
+        let calls = parts_of(messages).filter(|(_, part)| is_own_call(part));
+        let known = calls.enumerate().map(|(number, (at, _))| (at, (turn, number))).collect();
+        self.restore_run(messages, &known, Some(turn))
+    }
+
+    /// Gives a run of messages what its calls lead to. False if the client has changed the reasoning: then nothing.
+    fn restore_run(
+        &mut self,
+        messages: &mut [Message],
+        known: &HashMap<At, (usize, usize)>,
+        whole: Option<usize>,
+    ) -> bool {
+        let turns: BTreeSet<usize> = known.values().map(|(turn, _)| *turn).chain(whole).collect();
+        if !self.is_unchanged(messages, &turns) {
+            return false;
+        }
+        let replaces =
+            self.takes_reasoning && turns.iter().any(|turn| !self.turns[*turn].turn.thoughts.is_empty());
+        let mut plan = Plan::default();
+        // Where the text since the last call begins, its last part, and all of it.
+        let (mut start, mut last, mut text) = ((0, 0), None, self.hashes.start("text"));
+        let mut open = whole;
+        for (at, part) in parts_of(messages) {
+            if let Body::Text(own) = &part.body {
+                last = Some(at);
+                text.visible(own);
+            }
+            if !is_own_call(part) {
+                continue;
+            }
+            open = None;
+            if let Some(&(turn, call)) = known.get(&at) {
+                self.place(turn, call, (start, at), last.map(|last| (last, text.end())), &mut plan);
+                let calls = &mut self.turns[turn].turn.calls;
+                open = (call + 1 == calls.len()).then_some(turn);
+                plan.signatures.extend(calls[call].signature.take().map(|data| (at, data)));
+            }
+            (start, last, text) = ((at.0, at.1 + 1), None, self.hashes.start("text"));
+        }
+        if let Some(turn) = open {
+            let end = messages.last().map_or(0, |message| message.content.parts.len());
+            let end = (messages.len().saturating_sub(1), end);
+            let calls = self.turns[turn].turn.calls.len();
+            self.place(turn, calls, (start, end), last.map(|last| (last, text.end())), &mut plan);
+        }
+        plan.apply(messages, replaces, self.issuer);
+        true
+    }
+
+    /// Plans what stands before a call, or behind the last one: reasoning, and the signature of the text.
+    fn place(
+        &mut self,
+        turn: usize,
+        call: usize,
+        (start, end): (At, At),
+        text: Option<(At, u64)>,
+        plan: &mut Plan,
+    ) {
+        let Loaded { turn, placed } = &mut self.turns[turn];
+        if self.takes_reasoning {
+            while let Some(thought) = turn.thoughts.get_mut(*placed).filter(|own| own.place.calls <= call) {
+                *placed += 1;
+                let thought = std::mem::take(thought);
+                let is_after = thought.place.is_after_text && thought.place.calls == call;
+                let part = thought.into_part(self.issuer, self.protocol);
+                plan.inserts.push((if is_after { end } else { start }, part));
+            }
+        }
+        if let Some((at, hash)) = text
+            && let Some(found) = turn.texts.iter().position(|own| own.calls == call && own.hash == hash)
+        {
+            plan.signatures.push((at, turn.texts.swap_remove(found).signature));
+        }
+    }
+
+    /// Whether all reasoning that the client sends is what it was given.
+    fn is_unchanged(&self, messages: &[Message], turns: &BTreeSet<usize>) -> bool {
+        let told: Vec<Vec<&str>> = parts_of(messages).map(|(_, part)| reasoning_of(part)).collect();
+        let turns = || turns.iter().map(|turn| &self.turns[*turn].turn);
+        let all = self.hashes.reasoning(told.iter().flatten().copied());
+        let nothing = self.hashes.reasoning([]);
+        if all == nothing || turns().any(|turn| turn.reasoning == all) {
+            return true;
+        }
+        // Some tell it twice, in words and with its seals.
+        let mut given: HashSet<u64> = turns().map(|turn| turn.reasoning).collect();
+        given.insert(nothing);
+        given.extend(turns().flat_map(|turn| &turn.thoughts).map(|own| self.hashes.reasoning(own.texts())));
+        told.into_iter().all(|texts| given.contains(&self.hashes.reasoning(texts)))
+    }
+}
+
+impl Plan {
+    fn apply(self, messages: &mut [Message], replaces: bool, issuer: &'static str) {
+        for ((message, part), data) in self.signatures {
+            messages[message].content.parts[part].signature = Some(Seal::new(issuer, data));
+        }
+        let mut inserts = self.inserts;
+        inserts.sort_by_key(|(at, _)| *at);
+        let mut inserts = inserts.into_iter().peekable();
+        for (number, message) in messages.iter_mut().enumerate() {
+            let is_due = inserts.peek().is_some_and(|((message, _), _)| *message == number);
+            let is_told = |part: &Part| replaces && matches!(part.body, Body::Thought(_));
+            if !is_due && !message.content.parts.iter().any(is_told) {
+                continue;
+            }
+            let old = std::mem::take(&mut message.content.parts);
+            let parts = &mut message.content.parts;
+            let count = old.len();
+            for (at, part) in old.into_iter().map(Some).chain([None]).enumerate() {
+                let here = (number, at.min(count));
+                while let Some((_, part)) = inserts.next_if(|(own, _)| *own <= here) {
+                    parts.push(part);
+                }
+                parts.extend(part.filter(|part| !is_told(part)));
+            }
+            message.content.form = Form::Any;
+        }
+    }
+}
+
+fn parts_of(messages: &[Message]) -> impl Iterator<Item = (At, &Part)> {
+    messages.iter().enumerate().flat_map(|(message, own)| {
+        own.content.parts.iter().enumerate().map(move |(part, own)| ((message, part), own))
+    })
+}
+
+/// Gives a signature that came after the words it signs, in a part of its own, all pieces of these words.
+fn join_signed(parts: &mut Vec<Part>) {
+    let is_bare = |part: &Part| match &part.body {
+        Body::Thought(thought) => part.signature.is_some() && thought.text.as_deref() == Some(""),
+        _ => false,
+    };
+    if !parts.iter().any(is_bare) {
+        return;
+    }
+    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+    for mut part in parts.drain(..) {
+        if is_bare(&part) {
+            let is_piece = |part: &Part| match &part.body {
+                Body::Thought(thought) => {
+                    part.is_plain() && thought.text.is_some() && thought.encrypted.is_none()
+                }
+                _ => false,
+            };
+            let count = joined.iter().rev().take_while(|part| is_piece(part)).count();
+            let words = joined.drain(joined.len() - count..).map(|part| match part.body {
+                Body::Thought(thought) => thought.text.unwrap_or_default(),
+                _ => String::new(),
+            });
+            let words = words.collect();
+            if let Body::Thought(thought) = &mut part.body {
+                thought.text = Some(words);
+            }
+        }
+        joined.push(part);
+    }
+    *parts = joined;
+}
+
+fn is_own_call(part: &Part) -> bool {
+    matches!(&part.body, Body::Call(call) if call.kind != CallKind::Builtin)
+}
