@@ -237,6 +237,9 @@ pub struct Store {
     pub answers: usize,
     /// How many bytes of them.
     pub bytes: usize,
+    /// How many bytes of provider seals: signatures and encrypted reasoning that clients of other protocols have no place
+    /// for.
+    pub seal_bytes: usize,
     /// For how long; in seconds in the file.
     #[serde(with = "seconds")]
     pub expiry: Duration,
@@ -244,7 +247,12 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { answers: 10_000, bytes: 256 << 20, expiry: Duration::from_secs(24 * 60 * 60) }
+        Self {
+            answers: 10_000,
+            bytes: 256 << 20,
+            seal_bytes: 64 << 20,
+            expiry: Duration::from_secs(24 * 60 * 60),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use callweave::exchange::Shared;
 use callweave::exchange::store::Store;
+use ring::rand::{SecureRandom, SystemRandom};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -89,7 +90,10 @@ impl Gateway {
         let recorder = Recorder::new(config.record.clone()).map_err(unrecorded)?;
         let trusted = trusted(&config, environment)?;
         let client = Client::new(&config, trusted);
-        let shared = Arc::new(Shared::with_store(Arc::clone(&store)));
+        let mut seal_key = [0; 16];
+        let filled = SystemRandom::new().fill(&mut seal_key);
+        filled.map_err(|_| Problem::new("the system has no random numbers"))?;
+        let shared = Arc::new(Shared::with_store(Arc::clone(&store), seal_key));
         let routes = Routes::new(&config, environment, &shared);
         Ok(Arc::new(Self {
             routes: routes.map_err(|error| Problem::new(error.to_string()))?,

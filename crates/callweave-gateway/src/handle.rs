@@ -238,7 +238,7 @@ impl Gateway {
             Failure::new(ErrorClass::NotFound, what).with_code("response_not_found")
         };
         if *method == Method::DELETE {
-            return match self.store.remove(&scope.scope(), id) {
+            return match self.store.remove_response(&scope.scope(), id) {
                 true => Ok(json(&Value::object([
                     ("id", id.into()),
                     ("object", "response".into()),
@@ -247,7 +247,7 @@ impl Gateway {
                 false => Err(unknown()),
             };
         }
-        let kept = self.store.get(&scope.scope(), id).ok_or_else(unknown)?;
+        let kept = self.store.response(&scope.scope(), id).ok_or_else(unknown)?;
         Ok(json_text(kept.body.to_vec()))
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use callweave::exchange::store::{Scope, Store, StoredResponse, StoredTurn};
+use callweave::request::{TurnCache, TurnKey, TurnStore};
 use tokio::time::Instant;
 
 use crate::config;
@@ -19,6 +20,7 @@ use crate::config;
 pub struct Memory {
     limits: config::Store,
     state: Mutex<State>,
+    seals: TurnCache,
 }
 
 type Key = (Scope, String);
@@ -37,7 +39,7 @@ struct State {
 impl Memory {
     /// A store that keeps so much at most.
     pub fn new(limits: config::Store) -> Self {
-        Self { limits, state: Mutex::default() }
+        Self { seals: TurnCache::new(limits.seal_bytes, MAX_SEALED_TURNS), limits, state: Mutex::default() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -47,13 +49,26 @@ impl Memory {
     }
 }
 
+/// The number of turns whose seals are kept.
+const MAX_SEALED_TURNS: usize = 100_000;
+
+impl TurnStore for Memory {
+    fn put(&self, keys: &[TurnKey], value: &[u8]) {
+        self.seals.put(keys, value);
+    }
+
+    fn get(&self, key: &TurnKey) -> Option<Arc<[u8]>> {
+        self.seals.get(key)
+    }
+}
+
 impl Store for Memory {
-    fn get(&self, client: &Scope, id: &str) -> Option<Arc<StoredResponse>> {
+    fn response(&self, client: &Scope, id: &str) -> Option<Arc<StoredResponse>> {
         let state = self.state();
         state.kept.get(&(*client, id.to_owned())).map(|(_, kept)| Arc::clone(kept))
     }
 
-    fn put(&self, client: &Scope, id: &str, kept: StoredResponse) {
+    fn put_response(&self, client: &Scope, id: &str, kept: StoredResponse) {
         let key = (*client, id.to_owned());
         if size_of_answer(&key, &kept) + kept.turn.total_size() > self.limits.bytes {
             return;
@@ -71,7 +86,7 @@ impl Store for Memory {
         }
     }
 
-    fn remove(&self, client: &Scope, id: &str) -> bool {
+    fn remove_response(&self, client: &Scope, id: &str) -> bool {
         self.state().remove(&(*client, id.to_owned()))
     }
 }
@@ -166,30 +181,35 @@ mod tests {
     }
 
     fn memory(answers: usize, bytes: usize) -> Memory {
-        Memory::new(config::Store { answers, bytes, expiry: Duration::from_secs(60) })
+        Memory::new(config::Store {
+            answers,
+            bytes,
+            expiry: Duration::from_secs(60),
+            ..config::Store::default()
+        })
     }
 
     #[tokio::test(start_paused = true)]
     async fn answers_are_their_clients_alone_and_leave_with_time() {
         let (store, one, two) = (memory(9, 9999), Scope([1; 32]), Scope([2; 32]));
-        store.put(&one, "a", kept(1));
-        assert!(store.get(&one, "a").is_some() && store.get(&two, "a").is_none());
+        store.put_response(&one, "a", kept(1));
+        assert!(store.response(&one, "a").is_some() && store.response(&two, "a").is_none());
         tokio::time::advance(Duration::from_secs(61)).await;
-        assert!(store.get(&one, "a").is_none());
+        assert!(store.response(&one, "a").is_none());
     }
 
     #[tokio::test]
     async fn the_oldest_make_room() {
         let (store, client) = (memory(2, 2 * empty() + 10), Scope([1; 32]));
         for (id, size) in [("a", 1), ("b", 1), ("c", 1)] {
-            store.put(&client, id, kept(size));
+            store.put_response(&client, id, kept(size));
         }
-        assert!(store.get(&client, "a").is_none() && store.get(&client, "b").is_some());
-        store.put(&client, "d", kept(empty() + 10));
-        assert!(store.get(&client, "c").is_none() && store.get(&client, "d").is_some());
-        store.put(&client, "e", kept(empty() + 11));
-        assert!(store.get(&client, "e").is_none() && store.get(&client, "d").is_some());
-        assert!(store.remove(&client, "d") && !store.remove(&client, "d"));
+        assert!(store.response(&client, "a").is_none() && store.response(&client, "b").is_some());
+        store.put_response(&client, "d", kept(empty() + 10));
+        assert!(store.response(&client, "c").is_none() && store.response(&client, "d").is_some());
+        store.put_response(&client, "e", kept(empty() + 11));
+        assert!(store.response(&client, "e").is_none() && store.response(&client, "d").is_some());
+        assert!(store.remove_response(&client, "d") && !store.remove_response(&client, "d"));
         assert_eq!(store.state().bytes, 0);
     }
 
@@ -197,7 +217,7 @@ mod tests {
     async fn keeping_the_same_again_does_not_grow() {
         let (store, client) = (memory(100, 1 << 20), Scope([1; 32]));
         for _ in 0..500 {
-            store.put(&client, "a", kept(10));
+            store.put_response(&client, "a", kept(10));
         }
         let state = store.state();
         assert!(
@@ -215,14 +235,14 @@ mod tests {
         let first = kept(1000);
         let (second, other) = (following(Some(&first), 500), following(Some(&first), 300));
         for (id, kept) in [("a", first), ("b", second), ("c", other)] {
-            store.put(&client, id, kept);
+            store.put_response(&client, id, kept);
         }
-        assert!(store.get(&client, "a").is_none());
+        assert!(store.response(&client, "a").is_none());
         let of_first = kept(1000).turn.size();
         assert_eq!(store.state().bytes, 2 * empty() + of_first + 800);
-        assert!(store.remove(&client, "b"));
+        assert!(store.remove_response(&client, "b"));
         assert_eq!(store.state().bytes, empty() + of_first + 300);
-        assert!(store.remove(&client, "c"));
+        assert!(store.remove_response(&client, "c"));
         let state = store.state();
         assert_eq!((state.bytes, state.turns.len()), (0, 0));
     }
@@ -232,11 +252,11 @@ mod tests {
         let (store, client) = (memory(100, 50_000), Scope([1; 32]));
         let mut last = kept(10_000);
         for number in 0..100 {
-            store.put(&client, &number.to_string(), last.clone());
+            store.put_response(&client, &number.to_string(), last.clone());
             assert!(store.state().bytes <= 50_000);
             last = following(Some(&last), 10_000);
         }
-        assert!(store.get(&client, "3").is_some() && store.get(&client, "99").is_none());
+        assert!(store.response(&client, "3").is_some() && store.response(&client, "99").is_none());
     }
 
     #[test]

@@ -25,9 +25,9 @@ fn filled(input: &str, next: impl Fn(Option<&StoredResponse>) -> StoredResponse)
         for number in 0..3 * MOST / (input.len() + 500) {
             let id = format!("resp_{number:024}");
             let now = next(last.as_ref());
-            memory.put(&client, &id, now.clone());
+            memory.put_response(&client, &id, now.clone());
             // One that was not kept is not followed.
-            last = memory.get(&client, &id).map(|_| now);
+            last = memory.response(&client, &id).map(|_| now);
         }
         store = Some(memory);
     });

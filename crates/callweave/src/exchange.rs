@@ -75,7 +75,7 @@ use crate::event::{Counters, FinishReason};
 use crate::json::Tape;
 use crate::message::{Content, Message};
 use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES};
-use crate::request::{self, Loss};
+use crate::request::{self, Loss, SealKeeper, TurnStore};
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// A result, or the error that the client gets instead.
@@ -86,12 +86,20 @@ pub type ExchangeResult<T> = Result<T, Box<UpstreamError<'static>>>;
 pub struct Shared {
     tools: ToolCache,
     store: Option<Arc<dyn Store>>,
+    seals: Option<SealKeeper>,
 }
 
 impl Shared {
-    /// One with a store, so that clients can refer to earlier responses.
-    pub fn with_store(store: Arc<dyn Store>) -> Self {
-        Self { store: Some(store), ..Self::default() }
+    /// One with a store: clients can refer to earlier responses, and what providers sealed comes back to them. The key
+    /// is random; processes that share a store share it.
+    pub fn with_store(store: Arc<dyn Store>, seal_key: [u8; 16]) -> Self {
+        let seals = SealKeeper::new(Arc::clone(&store) as Arc<dyn TurnStore>, seal_key);
+        Self { store: Some(store), seals: Some(seals), ..Self::default() }
+    }
+
+    /// One that keeps provider seals alone.
+    pub fn with_seals(seals: SealKeeper) -> Self {
+        Self { seals: Some(seals), ..Self::default() }
     }
 
     /// The store.
@@ -106,7 +114,7 @@ impl Shared {
         id: &str,
         first: Option<&Target>,
     ) -> ExchangeResult<Option<Arc<StoredTurn>>> {
-        if let Some(stored) = self.store.as_ref().and_then(|store| store.get(scope, id)) {
+        if let Some(stored) = self.store.as_ref().and_then(|store| store.response(scope, id)) {
             return Ok(Some(Arc::clone(&stored.turn)));
         }
         if first.is_some_and(|target| *target.protocol_for(&OPENAI_RESPONSES) == OPENAI_RESPONSES) {
@@ -130,7 +138,7 @@ impl Shared {
         let (input, earlier) = incoming.input();
         let empty = || "[]".to_owned();
         let turn = StoredTurn::new(earlier, input.unwrap_or_else(empty), output.unwrap_or_else(empty));
-        store.put(&incoming.scope, id, StoredResponse { turn: Arc::new(turn), body: body.into() });
+        store.put_response(&incoming.scope, id, StoredResponse { turn: Arc::new(turn), body: body.into() });
     }
 }
 
@@ -291,6 +299,7 @@ impl Exchange {
                     written: written.as_ref(),
                     id_prefix: self.call_id_prefix(),
                     target: &self.target,
+                    incoming: &self.incoming,
                 });
                 self.losses = written.map(|written| written.losses).unwrap_or_default();
                 match outgoing {

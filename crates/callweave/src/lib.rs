@@ -72,6 +72,7 @@
 //! - [`accumulator`]: events → [`message`]; [`live`]: events → what to follow while they come.
 //! - [`encode`]: events and messages → the bytes of a protocol.
 //! - [`request`]: the bodies that clients send ↔ one neutral request.
+//! - `exchange` (feature `exchange`): everything between a client's request and its response, as a gateway does it.
 //! - [`upstream`]: the errors of providers, with a class that says what to do.
 //! - [`json`]: scanning, partial values, repair and schemas of what models write.
 //!
@@ -83,7 +84,7 @@
 //!
 //! # Features
 //!
-//! `async` adds adapters for `futures::Stream`; `schema` adds validation by the whole of JSON Schema, and about fifty
+//! `async` adds adapters for `futures::Stream`; `exchange` adds what a gateway decides, without I/O; `schema` adds validation by the whole of JSON Schema, and about fifty
 //! crates; `tracing` (on by default) lets [`doors::process`] write spans. A feature never changes results, neither ours nor
 //! those of your own code: see [`json::Value`].
 

@@ -1,9 +1,9 @@
 //! An exchange with a backend that is asked by messages and asks back: a scripted Codex app-server.
 
+use callweave::Value;
 use callweave::exchange::http::ClientRoute;
 use callweave::exchange::{Engine, Exchange, Incoming, Next, Outgoing, Policy, StopMode};
 use callweave::protocol::CODEX_APP_SERVER;
-use callweave::Value;
 
 /// An app-server that answers what a session asks, and plays a turn.
 struct Server {

@@ -67,7 +67,7 @@ impl Config {
             in_flight,
             connections,
         } = &self.limits;
-        let Store { answers, bytes, expiry } = &self.store;
+        let Store { answers, bytes, seal_bytes, expiry } = &self.store;
         let wide = |number: &usize| *number as u64;
         for (path, number, (least, most)) in [
             ("limits.body", wide(body), BYTES),
@@ -87,6 +87,7 @@ impl Config {
             ("limits.connections", wide(connections), PLACES),
             ("store.answers", wide(answers), (0, COUNT.1)),
             ("store.bytes", wide(bytes), (0, BYTES.1)),
+            ("store.seal_bytes", wide(seal_bytes), (0, BYTES.1)),
         ] {
             if !(least..=most).contains(&number) {
                 flaws.push(Flaw::new(path, format!("{number} is not from {least} to {most}")));

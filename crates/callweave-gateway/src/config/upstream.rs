@@ -44,6 +44,8 @@ pub struct Upstream {
     pub retry_share: f64,
     /// Whether a request is sent again whose answer came, but broke off or cannot be read: it may be paid twice.
     pub retry_broken: bool,
+    /// Whether provider seals ride in the ids of calls, for clients whose requests reach several gateways.
+    pub seals_in_ids: bool,
     /// Whether it is stopped after calls; it is not if nobody says.
     pub stop_after_tools: Option<bool>,
     /// After which call.
@@ -74,6 +76,7 @@ impl Default for Upstream {
             retries: 2,
             retry_share: 0.2,
             retry_broken: false,
+            seals_in_ids: false,
             stop_after_tools: None,
             stop_after_tools_mode: None,
             stop_after_tools_grace_ms: None,
@@ -135,6 +138,7 @@ impl Upstream {
         policy.schema = self.schema;
         policy.invalid_calls = self.invalid;
         policy.max_reasks = self.ask_again;
+        policy.seals_in_ids = self.seals_in_ids;
         policy.stop = self.stop().or(stop);
         policy.limits.bytes = limits.answer;
         policy.limits.argument_bytes = limits.arguments;

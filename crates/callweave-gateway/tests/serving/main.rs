@@ -25,6 +25,7 @@ mod pages;
 mod reading;
 mod relayed;
 mod room;
+mod sealed;
 mod sent_on;
 mod silence;
 mod stopping;

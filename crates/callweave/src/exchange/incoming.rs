@@ -18,7 +18,8 @@ use crate::framing::Framing;
 use crate::json::{AsValue, Tape, Value};
 use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol, Session};
 use crate::request::{
-    Loss, Message, Mode, Outline, Request, RequestOptions, Tool, ToolChoice, ToolKind, Written, renamed,
+    Loss, Message, Mode, Outline, Request, RequestOptions, SealScope, Tool, ToolChoice, ToolKind, Written,
+    renamed,
 };
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -329,6 +330,11 @@ impl IncomingRequest {
         !self.is_streamed || *self.wire.protocol != OPENAI_CHAT || self.stream_usage == Some(true)
     }
 
+    /// The scope of provider seals: this client, and the upstream that sealed.
+    pub(super) fn seal_scope<'s>(&'s self, target: &'s Target) -> SealScope<'s> {
+        SealScope { client: &self.scope.0, issuer: target.engine.policy.name.as_bytes() }
+    }
+
     /// Whether a response of that target is kept: if the client speaks a protocol in which it may refer to it, does not
     /// say no, and the upstream does not keep it itself.
     pub(super) fn is_kept(&self, target: &Target) -> bool {
@@ -457,6 +463,9 @@ impl IncomingRequest {
         let options = RequestOptions { model: Some(target.model.clone()), provider, mode };
         let mut request = content.request(client);
         request.messages.extend(added.iter().cloned());
+        if let Some(seals) = &engine.shared.seals {
+            seals.restore(&mut request, protocol, &options, self.seal_scope(target));
+        }
         let unwritable = |error: crate::Error| invalid(error.to_string());
         if is_same && !engine.changes_requests() {
             return protocol.write_last_request(request, &options).map_err(unwritable);

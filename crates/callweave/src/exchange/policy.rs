@@ -59,6 +59,8 @@ pub struct Policy {
     pub max_reasks: u32,
     /// When a response ends after calls.
     pub stop: StopPolicy,
+    /// Whether provider seals ride in the ids of calls, where no store keeps them. Such ids are long.
+    pub seals_in_ids: bool,
     /// Limits of a response.
     pub limits: ResponseLimits,
 }
@@ -80,6 +82,7 @@ impl Default for Policy {
             invalid_calls: InvalidCalls::default(),
             max_reasks: 2,
             stop: StopPolicy::default(),
+            seals_in_ids: false,
             limits: ResponseLimits::default(),
         }
     }

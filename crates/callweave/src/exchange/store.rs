@@ -1,4 +1,4 @@
-//! Responses that clients may refer to by id.
+//! Responses that clients may refer to by id, and provider seals.
 //!
 //! Turns are kept as JSON text, and every turn of a conversation once: a response points to the turn before it.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::amount::Amount;
 use crate::json::{Array, Tape, Value};
 use crate::protocol::OPENAI_RESPONSES;
-use crate::request::Message;
+use crate::request::{Message, TurnStore};
 
 /// The owner of what is kept: a digest of the client's key, for example. No scope sees what another one keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -111,12 +111,13 @@ impl Drop for StoredTurn {
     }
 }
 
-/// Keeps responses. A scope gets only its own.
-pub trait Store: Send + Sync {
+/// Keeps what one request leaves for the next: responses, and as a [`TurnStore`] provider seals. A scope gets only its
+/// own.
+pub trait Store: TurnStore {
     /// The response of that id, if it was kept for this scope and still is.
-    fn get(&self, scope: &Scope, id: &str) -> Option<Arc<StoredResponse>>;
+    fn response(&self, scope: &Scope, id: &str) -> Option<Arc<StoredResponse>>;
     /// Keeps a response.
-    fn put(&self, scope: &Scope, id: &str, response: StoredResponse);
+    fn put_response(&self, scope: &Scope, id: &str, response: StoredResponse);
     /// Forgets a response; whether there was one.
-    fn remove(&self, scope: &Scope, id: &str) -> bool;
+    fn remove_response(&self, scope: &Scope, id: &str) -> bool;
 }

@@ -1,6 +1,7 @@
 //! Bytes of an upstream to events for the client.
 
 use super::super::fault::UpstreamFault;
+use super::super::incoming::IncomingRequest;
 use super::super::policy::{Policy, SchemaMode, Target};
 use super::ending::Ending;
 use super::stopper::Stopper;
@@ -10,7 +11,7 @@ use crate::event::{Event, EventSink};
 use crate::framing::Limits;
 use crate::pipeline::Decoder;
 use crate::protocol::Protocol;
-use crate::request::{Undo, Written};
+use crate::request::{SealHarvest, Undo, Written};
 use crate::upstream::UpstreamError;
 
 /// Bytes → events as the client gets them.
@@ -21,6 +22,8 @@ pub(in crate::exchange) struct Chain {
     /// Ends the response after its calls, where the policy says so.
     stopper: Option<Box<Stopper>>,
     ending: Ending,
+    /// Keeps what the provider sealed, where there is a place for it.
+    harvest: Option<Box<SealHarvest>>,
 }
 
 /// How a response is read.
@@ -35,13 +38,15 @@ pub(in crate::exchange) struct Reading<'r> {
     pub(in crate::exchange) written: Option<&'r Written>,
     /// The prefix of made ids.
     pub(in crate::exchange) id_prefix: String,
+    /// The client's request.
+    pub(in crate::exchange) incoming: &'r IncomingRequest,
     /// The target.
     pub(in crate::exchange) target: &'r Target,
 }
 
 impl Chain {
     pub(in crate::exchange) fn new(reading: Reading<'_>) -> Self {
-        let Policy { limits, repair, schema, stop, .. } = &reading.target.engine.policy;
+        let Policy { limits, repair, schema, stop, seals_in_ids, .. } = &reading.target.engine.policy;
         let framing = Limits { total: limits.bytes, ..Limits::default() };
         let mut builder = Decoder::builder()
             .protocol(reading.protocol)
@@ -60,14 +65,22 @@ impl Chain {
             SchemaMode::Validate => builder.validate(),
             SchemaMode::Coerce => builder.coerce().validate(),
         };
+        let Reading { incoming, target, written, .. } = reading;
+        let undo = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
+            let undo = Undo::new(written);
+            Box::new(if *seals_in_ids { undo.carrying_seals() } else { undo })
+        });
+        let seals = target.engine.shared.seals.as_ref();
+        let harvest = seals.zip(written).map(|(seals, written)| {
+            Box::new(seals.harvest(written, incoming.wire.protocol, incoming.seal_scope(target)))
+        });
+        let harvest = harvest.filter(|harvest| harvest.is_on());
         Self {
             decoder: builder.build(),
-            undo: reading
-                .written
-                .filter(|written| is_changed(written))
-                .map(|written| Box::new(Undo::new(written))),
+            undo,
+            harvest,
             stopper: Stopper::new(stop).map(Box::new),
-            ending: Ending::new(limits.argument_bytes, reading.target.clone()),
+            ending: Ending::new(limits.argument_bytes, target.clone()),
         }
     }
 
@@ -87,7 +100,8 @@ impl Chain {
         if let Err(error) = self.decode(sink, |decoder, sink| decoder.finish(sink)) {
             self.ending.fail(self.unreadable(&error));
         }
-        self.ending.finish(sink);
+        let Self { ending, harvest, .. } = self;
+        ending.finish(&mut |event: Event<'_>| keep(harvest, event, sink));
     }
 
     /// Reports that the response failed.
@@ -118,9 +132,10 @@ impl Chain {
 
     /// Ends the response after the calls that are there.
     pub(in crate::exchange) fn cut(&mut self, sink: &mut EventSink<'_>) {
-        let Self { stopper, ending, .. } = self;
+        let Self { stopper, ending, harvest, .. } = self;
+        let mut keep = |event: Event<'_>| keep(harvest, event, sink);
         if let Some(stopper) = stopper {
-            stopper.cut(&mut |event: Event<'_>| ending.push(event, sink));
+            stopper.cut(&mut |event: Event<'_>| ending.push(event, &mut keep));
         }
     }
 
@@ -149,8 +164,9 @@ impl Chain {
         sink: &mut EventSink<'_>,
         decode: impl FnOnce(&mut Decoder, &mut EventSink<'_>) -> T,
     ) -> T {
-        let Self { decoder, undo, stopper, ending } = self;
-        let mut end = |event: Event<'_>| ending.push(event, sink);
+        let Self { decoder, undo, stopper, ending, harvest } = self;
+        let mut keep = |event: Event<'_>| keep(harvest, event, sink);
+        let mut end = |event: Event<'_>| ending.push(event, &mut keep);
         let mut stop = |event: Event<'_>| match stopper {
             Some(stopper) => stopper.push(event, &mut end),
             None => end(event),
@@ -159,6 +175,14 @@ impl Chain {
             Some(undo) => decode(decoder, &mut |event: Event<'_>| undo.push(event, &mut stop)),
             None => decode(decoder, &mut stop),
         }
+    }
+}
+
+/// Passes an event on, by way of what keeps seals.
+fn keep(harvest: &mut Option<Box<SealHarvest>>, event: Event<'_>, sink: &mut EventSink<'_>) {
+    match harvest {
+        Some(harvest) => harvest.push(event, sink),
+        None => sink.put(event),
     }
 }
 

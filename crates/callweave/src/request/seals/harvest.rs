@@ -98,6 +98,11 @@ impl SealHarvest {
         Self { active: Some(Active { store, hashes, mark, choices: HashMap::new() }) }
     }
 
+    /// Whether it keeps anything.
+    pub fn is_on(&self) -> bool {
+        self.active.is_some()
+    }
+
     /// Takes the next event.
     pub fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
         if let Some(active) = &mut self.active {
