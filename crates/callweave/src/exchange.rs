@@ -352,10 +352,12 @@ impl Exchange {
         }
     }
 
-    /// Whether the client's response has begun: [`Exchange::head`] has its final status, unless it is asked for sooner.
+    /// Whether the client's response has begun: the model has said something, or the response is over. [`Exchange::head`]
+    /// has its final status then, unless it is asked for sooner.
     pub fn is_ready(&self) -> bool {
         let is_over = matches!(self.state, State::Interrupted | State::Over);
-        is_over || self.incoming.is_streamed && self.output.has_bytes()
+        let has_content = self.output.stats.has_content && self.output.has_bytes();
+        is_over || self.head.is_some() || self.incoming.is_streamed && has_content
     }
 
     /// The error of a response of which the client has seen nothing. Another target may be tried instead.
