@@ -207,8 +207,8 @@ pub struct Exchange {
     message: Message,
     /// Whether the upstream has answered with success, but the response fails.
     is_broken: bool,
-    /// Whether the client has its head.
-    is_begun: bool,
+    /// The beginning of the client's response, once it is known.
+    head: Option<ResponseHead>,
 }
 
 enum State {
@@ -258,7 +258,7 @@ impl Exchange {
             outcomes: Vec::new(),
             message: Message::default(),
             is_broken: false,
-            is_begun: false,
+            head: None,
         }
     }
 
@@ -403,15 +403,17 @@ impl Exchange {
         }
     }
 
-    /// Whether the client's response has begun: [`Exchange::head`] has its final status, unless it is asked for sooner.
+    /// Whether the client's response has begun: the model has said something, or the response is over. [`Exchange::head`]
+    /// has its final status then, unless it is asked for sooner.
     pub fn is_ready(&self) -> bool {
         let is_over = matches!(self.state, State::Interrupted | State::Over);
-        is_over || self.incoming.is_streamed && self.output.has_bytes()
+        let has_content = self.output.stats.has_content && self.output.has_bytes();
+        is_over || self.head.is_some() || self.incoming.is_streamed && has_content
     }
 
     /// The error of a response of which the client has seen nothing. Another target may be tried instead.
     pub fn failure(&self) -> Option<&UpstreamError<'static>> {
-        let is_seen = self.is_begun || self.incoming.is_streamed && self.output.stats.has_content;
+        let is_seen = self.head.is_some() || self.incoming.is_streamed && self.output.stats.has_content;
         self.output.stats.error.as_deref().filter(|_| !is_seen)
     }
 
@@ -425,33 +427,14 @@ impl Exchange {
         self.is_broken
     }
 
-    /// The status and the headers of the client's response. From now on a failure is an error in the stream.
-    pub fn head(&mut self) -> ResponseHead {
-        let failure = self.failure().cloned();
-        self.is_begun = true;
-        let own = self.headers.drain(..).map(|(name, value)| (Cow::Owned(name), value));
-        let mut headers: Vec<(Cow<'static, str>, Vec<u8>)> = own.collect();
-        if let Some(error) = failure {
-            let client = self.incoming.wire.protocol;
-            let written = client.write_error(&error).or_else(|| OPENAI_CHAT.write_error(&error));
-            self.output.take();
-            let Some(written) = written else { return ResponseHead { status: 502, headers } };
-            self.output.put_bytes(written.body);
-            let own = written.headers.into_iter().map(|(name, value)| (name.into(), value.into_bytes()));
-            headers.extend(own);
-            return ResponseHead { status: written.status, headers };
-        }
-        headers.push(("content-type".into(), self.incoming.content_type().into()));
-        if self.incoming.is_streamed {
-            headers.push(("cache-control".into(), "no-cache".into()));
-            headers.push(("x-accel-buffering".into(), "no".into()));
-            if !self.output.may_reask() && !self.output.is_kept {
-                self.incoming.release();
-            }
-        } else if let count @ 1.. = self.output.stats.complaints.len() {
-            headers.push(("x-callweave-invalid-calls".into(), count.to_string().into_bytes()));
-        }
-        ResponseHead { status: 200, headers }
+    /// The status and the headers of the client's response, the same whenever they are asked for. From now on a failure is
+    /// an error in the stream.
+    pub fn head(&mut self) -> &ResponseHead {
+        let head = match self.head.take() {
+            Some(head) => head,
+            None => self.make_head(),
+        };
+        self.head.insert(head)
     }
 
     /// The headers of the upstream that concern the client, until the client has its head.
@@ -495,8 +478,35 @@ impl Exchange {
         self.output.usage()
     }
 
+    fn make_head(&mut self) -> ResponseHead {
+        let failure = self.failure().cloned();
+        let own = self.headers.drain(..).map(|(name, value)| (Cow::Owned(name), value));
+        let mut headers: Vec<(Cow<'static, str>, Vec<u8>)> = own.collect();
+        if let Some(error) = failure {
+            let client = self.incoming.wire.protocol;
+            let written = client.write_error(&error).or_else(|| OPENAI_CHAT.write_error(&error));
+            self.output.take();
+            let Some(written) = written else { return ResponseHead { status: 502, headers } };
+            self.output.put_bytes(written.body);
+            let own = written.headers.into_iter().map(|(name, value)| (name.into(), value.into_bytes()));
+            headers.extend(own);
+            return ResponseHead { status: written.status, headers };
+        }
+        headers.push(("content-type".into(), self.incoming.content_type().into()));
+        if self.incoming.is_streamed {
+            headers.push(("cache-control".into(), "no-cache".into()));
+            headers.push(("x-accel-buffering".into(), "no".into()));
+            if !self.output.may_reask() && !self.output.is_kept {
+                self.incoming.release();
+            }
+        } else if let count @ 1.. = self.output.stats.complaints.len() {
+            headers.push(("x-callweave-invalid-calls".into(), count.to_string().into_bytes()));
+        }
+        ResponseHead { status: 200, headers }
+    }
+
     fn keep_headers<N: AsRef<str>, V: AsRef<[u8]>>(&mut self, headers: impl IntoIterator<Item = (N, V)>) {
-        if self.is_begun {
+        if self.head.is_some() {
             return;
         }
         self.headers.clear();
