@@ -62,11 +62,12 @@ pub use undo::Undo;
 pub use crate::event::CallKind;
 
 pub(crate) use fit::{Changes, fit, plain_tools, tell_value};
-pub(crate) use limits::Limits;
+pub(crate) use limits::{Limits, WholeSchemas};
 pub(crate) use loss::Losses;
 pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_data, type_of_name};
 pub(crate) use members::{Members, put, take_word};
 pub(crate) use plain_tool::{read_plain_tools, write_plain_tool};
+pub(crate) use schema::in_open_api;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -124,6 +125,8 @@ pub struct Request {
     pub user: Option<String>,
     /// How fast, and at what price: `auto`, `default`, `flex`, `priority`, or another word that several providers know.
     pub service_tier: Option<String>,
+    /// In what forms the model answers: `text`, `image`, `audio`; as it likes, if none.
+    pub modalities: Vec<String>,
     /// What groups requests that share a prefix.
     pub cache_key: Option<String>,
     /// When the provider is to sum up what was said so far.
@@ -365,6 +368,11 @@ impl Protocol {
         seals::unload(&mut request, self.name, limits.issuer(), &mut losses);
         if !is_faithful {
             fit(&mut request, self.name, limits, &mut losses, &mut changes);
+            let says_nothing = request.messages.is_empty() && request.instructions.is_empty();
+            if says_nothing && limits.demands_messages && !limits.may_keep(&request, self.name) {
+                let detail = format!("the request has no messages, and {} demands one", self.name);
+                return Err(Error::new(ErrorKind::Invalid, detail));
+            }
         }
         let mut writing = Writing { is_faithful, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);

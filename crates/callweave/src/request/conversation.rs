@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CallKind, Kept, Tool, parse_data_url};
+use super::{CallKind, Kept, Tool, parse_data_url, seals};
 use crate::json::{Object, Value};
 
 /// Parts in order, and how the wire wrote them.
@@ -383,6 +383,12 @@ impl Seal {
     /// Data of that issuer, in a box, as everything that bears a seal holds it.
     pub fn new(issuer: &'static str, data: impl Into<String>) -> Box<Self> {
         Box::new(Self { issuer: issuer.into(), data: data.into() })
+    }
+
+    /// Data of which nobody says whose it is. Real seals show it; of long ones that do not, nobody gets them back.
+    pub(crate) fn found(data: impl Into<String>) -> Box<Self> {
+        let data = data.into();
+        Self::new(seals::issuer_of(&data), data)
     }
 
     /// Whether it goes back to that issuer. Where a gateway did not say whose it is, it goes to whoever is asked.
