@@ -74,7 +74,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Number, Object, Value};
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, TABLE};
 
 /// The word for a [builtin](ToolKind::Builtin) tool that searches the web: several providers have one.
 pub(crate) const WEB_SEARCH: &str = "web_search";
@@ -388,7 +388,10 @@ impl Protocol {
 
     fn request_coding(&self) -> Result<&RequestCoding> {
         self.request.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::Unknown, format!("requests of {} are not read or written", self.name))
+            let known = TABLE.iter().filter(|protocol| protocol.has_requests()).map(|protocol| protocol.name);
+            let known = known.collect::<Vec<_>>().join(", ");
+            let detail = format!("requests of {} are not read or written, only those of {known}", self.name);
+            Error::new(ErrorKind::Unknown, detail)
         })
     }
 }

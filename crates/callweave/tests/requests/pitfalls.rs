@@ -685,3 +685,16 @@ fn known_mistakes_are_not_made() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// An envelope around many vendors' bodies is not guessed at.
+#[test]
+fn requests_that_are_not_read_are_a_clear_error() {
+    let invoke = callweave::protocol::Protocol::named("bedrock-invoke").expect("a protocol");
+    let body = r#"{"inputText": "Hi", "textGenerationConfig": {"maxTokenCount": 9}}"#.parse().expect("JSON");
+    let error = invoke.read_request(body).expect_err("no requests").to_string();
+    assert!(
+        error.starts_with("requests of bedrock-invoke are not read or written, only those of "),
+        "{error}"
+    );
+    assert!(error.contains("anthropic-messages") && error.contains("bedrock-converse"), "{error}");
+}
