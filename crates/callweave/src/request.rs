@@ -63,11 +63,12 @@ pub use undo::Undo;
 pub use crate::event::CallKind;
 
 pub(crate) use fit::{Changes, fit, plain_tools, tell_value};
-pub(crate) use limits::Limits;
+pub(crate) use limits::{Limits, WholeSchemas};
 pub(crate) use loss::Losses;
 pub(crate) use media::{data_url, ending_of_type, kind_of, parse_data_url, type_of_data, type_of_name};
 pub(crate) use members::{Members, put, take_word};
 pub(crate) use plain_tool::{read_plain_tools, write_plain_tool};
+pub(crate) use schema::in_open_api;
 pub(crate) use seals::is_marked;
 
 use serde::de::Error as _;
@@ -75,7 +76,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Number, Object, Value};
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, TABLE};
 
 /// The word for a [builtin](ToolKind::Builtin) tool that searches the web: several providers have one.
 pub(crate) const WEB_SEARCH: &str = "web_search";
@@ -126,6 +127,8 @@ pub struct Request {
     pub user: Option<String>,
     /// How fast, and at what price: `auto`, `default`, `flex`, `priority`, or another word that several providers know.
     pub service_tier: Option<String>,
+    /// In what forms the model answers: `text`, `image`, `audio`; as it likes, if none.
+    pub modalities: Vec<String>,
     /// What groups requests that share a prefix.
     pub cache_key: Option<String>,
     /// When the provider is to sum up what was said so far.
@@ -362,6 +365,11 @@ impl Protocol {
         seals::unload(&mut request, self.name, limits, &mut losses);
         if !is_faithful {
             fit(&mut request, self.name, limits, &mut losses, &mut changes);
+            let says_nothing = request.messages.is_empty() && request.instructions.is_empty();
+            if says_nothing && limits.demands_messages && !limits.may_keep(&request, self.name) {
+                let detail = format!("the request has no messages, and {} demands one", self.name);
+                return Err(Error::new(ErrorKind::Invalid, detail));
+            }
         }
         let mut writing = Writing { is_faithful, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);
@@ -387,7 +395,10 @@ impl Protocol {
 
     fn request_coding(&self) -> Result<&RequestCoding> {
         self.request.as_ref().ok_or_else(|| {
-            Error::new(ErrorKind::Unknown, format!("requests of {} are not read or written", self.name))
+            let known = TABLE.iter().filter(|protocol| protocol.has_requests()).map(|protocol| protocol.name);
+            let known = known.collect::<Vec<_>>().join(", ");
+            let detail = format!("requests of {} are not read or written, only those of {known}", self.name);
+            Error::new(ErrorKind::Unknown, detail)
         })
     }
 }

@@ -152,10 +152,6 @@ const ASIDE: &[(&str, &str)] = &[
     ("gemini-generatecontent/stream-finish-as-a-number: lost", "zero says that there is no reason yet"),
     ("bedrock-invoke/deepseek-choices-text: lost", "the number of the only answer"),
     (
-        "bedrock-invoke/whole-cohere-generations: lost",
-        "of the ids of the answer and of its only text one is written",
-    ),
-    (
         "anthropic-messages/call-without-input-then-another: → whole",
         "after a limit an object does not show whether it was cut, and a text does",
     ),
@@ -176,10 +172,6 @@ const ASIDE: &[(&str, &str)] = &[
         "after a limit an object does not show whether it was cut, and a text does",
     ),
     (
-        "bedrock-invoke/dd-trace-py-cohere-invoke-single-output-0-a8324f.json: lost",
-        "of the ids of the answer and of its only text one is written",
-    ),
-    (
         "bedrock-converse/opentelemetry-python-contrib-test-converse-stream-with-invalid-model-0-9aeea9.json: whole → stream",
         "the error of a request is no event of a stream",
     ),
@@ -191,7 +183,12 @@ const ASIDE: &[(&str, &str)] = &[
         "bedrock-converse/ai-amazon-bedrock-json-with-tools-1-0-275cd2.json: lost",
         "a gateway's name for the kind of a block, beside the member that says it",
     ),
-    ("bedrock-invoke/whole-jurassic", "a retired model, whose texts are written as those of another"),
+    (
+        "bedrock-invoke/whole-cohere-two-generations: whole → stream",
+        "chunks of plain texts do not tell which of several answers they go on with",
+    ),
+    ("bedrock-invoke/whole-jurassic: whole → stream", "a retired model, which was never streamed"),
+    ("bedrock-invoke/whole-jurassic: lost in the stream", "a retired model, which was never streamed"),
     ("bedrock-invoke/bytes-that-are-not-base64: lost", "a damaged chunk is a notice"),
     ("bedrock-invoke/envelope-inside-an-envelope", "no vendor speaks in envelopes"),
     ("bedrock-invoke/model-error-mid-stream: → whole", "a whole body has no exceptions"),

@@ -365,11 +365,14 @@ fn choices_are_said_in_words() {
 /// Bodies that real clients send: nothing native is left, and every call of the past is read back or named.
 #[test]
 fn recorded_requests_can_be_taught() {
-    let Some(folder) = shared::find("requests") else { return };
-    let index = std::fs::read_to_string(folder.join("INDEX.jsonl")).expect("an index");
     let (mut bodies, mut calls, mut lost) = (0, 0, 0);
-    for (number, line) in index.lines().enumerate() {
-        let row: Value = line.parse().expect("a row");
+    let folders: Vec<_> = ["requests", "requests-2"].iter().filter_map(|name| shared::find(name)).collect();
+    let rows = folders.iter().flat_map(|folder| {
+        let index = std::fs::read_to_string(folder.join("INDEX.jsonl")).expect("an index");
+        let rows: Vec<Value> = index.lines().map(|line| line.parse().expect("a row")).collect();
+        rows.into_iter().map(move |row| (folder, row))
+    });
+    for (number, (folder, row)) in rows.enumerate() {
         let file = row["file"].as_str().expect("a file");
         let Some(protocol) = Protocol::named(row["protocol"].as_str().expect("a protocol")) else { continue };
         if !protocol.has_requests() {

@@ -183,15 +183,20 @@ const PLAIN: &[PlainWords] = &[
     },
     PlainWords { list: Some("outputs"), is_always_list: true, ..USUAL },
     PlainWords { word: "choices[].text", list: Some("choices"), is_always_list: true, ..USUAL },
-    PlainWords {
-        word: "generations[].text",
-        reason: "finish_reason",
-        list: Some("generations"),
-        is_telling: true,
-        beside: &["is_finished", "generation_id", "finish_reason"],
-        ..USUAL
-    },
+    COMMAND_R,
+    PlainWords { word: "generations[].text", list: Some("generations"), is_always_list: true, ..COMMAND_R },
 ];
+
+const COMMAND_R: PlainWords = PlainWords {
+    word: "cohere.text",
+    reason: "finish_reason",
+    is_telling: true,
+    beside: &["is_finished", "generation_id", "finish_reason"],
+    ..USUAL
+};
+
+/// What a block of the text of AI21's Jurassic is called.
+const JURASSIC: &str = "completions[].data.text";
 
 /// The members in which they count.
 const INPUT: &[&str] = &["inputTextTokenCount", "prompt_token_count"];
@@ -278,7 +283,7 @@ fn jurassic(body: Value<'_>, sink: &mut FragmentSink<'_>) {
             foreign(Subject::choice(choice), "data.", key, value, sink);
         }
         if let Some(text) = data.and_then(|data| data.get("text")).and_then(Value::pass_filled) {
-            let (channel, word) = (Channel::Text, "completions[].data.text");
+            let (channel, word) = (Channel::Text, JURASSIC);
             sink.put(Fragment::new(Part::Text { channel, word, text }).in_choice(choice));
         }
         let finish = answer.get("finishReason");
@@ -305,6 +310,9 @@ enum Depth {
 fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>) {
     let words = words_of(body).unwrap_or(&USUAL);
     let word = if let Depth::Listed(word) = depth { word } else { words.word };
+    // Beside a list of answers stands what concerns all of them.
+    let has_list = depth == Depth::Body && body.members().any(|(key, _)| is_list(key));
+    let subject = if has_list { Subject::ANSWER } else { Subject::choice(choice) };
     let mut counters = Counters::default();
     let (mut counts, mut told, mut finish, mut calls) = (Vec::new(), None, None, None);
     let mut count = |key, value: Value<'_>| {
@@ -323,7 +331,7 @@ fn plain(choice: u32, body: Value<'_>, depth: Depth, sink: &mut FragmentSink<'_>
             "tool_calls" if value.kind() == Kind::Array => calls = Some(value),
             key if INPUT.contains(&key) => counters.input_tokens = count(key, value),
             key if OUTPUT.contains(&key) => counters.output_tokens = count(key, value),
-            _ => foreign(Subject::choice(choice), "", key, value, sink),
+            _ => foreign(subject, "", key, value, sink),
         }
     }
     if counters != Counters::default() {

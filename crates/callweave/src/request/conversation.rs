@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::seals::unmarked;
+use super::seals::{self, unmarked};
 use super::{CallKind, Kept, Tool, parse_data_url};
 use crate::json::{Object, Value};
 
@@ -387,6 +387,12 @@ impl Seal {
     pub fn new(issuer: &'static str, data: impl Into<String>) -> Box<Self> {
         let data = data.into();
         Box::new(unmarked(&data).unwrap_or_else(|| Self { issuer: issuer.into(), data }))
+    }
+
+    /// Data of which nobody says whose it is. Real seals show it; of long ones that do not, nobody gets them back.
+    pub(crate) fn found(data: impl Into<String>) -> Box<Self> {
+        let data = data.into();
+        Self::new(seals::issuer_of(&data), data)
     }
 
     /// Whether it goes back to that issuer. Where a gateway did not say whose it is, its form must be the issuer's.

@@ -6,10 +6,10 @@ mod tools;
 
 use std::collections::VecDeque;
 
-use super::limits::{System, Teller, USUAL};
+use super::limits::{System, Teller, USUAL, Word};
 use super::{
-    Body, Call, Content, Form, Format, Limits, Losses, Message, Part, Request, Role, ToolChoice, ToolKind,
-    schema, thinking,
+    Body, Call, Content, Form, Format, Limits, Losses, Message, Part, Reasoning, Request, Role, ToolChoice,
+    ToolKind, schema, thinking,
 };
 use crate::json::Number;
 use pairing::pair_results;
@@ -46,11 +46,20 @@ pub(crate) fn fit(
         tools::wrap_free_text(request, &mut changes.wrapped);
     }
     place_system(request, protocol, limits, losses);
-    pair_results(request, limits, losses);
+    pair_results(request, protocol, limits, losses);
     mend_parts(request, protocol, limits, losses);
-    let has_user = request.messages.iter().any(|message| matches!(message.role, Role::User | Role::Tool));
+    let is_lone_system = request.messages.is_empty()
+        && !request.instructions.is_empty()
+        && (limits.system == System::Above
+            || limits.keeps_conversations && !limits.may_keep(request, protocol));
     let begins = request.messages.first().is_some_and(|first| first.role == Role::Assistant);
-    if limits.user_first && begins && has_user {
+    if is_lone_system || limits.user_first && begins {
+        losses.at(format_args!(""));
+        losses.put(if begins {
+            "conversation that the model begins"
+        } else {
+            "conversation without a message"
+        });
         request.messages.insert(0, Message::new(Role::User, Content::text(FIRST_WORD)));
     }
     if limits.alternates {
@@ -118,6 +127,20 @@ fn settle(request: &mut Request, limits: &Limits, losses: &mut Losses) {
     };
     cap(&mut request.sampling.temperature, limits.most_heat, "temperature");
     cap(&mut request.sampling.top_p, limits.most_likely, "top_p");
+    if request.user.as_ref().is_some_and(|user| user.len() > limits.longest_user) {
+        let names = Word { others: "_-.:@", length: (1, limits.longest_user), is_lettered: false };
+        request.user = request.user.take().map(|user| names.fitted(&user, |_| false));
+        losses.put(format!("user longer than {}", limits.longest_user));
+    }
+    let tier = request.service_tier.as_deref();
+    if tier.zip(limits.tiers).is_some_and(|(tier, known)| !known.contains(&tier)) {
+        request.service_tier = None;
+        losses.put("service tier");
+    }
+    if !limits.takes_effort {
+        refuse_effort(request, losses);
+    }
+    narrow_modalities(request, limits, losses);
     let count = request.stop.len();
     request.stop.retain(|text| limits.takes_blank_stops || !text.trim().is_empty());
     if request.stop.len() < count {
@@ -133,6 +156,35 @@ fn settle(request: &mut Request, limits: &Limits, losses: &mut Losses) {
         && let Some(Part { body: Body::Text(text), .. }) = content.parts.last_mut()
     {
         text.truncate(text.trim_end().len());
+    }
+}
+
+/// Models that cannot be told how hard to think refuse the word, be it `none`.
+fn refuse_effort(request: &mut Request, losses: &mut Losses) {
+    let Reasoning { mode, effort, budget, summary, .. } = std::mem::take(&mut request.reasoning);
+    for (what, is_set) in [
+        ("thinking", mode.is_some()),
+        ("effort", effort.is_some()),
+        ("thinking budget", budget.is_some()),
+        ("summary of reasoning", summary.is_some()),
+    ] {
+        if is_set {
+            losses.put(what);
+        }
+    }
+}
+
+/// Leaves out the forms in which the provider's models do not answer. Text alone is what they answer in anyway.
+fn narrow_modalities(request: &mut Request, limits: &Limits, losses: &mut Losses) {
+    request.modalities.retain(|word| {
+        let is_known = word == "text" || limits.modalities.contains(&word.as_str());
+        if !is_known {
+            losses.put(format!("modality {word}"));
+        }
+        is_known
+    });
+    if !limits.modalities.contains(&"text") && request.modalities.iter().all(|word| word == "text") {
+        request.modalities.clear();
     }
 }
 

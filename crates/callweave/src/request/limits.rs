@@ -1,8 +1,8 @@
 //! What providers demand of a request and refuse otherwise, one row for each.
 
-use super::Losses;
 use super::schema::Rules;
-use crate::json::Object;
+use super::{Losses, Request};
+use crate::json::{Object, Value};
 
 /// A row: what one provider demands.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Limits {
     pub(crate) takes_rich_results: bool,
     /// Who may show more than text.
     pub(crate) media: Shows,
+    /// How addresses of files begin that only this provider can reach.
+    pub(crate) bucket: Option<&'static str>,
     /// Whether a text may be a document.
     pub(crate) takes_documents: bool,
     /// Whether a result may be an object.
@@ -32,6 +34,8 @@ pub(crate) struct Limits {
     pub(crate) joins_turns: bool,
     /// Whose thoughts may be replayed.
     pub(crate) thoughts: Thoughts,
+    /// Whose signatures of thoughts go back beside the words, through whoever stands before the model.
+    pub(crate) replays: Option<&'static str>,
     /// Who signs calls, and not the thoughts before them.
     pub(crate) signs_calls: Option<&'static str>,
     /// What is said in place of the signature of a call where there must be one.
@@ -48,12 +52,20 @@ pub(crate) struct Limits {
     pub(crate) demands_tools: bool,
     /// Whether calls must have ids.
     pub(crate) demands_ids: bool,
+    /// Whether a result must stand behind its call.
+    pub(crate) demands_calls: bool,
     /// How long an answer may be if nobody says and the model is not known, where somebody must.
     pub(crate) max_tokens: Option<u64>,
     /// How long an answer may be at least.
     pub(crate) least_tokens: u64,
     /// Whether the user must speak before the model.
     pub(crate) user_first: bool,
+    /// Whether somebody must speak.
+    pub(crate) demands_messages: bool,
+    /// Whether the provider may keep a conversation of which a request is only the end.
+    pub(crate) keeps_conversations: bool,
+    /// Whether the model's own words at the end of a conversation are marked as what it goes on from.
+    pub(crate) marks_prefix: bool,
     /// What names of tools look like.
     pub(crate) tool_names: Word,
     /// What ids of calls look like.
@@ -67,18 +79,28 @@ pub(crate) struct Limits {
     pub(crate) words: &'static [(&'static str, Option<&'static str>)],
     /// Whether tools may be strict.
     pub(crate) takes_strict: bool,
+    /// Whether tools that the provider runs have names, which no other tool may have.
+    pub(crate) names_builtins: bool,
     /// Whether speakers may have names.
     pub(crate) names_speakers: bool,
     /// Whether results name their tool.
     pub(crate) names_results: bool,
-    /// Whether schemas may be written in full, where the wire has two places for them.
-    pub(crate) takes_json_schema: bool,
+    /// Which schemas are written in full, where the wire has two places for them.
+    pub(crate) whole_schemas: WholeSchemas,
     /// Whether the model must have spoken before it calls.
     pub(crate) speaks_first: bool,
     /// Whether a blank may end an answer.
     pub(crate) takes_blank_stops: bool,
     /// How many texts may end an answer.
     pub(crate) most_stops: usize,
+    /// How long the name of a user may be.
+    pub(crate) longest_user: usize,
+    /// Whether the models can be told how hard to think.
+    pub(crate) takes_effort: bool,
+    /// Words for how fast and at what price, where others are refused.
+    pub(crate) tiers: Option<&'static [&'static str]>,
+    /// In what forms else than text a model may answer.
+    pub(crate) modalities: &'static [&'static str],
     /// The greatest temperature.
     pub(crate) most_heat: f64,
     /// The greatest part of the likeliest tokens.
@@ -120,6 +142,15 @@ pub(crate) enum Thoughts {
     Signed(&'static str),
     /// Those that this issuer encrypted.
     Encrypted(&'static str),
+}
+
+/// Which schemas are written in full.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum WholeSchemas {
+    None,
+    /// Those that the older place, with its few keywords, cannot say.
+    Others,
+    All,
 }
 
 /// Who tells the results of calls.
@@ -219,6 +250,12 @@ const OLDER_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_completion_tokens", So
 /// OpenAI's reasoning models refuse `max_tokens`, and some providers want the newer name.
 const NEWER_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_tokens", Some("max_completion_tokens"))];
 
+/// OpenAI refuses longer names of users.
+const LONGEST_USER: usize = 64;
+
+/// What the names of OpenAI's models begin with that cannot be told to think.
+const BEFORE_REASONING: &[&str] = &["gpt-3", "gpt-4", "chatgpt-"];
+
 /// What the rows have in common.
 pub(super) const USUAL: Limits = Limits {
     provider: "",
@@ -228,11 +265,13 @@ pub(super) const USUAL: Limits = Limits {
     results: Teller::Tool,
     takes_rich_results: false,
     media: Shows::User,
+    bucket: None,
     takes_documents: false,
     takes_object_results: false,
     alternates: false,
     joins_turns: true,
     thoughts: Thoughts::Told,
+    replays: None,
     signs_calls: None,
     unsigned: None,
     takes_blank_text: true,
@@ -241,21 +280,30 @@ pub(super) const USUAL: Limits = Limits {
     takes_allowed_tools: false,
     demands_tools: false,
     demands_ids: true,
+    demands_calls: true,
     max_tokens: None,
     least_tokens: 0,
     user_first: false,
+    demands_messages: true,
+    keeps_conversations: false,
+    marks_prefix: false,
     tool_names: Word { others: "_-", length: (1, 64), is_lettered: false },
     call_ids: Word::ANY,
     fills_thoughts: false,
     bridges_results: false,
     words: OLDER_MAX_TOKENS,
     takes_strict: true,
+    names_builtins: false,
     names_speakers: false,
     names_results: false,
-    takes_json_schema: false,
+    whole_schemas: WholeSchemas::None,
     speaks_first: false,
     takes_blank_stops: true,
     most_stops: usize::MAX,
+    longest_user: usize::MAX,
+    takes_effort: true,
+    tiers: None,
+    modalities: &[],
     most_heat: f64::MAX,
     most_likely: f64::MAX,
     schemas: &Rules::OBJECT,
@@ -270,7 +318,25 @@ impl Limits {
         call_ids: Word { others: "_-.:|", length: (1, 64), is_lettered: false },
         names_speakers: true,
         system: System::Merged,
+        longest_user: LONGEST_USER,
+        modalities: &["image", "audio"],
         ..USUAL
+    };
+
+    /// Gateways before Claude.
+    pub(crate) const CLAUDE_CHAT: Self = Self {
+        provider: "claude-compatible",
+        models: Some((Self::CHAT.provider, &["claude-"])),
+        replays: Some("anthropic"),
+        ..Self::CHAT
+    };
+
+    /// Google's own server of OpenAI's Chat, and gateways before Gemini.
+    pub(crate) const GEMINI_CHAT: Self = Self {
+        provider: "gemini-compatible",
+        models: Some((Self::CHAT.provider, &["gemini-"])),
+        signs_calls: Some("google"),
+        ..Self::CHAT
     };
 
     pub(crate) const OPENAI: Self = Self {
@@ -282,6 +348,8 @@ impl Limits {
         call_ids: Word { others: "_-.:|", length: (1, 40), is_lettered: false },
         thoughts: Thoughts::Never,
         most_stops: 4,
+        tiers: Some(&["auto", "default", "flex", "scale", "priority"]),
+        modalities: &["audio"],
         schemas: &Rules::OPENAI,
         ..Self::CHAT
     };
@@ -289,8 +357,9 @@ impl Limits {
     /// Local servers often go by these names, so their limit has the name that every server knows; OpenAI takes it, too.
     pub(crate) const OPENAI_BEFORE_REASONING: Self = Self {
         provider: "openai-before-reasoning",
-        models: Some((Self::CHAT.provider, &["gpt-3", "gpt-4", "chatgpt-"])),
+        models: Some((Self::CHAT.provider, BEFORE_REASONING)),
         words: OLDER_MAX_TOKENS,
+        takes_effort: false,
         ..Self::OPENAI
     };
 
@@ -304,8 +373,17 @@ impl Limits {
         takes_groups: true,
         names_speakers: false,
         least_tokens: 16,
+        keeps_conversations: true,
+        modalities: &[],
         call_ids: Word { others: "_-.:|", length: (1, 64), is_lettered: false },
         ..Self::OPENAI
+    };
+
+    pub(crate) const OPENAI_RESPONSES_BEFORE_REASONING: Self = Self {
+        provider: "openai-responses-before-reasoning",
+        models: Some((Self::OPENAI_RESPONSES.provider, BEFORE_REASONING)),
+        takes_effort: false,
+        ..Self::OPENAI_RESPONSES
     };
 
     pub(crate) const ANTHROPIC: Self = Self {
@@ -321,6 +399,8 @@ impl Limits {
         takes_blank_text: false,
         demands_tools: true,
         user_first: true,
+        longest_user: 256,
+        names_builtins: true,
         max_tokens: Some(8192),
         tool_names: Word { others: "_-", length: (1, 128), is_lettered: false },
         call_ids: Word { others: "_-", length: (1, 128), is_lettered: false },
@@ -330,6 +410,7 @@ impl Limits {
 
     pub(crate) const GEMINI: Self = Self {
         provider: "gemini",
+        bucket: Some("gs://"),
         most_stops: 5,
         media: Shows::Anyone,
         system: System::Above,
@@ -341,24 +422,38 @@ impl Limits {
         takes_blank_text: false,
         takes_allowed_tools: true,
         demands_ids: false,
+        user_first: true,
         tool_names: Word { others: "_.:-", length: (1, 64), is_lettered: true },
         names_results: true,
+        modalities: &["text", "image", "audio"],
         schemas: &Rules::GEMINI,
         ..USUAL
     };
 
-    pub(crate) const GEMINI_3: Self = Self {
-        provider: "gemini-3",
-        models: Some(("gemini", &["gemini-3"])),
-        // Base64 of `skip_thought_signature_validator`: a history from elsewhere has no signatures.
-        unsigned: Some("c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="),
-        takes_json_schema: true,
+    /// Since this version a schema may be told in full, in members of its own.
+    pub(crate) const GEMINI_2_5: Self = Self {
+        provider: "gemini-2.5",
+        models: Some((
+            Self::GEMINI.provider,
+            &["gemini-2.5", "gemini-pro-latest", "gemini-flash-latest", "gemini-flash-lite-latest"],
+        )),
+        whole_schemas: WholeSchemas::Others,
         schemas: &Rules::OBJECT,
         ..Self::GEMINI
     };
 
+    pub(crate) const GEMINI_3: Self = Self {
+        provider: "gemini-3",
+        models: Some((Self::GEMINI.provider, &["gemini-3"])),
+        // Base64 of `skip_thought_signature_validator`: a history from elsewhere has no signatures.
+        unsigned: Some("c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="),
+        whole_schemas: WholeSchemas::All,
+        ..Self::GEMINI_2_5
+    };
+
     pub(crate) const CONVERSE: Self = Self {
         provider: "bedrock",
+        bucket: Some("s3://"),
         speaks_first: true,
         most_heat: 1.0,
         takes_documents: true,
@@ -381,6 +476,9 @@ impl Limits {
         takes_rich_results: true,
         names_results: true,
         demands_ids: false,
+        demands_calls: false,
+        // Without messages a model is loaded.
+        demands_messages: false,
         tool_names: Word::ANY,
         ..USUAL
     };
@@ -403,6 +501,7 @@ impl Limits {
         )),
         alternates: true,
         bridges_results: true,
+        marks_prefix: true,
         thoughts: Thoughts::Never,
         call_ids: Word { others: "", length: (9, 9), is_lettered: false },
         words: &[
@@ -462,11 +561,16 @@ impl Limits {
         TABLE.iter().find(is_variant).unwrap_or(self)
     }
 
+    /// Whether the provider may keep the conversation that a request goes on with.
+    pub(super) fn may_keep(&self, request: &Request, protocol: &str) -> bool {
+        self.keeps_conversations && (request.previous.is_some() || request.protocol == Some(protocol))
+    }
+
     /// Whose signatures and encrypted thoughts its answers bear.
     pub(super) fn issuer(&self) -> Option<&'static str> {
         match self.thoughts {
             Thoughts::Signed(issuer) | Thoughts::Encrypted(issuer) => Some(issuer),
-            Thoughts::Told | Thoughts::Never => self.signs_calls,
+            Thoughts::Told | Thoughts::Never => self.replays.or(self.signs_calls),
         }
     }
 
@@ -480,6 +584,13 @@ impl Limits {
                 }
                 None => losses.put(usual.replace('_', " ")),
             }
+        }
+        if self.marks_prefix
+            && let Some(Value::Array(messages)) = body.get_mut("messages")
+            && let Some(Value::Object(last)) = messages.iter_mut().next_back()
+            && last["role"] == "assistant"
+        {
+            last.insert("prefix", true);
         }
     }
 
@@ -496,11 +607,15 @@ impl Limits {
 
 static TABLE: &[Limits] = &[
     Limits::CHAT,
+    Limits::CLAUDE_CHAT,
+    Limits::GEMINI_CHAT,
     Limits::OPENAI,
     Limits::OPENAI_BEFORE_REASONING,
     Limits::OPENAI_RESPONSES,
+    Limits::OPENAI_RESPONSES_BEFORE_REASONING,
     Limits::ANTHROPIC,
     Limits::GEMINI,
+    Limits::GEMINI_2_5,
     Limits::GEMINI_3,
     Limits::CONVERSE,
     Limits::OLLAMA,

@@ -60,6 +60,10 @@ impl Losses {
         self.add(what.into(), true);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// All of them; where there are too many, the last one tells how many are not named.
     pub(crate) fn into_all(mut self) -> Vec<Loss> {
         if self.unnamed > 0 {
@@ -187,6 +191,7 @@ impl Losses {
             metadata,
             user,
             service_tier,
+            modalities,
             cache_key,
             compaction,
             verbosity,
@@ -223,6 +228,7 @@ impl Losses {
             ("metadata", metadata.as_ref().is_some_and(|all| !all.is_empty())),
             ("user", user.is_some()),
             ("service tier", service_tier.is_some()),
+            ("modalities", !modalities.is_empty()),
             ("cache key", cache_key.is_some()),
             ("compaction", compaction.is_some()),
             ("verbosity", verbosity.is_some()),

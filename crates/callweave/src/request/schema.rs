@@ -158,7 +158,8 @@ pub(super) fn is_refused(schema: &Value, rules: &Rules) -> bool {
         }
         // Who refuses keywords wants objects that allow no other members.
         let is_open = node.get("additionalProperties").is_none_or(|others| *others != false);
-        if !rules.strict_refuses.is_empty() && node["type"] == "object" && is_open {
+        let is_object = node["type"] == "object" || node.contains_key("properties");
+        if !rules.strict_refuses.is_empty() && is_object && is_open {
             return true;
         }
         if rules.strict_demands_all && !demands_all(node) {
@@ -204,9 +205,8 @@ pub(super) fn fit_answer(schema: &mut Value, rules: &Rules, losses: &mut Losses)
         if let Some(branches) = node.remove("oneOf") {
             node.insert("anyOf", branches);
         }
-        if node["type"] == "object"
-            && node.insert("additionalProperties", false).is_some_and(|others| others.is_object())
-        {
+        let is_object = node["type"] == "object" || node.contains_key("properties");
+        if is_object && node.insert("additionalProperties", false).is_some_and(|others| others.is_object()) {
             losses.put("additionalProperties of a schema");
         }
         for (key, value) in node.iter_mut() {
@@ -281,8 +281,19 @@ fn merge_branches(root: &mut Object, union: &str) {
     }
 }
 
+/// The schema as Gemini's older members take it, if that says all that the schema says.
+pub(crate) fn in_open_api(schema: &Value) -> Option<Value> {
+    let mut losses = Losses::default();
+    let mut narrow = schema.clone();
+    fit(&mut narrow, &Rules::GEMINI, &mut losses);
+    losses.is_empty().then_some(narrow)
+}
+
 /// Makes a schema one that the provider accepts.
 pub(super) fn fit(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
+    if let Some(root) = schema.as_object_mut().filter(|root| rules.is_open_api && !is_typed(root)) {
+        root.insert("type", "object");
+    }
     let definitions = if rules.is_open_api { schema.clone() } else { Value::Null };
     let mut references = 0;
     let mut open: Vec<(&mut Value, Way)> = vec![(schema, None)];
@@ -307,12 +318,14 @@ pub(super) fn fit(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
             }
         }
         let Some(node) = value.as_object_mut() else { continue };
+        name_type(node);
         if rules.is_open_api {
             to_open_api(node, losses);
         } else {
             from_open_api(node);
         }
-        if node["type"] == "array" && !node.contains_key("items") && !node.contains_key("prefixItems") {
+        let is_array = node["type"].as_str().is_some_and(|own| own.eq_ignore_ascii_case("array"));
+        if is_array && !node.contains_key("items") && !node.contains_key("prefixItems") {
             let any = if rules.is_open_api {
                 Value::object([("type", "string".into())])
             } else {
@@ -331,9 +344,11 @@ pub(super) fn fit(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
             node.remove("format");
         }
         if let Some(keywords) = rules.keywords {
-            node.retain(|key, _| {
+            node.retain(|key, value| {
                 let is_known = keywords.contains(&key);
-                if !is_known && !SILENT.contains(&key) {
+                // Objects have no other members than those that are described.
+                let is_silent = SILENT.contains(&key) || key == "additionalProperties" && *value == false;
+                if !is_known && !is_silent {
                     losses.put(format!("{key} of a schema"));
                 }
                 is_known
@@ -431,6 +446,21 @@ fn join_all_of(
     }
 }
 
+/// Types as Vertex numbers them, from 1 on.
+const NUMBERED_TYPES: &[&str] = &["string", "number", "integer", "boolean", "array", "object", "null"];
+
+/// Vertex takes the number of a type for its name, which nobody else does. Numbers of no type say nothing.
+fn name_type(node: &mut Object) {
+    if !node["type"].is_number() {
+        return;
+    }
+    let number = node["type"].as_u64().and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
+    match number.and_then(|number| NUMBERED_TYPES.get(number)) {
+        Some(name) => node.insert("type", *name),
+        None => node.remove("type"),
+    };
+}
+
 fn to_open_api(node: &mut Object, losses: &mut Losses) {
     if let Some(constant) = node.remove("const") {
         node.insert("enum", Array::from(vec![constant]));
@@ -438,9 +468,11 @@ fn to_open_api(node: &mut Object, losses: &mut Losses) {
     if let Some(branches) = node.remove("oneOf") {
         node.insert("anyOf", branches);
     }
+    join_tuple(node, losses);
     unfold_types(node);
     unfold_null(node);
     demand_known(node);
+    type_values(node, losses);
     let Some(Value::Array(values)) = node.get("enum") else { return };
     if values.iter().all(|value| value.as_str().is_some_and(|text| !text.is_empty())) {
         node.get_or_insert_with("type", || "string".into());
@@ -451,6 +483,53 @@ fn to_open_api(node: &mut Object, losses: &mut Losses) {
     node.remove("enum");
     losses.put("enum of other values than texts");
     describe(node, &told);
+}
+
+/// There are no tuples: every element may be any of theirs.
+fn join_tuple(node: &mut Object, losses: &mut Losses) {
+    let listed = match node.get("items") {
+        Some(Value::Array(_)) => "items",
+        _ => "prefixItems",
+    };
+    let Some(Value::Array(_)) = node.get(listed) else { return };
+    let Some(Value::Array(elements)) = node.remove(listed) else { return };
+    losses.put("tuple of a schema");
+    let rest = node.remove("items").filter(Value::is_object);
+    let elements = elements.into_iter().chain(rest).filter(Value::is_object);
+    let mut known = HashSet::new();
+    let mut branches: Vec<Value> = elements.filter(|element| known.insert(element.to_string())).collect();
+    match branches.len() {
+        0 => {}
+        1 => {
+            node.insert("items", branches.pop());
+        }
+        _ => {
+            node.insert("items", Value::object([("anyOf", branches.into())]));
+        }
+    }
+}
+
+/// Whether a schema tells the type of its values, by itself or by what it refers to.
+fn is_typed(node: &Object) -> bool {
+    ["type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref"].iter().any(|key| node.contains_key(key))
+}
+
+/// Every value has a type here; where any would do, it is a text.
+fn type_values(node: &mut Object, losses: &mut Losses) {
+    if is_typed(node) {
+        return;
+    }
+    let (own, is_known) = if node.contains_key("properties") {
+        ("object", true)
+    } else if node.contains_key("items") {
+        ("array", true)
+    } else {
+        ("string", false)
+    };
+    node.insert("type", own);
+    if !is_known {
+        losses.put("any type of a schema");
+    }
 }
 
 /// Only members that are described can be demanded.
@@ -464,8 +543,17 @@ fn demand_known(node: &mut Object) {
     }
 }
 
-/// Types in capitals, and `nullable`, are words of `OpenAPI`.
+/// Types in capitals, and `nullable`, are words of `OpenAPI`; a list of items is how older drafts tell a tuple, which
+/// newer ones refuse.
 fn from_open_api(node: &mut Object) {
+    if let Some(Value::Array(_)) = node.get("items")
+        && let Some(elements) = node.remove("items")
+    {
+        node.insert("prefixItems", elements);
+        if let Some(others) = node.remove("additionalItems") {
+            node.insert("items", others);
+        }
+    }
     if let Some(Value::String(own)) = node.get_mut("type")
         && ["OBJECT", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "NULL"].contains(&own.as_str())
     {

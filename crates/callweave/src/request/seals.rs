@@ -9,7 +9,7 @@ mod store;
 mod turn;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 pub use harvest::SealHarvest;
 pub use keeper::{SealKeeper, SealScope};
@@ -113,6 +113,38 @@ impl Seals {
         let seals = seals.collect::<Option<_>>()?;
         id.truncate(at);
         Some(Self(seals))
+    }
+}
+
+/// Who issued a seal, as far as its first bytes tell: Anthropic's are a message whose second field is followed by others,
+/// Google's one with a single field, OpenAI's a token with a version. None is as short as names that tests make up.
+pub(super) fn issuer_of(data: &str) -> &'static str {
+    const SHORTEST: usize = 64;
+    if data.starts_with("gAAAA") {
+        return "openai";
+    }
+    let is_letter = |letter: &u8| letter.is_ascii_alphanumeric() || b"+/-_".contains(letter);
+    let count = data.bytes().take_while(is_letter).count();
+    let first: String = data[..count.min(8)].replace('-', "+").replace('_', "/");
+    let bytes = STANDARD_NO_PAD.decode(&first[..first.len() / 4 * 4]).unwrap_or_default();
+    match bytes.first() {
+        // Field 1, alone or not, or field 2 alone: bytes, and how many.
+        Some(0x0a) => "google",
+        Some(0x12) => {
+            let mut length = 0;
+            let mut rest = bytes.iter().skip(1);
+            let mut header = 1;
+            for byte in rest.by_ref() {
+                length |= usize::from(byte & 0x7f) << (7 * (header - 1));
+                header += 1;
+                if byte & 0x80 == 0 {
+                    break;
+                }
+            }
+            if header + length == count * 3 / 4 { "google" } else { "anthropic" }
+        }
+        _ if data.len() < SHORTEST => "",
+        _ => "unknown",
     }
 }
 
@@ -248,6 +280,24 @@ fn is_thought(part: &Part, fingerprint: Fingerprint) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Short, and made as the real ones are.
+    #[test]
+    fn whose_a_seal_is_shows_in_its_first_bytes() {
+        let made = |bytes: &[u8]| STANDARD_NO_PAD.encode(bytes);
+        let anthropic = [&[0x12, 0x04, 0x0a, 0x02, 8, 7][..], &[0x18, 2]].concat();
+        let google = [0x12, 0x04, 0x0a, 0x02, 1, 7];
+        assert_eq!(issuer_of(&made(&anthropic)), "anthropic");
+        assert_eq!(issuer_of("EqQB.."), "anthropic");
+        assert_eq!(issuer_of(&made(&google)), "google");
+        assert_eq!(issuer_of(&made(&[0x0a, 0x02, 1, 7])), "google");
+        let long = [&[0x12, 0xac, 0x02][..], &[1; 300]].concat();
+        assert_eq!(issuer_of(&made(&long)), "google");
+        assert_eq!(issuer_of(&made(&[&long[..], &[0x18, 2]].concat())), "anthropic");
+        assert_eq!(issuer_of("gAAAAABo"), "openai");
+        assert_eq!((issuer_of("c2ln"), issuer_of("signature-1"), issuer_of("")), ("", "", ""));
+        assert_eq!(issuer_of(&"-G708YF".repeat(10)), "unknown");
+    }
 
     #[test]
     fn what_rides_in_an_id_comes_out_again() {

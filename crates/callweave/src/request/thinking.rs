@@ -58,6 +58,12 @@ pub(crate) fn knows_effort(model: &str) -> bool {
     is_adaptive(model) || model.contains("opus") && version(model) >= (4, 5)
 }
 
+/// Whether the model takes a temperature and a part of the likeliest tokens together. Claude's do not since 4.1, and a name
+/// of theirs that tells no version is that of a newer one.
+pub(crate) fn takes_both_samplings(model: &str) -> bool {
+    !model.contains("claude") || ((1, 0)..(4, 1)).contains(&version(model))
+}
+
 /// The version that a model's name tells; dates are no versions.
 pub(crate) fn version(model: &str) -> (u32, u32) {
     let rest = model.split_once("claude-").map_or("", |(_, rest)| rest);
@@ -82,6 +88,20 @@ mod tests {
             (4096, 1, None),
         ] {
             assert_eq!(budget_within(budget, most), expected, "{budget} of {most}");
+        }
+    }
+
+    #[test]
+    fn newer_models_take_one_way_of_sampling() {
+        for (model, takes) in [
+            ("claude-sonnet-4-5", false),
+            ("us.anthropic.claude-opus-4-1-20250805-v1:0", false),
+            ("claude-haiku-latest", false),
+            ("claude-sonnet-4-20250514", true),
+            ("claude-3-5-haiku-latest", true),
+            ("kimi-k2", true),
+        ] {
+            assert_eq!(takes_both_samplings(model), takes, "{model}");
         }
     }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use callweave::protocol::TABLE;
-use callweave::request::RequestOptions;
+use callweave::request::{Mode, RequestOptions};
 
 use super::rules::{PROVIDERS, RULES};
-use super::{own, protocol, recorded};
+use super::{own, protocol, recorded, written};
 
 #[test]
 fn what_is_written_for_another_provider_keeps_its_rules() {
@@ -19,7 +19,7 @@ fn what_is_written_for_another_provider_keeps_its_rules() {
             if target == sample.protocol {
                 continue;
             }
-            let written = target.write_request(&request, &RequestOptions::default()).expect("a body");
+            let Some(written) = written(target, &request, &RequestOptions::default()) else { continue };
             let mut violations = Vec::new();
             rules(&written.body, &mut violations);
             count += 1;
@@ -39,12 +39,13 @@ fn what_is_written_for_another_provider_keeps_its_rules() {
 #[test]
 fn what_is_written_for_a_provider_of_anothers_protocol_keeps_its_rules() {
     let chat = protocol("openai-chat").expect("a protocol with requests");
-    for sample in own().into_iter().chain(recorded()).filter(|sample| sample.protocol != chat) {
+    for sample in own().into_iter().chain(recorded()) {
         let request = sample.protocol.read_request(sample.body.clone()).expect("a request");
         for (provider, rules) in PROVIDERS {
             let mut options = RequestOptions::default();
             options.provider = Some((*provider).to_owned());
-            let written = chat.write_request(&request, &options).expect("a body");
+            options.mode = Mode::Mended;
+            let Some(written) = written(chat, &request, &options) else { continue };
             let mut violations = Vec::new();
             rules(&written.body, &mut violations);
             assert!(violations.is_empty(), "{} for {provider}: {violations:?}", sample.title);

@@ -87,9 +87,9 @@ const PITFALLS: &[Pitfall] = &[
         body: r#"{"max_tokens": 9, "messages": [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "t"}, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}]}]}]}"#,
         found: &[
-            ("/contents/1/parts/0/functionResponse/parts/0/inlineData/data", "\"QUJD\""),
-            ("/contents/1/parts/0/functionResponse/response/output", "\"t\""),
-            ("/contents/1/parts/0/functionResponse/name", "\"f\""),
+            ("/contents/2/parts/0/functionResponse/parts/0/inlineData/data", "\"QUJD\""),
+            ("/contents/2/parts/0/functionResponse/response/output", "\"t\""),
+            ("/contents/2/parts/0/functionResponse/name", "\"f\""),
         ],
         ..USUAL
     },
@@ -424,7 +424,237 @@ const PITFALLS: &[Pitfall] = &[
         ],
         ..USUAL
     },
+    Pitfall {
+        what: "Mistral takes no store and no user, and wants to be told what it goes on from",
+        to: "openai-chat",
+        provider: Some("mistral"),
+        body: r#"{"store": true, "user": "u", "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "I"}]}"#,
+        found: &[("/messages/1/prefix", "true")],
+        absent: &["/store", "/user", "/messages/0/prefix"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "models from before reasoning are not told how hard to think",
+        from: "anthropic-messages",
+        to: "openai-chat",
+        model: Some("gpt-4.1"),
+        body: r#"{"max_tokens": 2000, "thinking": {"type": "enabled", "budget_tokens": 1024}, "messages": [{"role": "user", "content": "x"}]}"#,
+        absent: &["/reasoning_effort"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "nor are they in Responses",
+        to: "openai-responses",
+        model: Some("gpt-4o"),
+        body: r#"{"reasoning_effort": "high", "messages": [{"role": "user", "content": "x"}]}"#,
+        absent: &["/reasoning"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "OpenAI refuses names of users that are longer than 64 letters",
+        from: "anthropic-messages",
+        to: "openai-responses",
+        body: r#"{"max_tokens": 20, "metadata": {"user_id": "user_0123456789012345678901234567890123456789_session_01234567890123456789"}, "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[("/user", "\"user_0123456789012345678901234567890123456789_session_0_R64iaE3S\"")],
+        ..USUAL
+    },
+    Pitfall {
+        what: "tiers of other providers are not known to OpenAI",
+        to: "openai-responses",
+        body: r#"{"service_tier": "on_demand", "messages": [{"role": "user", "content": "x"}]}"#,
+        absent: &["/service_tier"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "Gemini has a word for a tier",
+        to: "gemini-generatecontent",
+        body: r#"{"service_tier": "flex", "modalities": ["text", "image"], "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[
+            ("/serviceTier", "\"flex\""),
+            ("/generationConfig/responseModalities", r#"["TEXT","IMAGE"]"#),
+        ],
+        ..USUAL
+    },
+    Pitfall {
+        what: "what Gemini does anyway is not asked of servers that may not know the word",
+        from: "openai-responses",
+        to: "gemini-generatecontent",
+        body: r#"{"service_tier": "default", "input": "x"}"#,
+        absent: &["/serviceTier"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a name of Claude's that tells no version is that of a newer model",
+        model: Some("claude-haiku-latest"),
+        body: r#"{"temperature": 0.5, "top_p": 0.9, "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[("/temperature", "0.5")],
+        absent: &["/top_p"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "Claude takes a temperature or a top_p, whoever serves it",
+        to: "bedrock-converse",
+        model: Some("us.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+        body: r#"{"temperature": 0.5, "top_p": 0.9, "messages": [{"role": "user", "content": "x"}]}"#,
+        found: &[("/inferenceConfig/temperature", "0.5")],
+        absent: &["/inferenceConfig/topP"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a signature of Claude's is not Gemini's, whatever gateway hands it on",
+        to: "gemini-generatecontent",
+        model: Some("gemini-3-pro"),
+        body: r#"{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "thinking_blocks": [{"type": "thinking", "thinking": "t", "signature": "EgQKAggHGAI="}], "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": "1"}]}"#,
+        found: &[(
+            "/contents/1/parts/1/thoughtSignature",
+            "\"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=\"",
+        )],
+        absent: &["/contents/1/parts/0/thoughtSignature"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a signature of Gemini's goes back to it, on the call that the thought led to",
+        to: "gemini-generatecontent",
+        model: Some("gemini-3-pro"),
+        body: r#"{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "thinking_blocks": [{"type": "thinking", "thinking": "t", "signature": "EgQKAgEH"}], "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": "1"}]}"#,
+        found: &[("/contents/1/parts/1/thoughtSignature", "\"EgQKAgEH\"")],
+        absent: &["/contents/1/parts/0/thoughtSignature"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "and not to Claude",
+        body: r#"{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y", "reasoning_content": "t", "thinking_blocks": [{"type": "thinking", "thinking": "t", "signature": "EgQKAgEH"}, {"type": "thinking", "thinking": "u", "signature": "EgQKAggHGAI="}]}, {"role": "user", "content": "z"}]}"#,
+        found: &[
+            ("/messages/1/content/0/thinking", "\"u\""),
+            ("/messages/1/content/0/signature", "\"EgQKAggHGAI=\""),
+            ("/messages/1/content/1/type", "\"text\""),
+        ],
+        absent: &["/messages/1/content/2"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "gateways before Claude get its thoughts with their signatures",
+        from: "anthropic-messages",
+        to: "openai-chat",
+        model: Some("anthropic/claude-sonnet-4.5"),
+        body: r#"{"max_tokens": 9, "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "c2ln"}, {"type": "redacted_thinking", "data": "ZW5j"}, {"type": "text", "text": "y"}]}, {"role": "user", "content": "z"}]}"#,
+        found: &[
+            ("/messages/1/reasoning_content", "\"t\""),
+            (
+                "/messages/1/thinking_blocks",
+                r#"[{"type":"thinking","thinking":"t","signature":"c2ln"},{"type":"redacted_thinking","data":"ZW5j"}]"#,
+            ),
+        ],
+        ..USUAL
+    },
+    Pitfall {
+        what: "other chat servers do not",
+        from: "anthropic-messages",
+        to: "openai-chat",
+        model: Some("tiny"),
+        body: r#"{"max_tokens": 9, "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "c2ln"}, {"type": "text", "text": "y"}]}, {"role": "user", "content": "z"}]}"#,
+        found: &[("/messages/1/reasoning_content", "\"t\"")],
+        absent: &["/messages/1/thinking_blocks"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "chat servers before Gemini get its signatures with the calls",
+        from: "gemini-generatecontent",
+        to: "openai-chat",
+        model: Some("gemini-3-pro"),
+        body: r#"{"contents": [{"role": "user", "parts": [{"text": "x"}]}, {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}]}, {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": "1"}}}]}]}"#,
+        found: &[("/messages/1/tool_calls/0/extra_content/google/thought_signature", "\"c2ln\"")],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a call cannot have the name of a tool that Anthropic runs",
+        body: r#"{"web_search_options": {}, "messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "web_search"}}]}"#,
+        found: &[("/tools/0/name", "\"web_search_y821TSVO\""), ("/tools/1/name", "\"web_search\"")],
+        ..USUAL
+    },
+    Pitfall {
+        what: "newer drafts know no lists of items",
+        body: r#"{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}, {"type": "number"}]}}}}}]}"#,
+        found: &[(
+            "/tools/0/input_schema/properties/a",
+            r#"{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}]}"#,
+        )],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a strict tool of Claude's allows no other members anywhere",
+        body: r#"{"messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "f", "strict": true, "parameters": {"type": "object", "additionalProperties": false, "properties": {"a": {"properties": {"b": {"type": "string"}}}}}}}]}"#,
+        absent: &["/tools/0/strict"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a conversation that the model begins, and nobody else speaks in",
+        body: r#"{"messages": [{"role": "assistant", "content": "I begin."}]}"#,
+        found: &[("/messages/0/role", "\"user\""), ("/messages/1/role", "\"assistant\"")],
+        ..USUAL
+    },
+    Pitfall {
+        what: "what stands in the storage of one provider cannot be reached by another",
+        from: "gemini-generatecontent",
+        body: r#"{"contents": [{"role": "user", "parts": [{"text": "x"}, {"fileData": {"fileUri": "gs://b/a.png", "mimeType": "image/png"}}]}]}"#,
+        absent: &["/messages/0/content/1"],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a thought without words is none",
+        from: "openai-responses",
+        to: "openai-chat",
+        model: Some("deepseek-reasoner"),
+        body: r#"{"input": [{"role": "user", "content": "x"}, {"type": "reasoning", "id": "rs_1", "summary": []}, {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "a", "output": "1"}]}"#,
+        found: &[("/messages/1/reasoning_content", "\" \"")],
+        ..USUAL
+    },
+    Pitfall {
+        what: "a call is made where a result has none, and the provider does not keep it",
+        from: "openai-responses",
+        body: r#"{"previous_response_id": "resp_1", "input": [{"type": "function_call_output", "call_id": "a", "output": "1"}]}"#,
+        found: &[
+            ("/messages/1/content/0/id", "\"a\""),
+            ("/messages/1/content/0/name", "\"unknown_tool\""),
+            ("/messages/2/content/0/tool_use_id", "\"a\""),
+        ],
+        ..USUAL
+    },
+    Pitfall {
+        what: "and none where the provider keeps it",
+        from: "openai-responses",
+        to: "openai-responses",
+        body: r#"{"previous_response_id": "resp_1", "input": [{"type": "function_call_output", "call_id": "a", "output": "1"}]}"#,
+        found: &[("/input/0/type", "\"function_call_output\"")],
+        absent: &["/input/1"],
+        ..USUAL
+    },
 ];
+
+#[test]
+fn a_request_that_says_nothing_is_an_error() {
+    let chat = protocol("openai-chat").expect("a protocol");
+    for (name, is_written) in [
+        ("openai-chat", true),
+        ("openai-responses", false),
+        ("anthropic-messages", false),
+        ("gemini-generatecontent", false),
+        ("bedrock-converse", false),
+        ("cohere-v2", false),
+        // Without messages a model is loaded.
+        ("ollama", true),
+    ] {
+        let body = r#"{"model": "m", "messages": []}"#.parse().expect("JSON");
+        let target = protocol(name).expect("a protocol");
+        match chat.translate_request(body, target, &RequestOptions::default()) {
+            Ok(_) => assert!(is_written, "{name}"),
+            Err(error) => {
+                assert!(!is_written, "{name}: {error}");
+                assert_eq!(error.to_string(), format!("the request has no messages, and {name} demands one"));
+            }
+        }
+    }
+}
 
 #[test]
 fn known_mistakes_are_not_made() {
@@ -454,4 +684,17 @@ fn known_mistakes_are_not_made() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// An envelope around many vendors' bodies is not guessed at.
+#[test]
+fn requests_that_are_not_read_are_a_clear_error() {
+    let invoke = callweave::protocol::Protocol::named("bedrock-invoke").expect("a protocol");
+    let body = r#"{"inputText": "Hi", "textGenerationConfig": {"maxTokenCount": 9}}"#.parse().expect("JSON");
+    let error = invoke.read_request(body).expect_err("no requests").to_string();
+    assert!(
+        error.starts_with("requests of bedrock-invoke are not read or written, only those of "),
+        "{error}"
+    );
+    assert!(error.contains("anthropic-messages") && error.contains("bedrock-converse"), "{error}");
 }

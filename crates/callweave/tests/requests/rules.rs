@@ -53,7 +53,7 @@ pub(super) const PROVIDERS: &[(&str, Rules)] = &[
 ];
 
 fn mistral(body: &Value, found: Found<'_>) {
-    for member in ["max_completion_tokens", "stream_options", "seed"] {
+    for member in ["max_completion_tokens", "stream_options", "seed", "store", "user"] {
         if body.get(member).is_some() {
             found.push(format!("a member {member}"));
         }
@@ -64,6 +64,9 @@ fn mistral(body: &Value, found: Found<'_>) {
         if pair[0]["role"] == "tool" && pair[1]["role"] == "user" {
             found.push("the user speaks after a tool".to_owned());
         }
+    }
+    if messages.last().is_some_and(|last| last["role"] == "assistant" && last["prefix"] != true) {
+        found.push("the model's own words at the end are no prefix".to_owned());
     }
     let ids = messages.iter().flat_map(|message| list(message, "tool_calls")).map(|call| text(call, "id"));
     let results = messages.iter().filter_map(|message| message["tool_call_id"].as_str());
@@ -138,14 +141,12 @@ impl Pairing {
         self.open.push(id.to_owned());
     }
 
-    fn result(&mut self, id: &str, has_other_calls: bool, found: Found<'_>) {
+    fn result(&mut self, id: &str, found: Found<'_>) {
         match self.open.iter().position(|open| open == id) {
             Some(at) => {
                 self.open.remove(at);
             }
-            // A conversation that holds no call at all is the rest of one that somebody else keeps.
-            None if has_other_calls => found.push("a result has no call".to_owned()),
-            None => {}
+            None => found.push("a result has no call".to_owned()),
         }
     }
 

@@ -12,7 +12,7 @@ use callweave::request::{
     ToolChoice, ToolKind, Written,
 };
 
-use super::{own, recorded};
+use super::{own, recorded, written};
 
 /// What a request says, in a form in which two can be compared.
 #[derive(Default)]
@@ -189,6 +189,10 @@ fn settings(request: &Request) -> BTreeMap<&'static str, String> {
         ("metadata", request.metadata.as_ref().filter(|all| !all.is_empty()).map(ToString::to_string)),
         ("user", request.user.clone()),
         ("service tier", request.service_tier.clone()),
+        (
+            "modalit",
+            (!request.modalities.iter().all(|word| word == "text")).then(|| request.modalities.concat()),
+        ),
         ("cache key", request.cache_key.clone()),
         ("verbosity", request.verbosity.clone()),
     ];
@@ -265,6 +269,7 @@ pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<Strin
         let words: &[&str] = match *name {
             "thinking" | "thinking off" => &["thinking", "effort"],
             "format" => &["format"],
+            "modalities" => &["modality"],
             name => &[name],
         };
         let is_same = match (*name, after.settings.get(name)) {
@@ -288,9 +293,73 @@ pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<Strin
 /// What a request says that does not arrive in another protocol, and is not named as a loss.
 pub(super) fn lost_in_silence(request: &Request, target: &Protocol) -> Vec<String> {
     let before = Said::by(request, &HashMap::new());
-    let written = target.write_request(request, &RequestOptions::default()).expect("a body");
+    let Some(written) = written(target, request, &RequestOptions::default()) else { return Vec::new() };
     let again = target.read_request(written.body.clone()).expect("a request");
     missing(&before, &Said::by(&again, &own_names(&written)), &written.losses)
+}
+
+/// What becomes of something that a request says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fate {
+    Carried,
+    Changed,
+    Lost,
+}
+
+/// What becomes of each thing that a request says in another protocol.
+pub(super) fn fates(request: &Request, target: &Protocol) -> Vec<(&'static str, Fate)> {
+    let Some(written) = written(target, request, &RequestOptions::default()) else { return Vec::new() };
+    let again = target.read_request(written.body.clone()).expect("a request");
+    let (before, after) = (Said::by(request, &HashMap::new()), Said::by(&again, &own_names(&written)));
+    let mut fates = Vec::new();
+    let all = [&after.system, &after.user, &after.assistant, &after.results, &after.thoughts];
+    let all = squeeze(&all.into_iter().flatten().cloned().collect::<String>());
+    for (what, said, told) in [
+        ("what operators say", &before.system, &after.system),
+        ("what users say", &before.user, &after.user),
+        ("what the model said", &before.assistant, &after.assistant),
+        ("results", &before.results, &after.results),
+        ("reasoning", &before.thoughts, &after.thoughts),
+    ] {
+        let told = squeeze(&told.concat());
+        for text in said.iter().map(|text| squeeze(text)).filter(|text| !text.is_empty()) {
+            let fate = match (told.contains(&text), all.contains(&text)) {
+                (true, _) => Fate::Carried,
+                (false, true) => Fate::Changed,
+                (false, false) => Fate::Lost,
+            };
+            fates.push((what, fate));
+        }
+    }
+    for (what, said, told) in [
+        ("signatures and encrypted reasoning", &before.seals, &after.seals),
+        ("calls", &before.calls, &after.calls),
+        ("images, files, sounds", &before.media, &after.media),
+        ("tools", &before.tools, &after.tools),
+    ] {
+        let name = |text: &String| text.split(' ').next().unwrap_or_default().to_owned();
+        for one in said {
+            let fate = match told.contains(one) {
+                true => Fate::Carried,
+                false if what == "calls" && told.iter().any(|other| name(other) == name(one)) => {
+                    Fate::Changed
+                }
+                false => Fate::Lost,
+            };
+            fates.push((what, fate));
+        }
+    }
+    for (what, value) in &before.settings {
+        let is_equal =
+            |other: &String| other == value || other.parse::<f64>().is_ok_and(|own| value.parse() == Ok(own));
+        let fate = match after.settings.get(what) {
+            Some(other) if is_equal(other) => Fate::Carried,
+            Some(_) => Fate::Changed,
+            None => Fate::Lost,
+        };
+        fates.push((what, fate));
+    }
+    fates
 }
 
 #[test]

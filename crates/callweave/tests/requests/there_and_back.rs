@@ -11,7 +11,7 @@ use callweave::protocol::{Protocol, TABLE};
 use callweave::request::{Body, CallResult, Loss, Mode, Request, RequestOptions, Role};
 
 use super::survival::{Said, arguments, missing, own_names, squeeze};
-use super::{own, recorded};
+use super::{own, recorded, written};
 
 /// What is said in a conversation, one after the other. Texts of one speaker in a row are one text.
 fn order(request: &Request, names: &HashMap<String, String>) -> Vec<String> {
@@ -92,11 +92,11 @@ fn result_text(result: &CallResult) -> String {
 fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> {
     let mut mended = RequestOptions::default();
     mended.mode = Mode::Mended;
-    let settled = source.write_request(request, &mended).expect("a body");
+    let Some(settled) = written(source, request, &mended) else { return Vec::new() };
     let before = source.read_request(settled.body.clone()).expect("a request");
-    let there = target.write_request(&before, &RequestOptions::default()).expect("a body");
+    let Some(there) = written(target, &before, &RequestOptions::default()) else { return Vec::new() };
     let between = target.read_request(there.body.clone()).expect("a request");
-    let back = source.write_request(&between, &RequestOptions::default()).expect("a body");
+    let Some(back) = written(source, &between, &RequestOptions::default()) else { return Vec::new() };
     let after = source.read_request(back.body.clone()).expect("a request");
     let mut names = own_names(&back);
     let outer = own_names(&there);
@@ -115,8 +115,16 @@ fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> 
         |words: &[&str]| losses.iter().any(|loss| words.iter().any(|word| loss.what.contains(word)));
     let (one, other) = (order(&before, &none), order(&after, &names));
     // Where something is named as lost, what is left stands in the same order.
-    let is_cut =
-        is_named(&["result", "arguments", "file", "title", "role of a system message", "form of", "speaker"]);
+    let is_cut = is_named(&[
+        "conversation",
+        "result",
+        "arguments",
+        "file",
+        "title",
+        "role of a system message",
+        "form of",
+        "speaker",
+    ]);
     let is_same = match is_cut {
         false => one == other,
         true => {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use callweave::event::{Counters, Event};
 use callweave::exchange::http::ClientRoute;
 use callweave::exchange::{
-    CallOutcome, Engine, Exchange, ExchangeResult, HttpRequest, Incoming, Next, Outgoing, Refusal, UpstreamFault,
+    CallOutcome, Engine, Exchange, ExchangeResult, HttpRequest, Incoming, Next, Outgoing, Refusal,
+    UpstreamFault,
 };
 use callweave::message::Message;
 use callweave::protocol::Protocol;

@@ -58,13 +58,15 @@ fn is_error_body(client: &Client, body: &[u8]) -> bool {
 /// completely. A connection that fails later makes an error of a response without its end marker.
 pub(crate) fn is_complete(upstream: &'static Protocol, prefix: &[u8], end: End) -> bool {
     let whole = decode_cut(Some(upstream), prefix, &[]);
-    let ended = whole.events[..whole.before_finish].iter().any(|event| event.body == callweave::event::Body::End);
+    let ended =
+        whole.events[..whole.before_finish].iter().any(|event| event.body == callweave::event::Body::End);
     if ended || end == End::Fail {
         return ended;
     }
     let intact = decode_cut(Some(upstream), intact(prefix), &[]);
     let finished = |message: &Message| {
-        let raw = |choice: &callweave::message::Choice| choice.finish.as_ref().is_some_and(|it| it.raw.is_some());
+        let raw =
+            |choice: &callweave::message::Choice| choice.finish.as_ref().is_some_and(|it| it.raw.is_some());
         !message.choices.is_empty() && message.choices.iter().any(raw)
     };
     intact.messages.first().is_some_and(finished)

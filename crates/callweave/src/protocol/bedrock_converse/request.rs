@@ -124,6 +124,11 @@ fn read_block(block: Object, depth: Depth) -> Part {
             block.note_read("json");
             Some(Body::Text(text))
         }
+        // What a guard is to look at is said all the same; it stays what it is.
+        "guardContent" => block.peek_str("guardContent.text.text").map(str::to_owned).map(|text| {
+            block.note_read("guardContent");
+            Body::Text(text)
+        }),
         "toolUse" => read_call(&mut block),
         "toolResult" if depth == Depth::Outer => Some(read_result(&mut block)),
         "reasoningContent" => {

@@ -7,7 +7,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{METRICS, OWN, PLAIN, PlainWords};
+use super::{JURASSIC, METRICS, OWN, PLAIN, PlainWords};
 use crate::encode::{Encode, EncodeOptions, Encoding, Says, count, no_logprobs, nothing_hangs};
 use crate::event::{BlockKind, Body, Counters, Event, Notice, NoticeCode, Scope};
 use crate::framing::{Frame, FrameKind, Framer, Limits, write_event, write_exception};
@@ -75,13 +75,9 @@ impl Encode for Stream {
                 let inside = inside(word, model.as_deref(), &self.options);
                 let encoding = inside.and_then(|protocol| protocol.encode);
                 self.vendor = encoding.map(|encoding| ((encoding.stream)(&self.options), None));
-                // What Bedrock said before a plain text began; vendors' encoders write what came with the start.
+                // What was said before a plain text began; vendors' encoders write what came with the start.
                 if self.vendor.is_none() && !is_mended {
-                    each_member(members.as_ref(), |path, value| {
-                        if path.starts_with(OWN) {
-                            self.next.set(path, value);
-                        }
-                    });
+                    each_member(members.as_ref(), |path, value| self.next.set(path, value));
                 }
                 if let (Some((vendor, _)), true) = (&mut self.vendor, self.is_truncated) {
                     let notice = Notice::new(NoticeCode::Truncated, 0, "");
@@ -293,7 +289,15 @@ impl Plain {
         let list = words.list.filter(|_| words.is_always_list);
         let mut writer = Writer(chunk);
         writer.object();
-        words.write(list, text, reason, pending.iter(), &mut writer);
+        begin_list(list, &mut writer);
+        if list.is_some() {
+            writer.object();
+        }
+        words.write(list.is_some(), text, reason, pending.iter(), &mut writer);
+        if list.is_some() {
+            writer.end_object();
+            writer.end_list();
+        }
         writer.end_object();
         true
     }
@@ -303,18 +307,13 @@ impl PlainWords {
     /// Writes the members of an answer.
     fn write<'p>(
         &self,
-        list: Option<&str>,
+        is_listed: bool,
         text: &str,
         reason: Option<&str>,
         members: impl Iterator<Item = (&'p str, &'p str)>,
         writer: &mut Writer<'_>,
     ) {
-        if let Some(list) = list {
-            writer.key(list);
-            writer.list();
-            writer.object();
-        }
-        for (key, value) in self.usual.iter().filter(|_| list.is_none()) {
+        for (key, value) in self.usual.iter().filter(|_| !is_listed) {
             writer.raw_member(key, value);
         }
         writer.text_member(self.text, text);
@@ -323,10 +322,14 @@ impl PlainWords {
             None => writer.raw_member(self.reason, "null"),
         }
         write_members(&members.collect::<Vec<_>>(), writer);
-        if list.is_some() {
-            writer.end_object();
-            writer.end_list();
-        }
+    }
+}
+
+/// Opens the list of answers, if they stand in one.
+fn begin_list(list: Option<&str>, writer: &mut Writer<'_>) {
+    if let Some(list) = list {
+        writer.key(list);
+        writer.list();
     }
 }
 
@@ -338,20 +341,18 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let mut text = String::new();
     match (message.choices.first(), message.errors.first()) {
         (_, Some(error)) => Writer(&mut text).raw(error.raw.as_str()),
-        (Some(choice), None) => whole_plain(choice, message, &mut Writer(&mut text)),
+        (Some(choice), None) => whole_plain(choice, message, options, &mut Writer(&mut text)),
         (None, None) => text.push_str("{}"),
     }
     out.extend_from_slice(text.as_bytes());
 }
 
-fn whole_plain(choice: &Choice, message: &Message, writer: &mut Writer<'_>) {
-    if let Some(Content::Opaque(value)) = choice.blocks.first().map(|block| &block.content) {
+fn whole_plain(first: &Choice, message: &Message, options: &EncodeOptions, writer: &mut Writer<'_>) {
+    if let Some(Content::Opaque(value)) = first.blocks.first().map(|block| &block.content) {
         return writer.raw(value.as_str());
     }
-    let word = choice.blocks.first().map_or("", |block| &block.word);
+    let word = first.blocks.first().map_or("", |block| &block.word);
     let words = PLAIN.iter().find(|words| words.word == word).unwrap_or(&PLAIN[0]);
-    let mut members = Paths::default();
-    choice.foreign.iter().for_each(|(path, value)| members.set(path, value.as_str()));
     let counters = message.usage.as_ref().map(|usage| usage.counters).unwrap_or_default();
     let [input, output] = words.counts;
     writer.object();
@@ -359,13 +360,54 @@ fn whole_plain(choice: &Choice, message: &Message, writer: &mut Writer<'_>) {
         writer.key(input);
         writer.number(count);
     }
-    if let (false, Some(count)) = (output.is_empty(), counters.output_tokens) {
-        members.set(output, &count.to_string());
+    let is_jurassic = word == JURASSIC;
+    let list = if is_jurassic { Some("completions") } else { words.list };
+    begin_list(list, writer);
+    // Only in a list there may be several.
+    let count = if list.is_some() { message.choices.len() } else { 1 };
+    for choice in message.choices.iter().take(count) {
+        let mut members = Paths::default();
+        choice.foreign.iter().for_each(|(path, value)| members.set(path, value.as_str()));
+        if let (false, Some(count)) =
+            (output.is_empty(), counters.output_tokens.filter(|_| choice.number == 0))
+        {
+            members.set(output, &count.to_string());
+        }
+        let reason = choice.finish.as_ref().and_then(|finish| finish.raw.as_deref());
+        if list.is_some() {
+            writer.object();
+        }
+        match is_jurassic {
+            true => write_jurassic(&choice.text(), reason, members, writer),
+            false => words.write(list.is_some(), &choice.text(), reason, members.iter(), writer),
+        }
+        if list.is_some() {
+            writer.end_object();
+        }
     }
-    let reason = choice.finish.as_ref().and_then(|finish| finish.raw.as_deref());
-    words.write(words.list, &choice.text(), reason, members.iter(), writer);
-    for (path, value) in message.foreign.iter().filter(|(path, _)| path.starts_with(OWN)) {
+    if list.is_some() {
+        writer.end_list();
+    }
+    // What others say of an answer as a whole is not said here.
+    let is_own = |path: &str| !options.is_mended() || path.starts_with(OWN);
+    for (path, value) in message.foreign.iter().filter(|(path, _)| is_own(path)) {
         writer.raw_member(path, value.as_str());
     }
     writer.end_object();
+}
+
+/// `"data": {"text", …}, "finishReason": {"reason", …}` and what stands beside.
+fn write_jurassic(text: &str, reason: Option<&str>, others: Paths, writer: &mut Writer<'_>) {
+    let quoted = |text: &str| {
+        let mut quoted = String::new();
+        Writer(&mut quoted).string(text);
+        quoted
+    };
+    let mut members = Paths::default();
+    members.set("data.text", &quoted(text));
+    others.iter().for_each(|(path, value)| members.set(path, value));
+    if let Some(reason) = reason {
+        members.set("finishReason.reason", &quoted(reason));
+    }
+    members.write(writer);
 }

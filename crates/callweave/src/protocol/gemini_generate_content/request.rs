@@ -26,6 +26,9 @@ const BUDGET: &str = "generationConfig.thinkingConfig.thinkingBudget";
 /// Words for how fast, and at what price.
 const TIERS: &[(&str, &str)] = &[("standard", "default"), ("flex", "flex"), ("priority", "priority")];
 
+/// In what forms the model answers.
+const MODALITIES: &[&str] = &["TEXT", "IMAGE", "AUDIO"];
+
 /// Older words, of whoever tells results, stay.
 const ROLES: &[(&str, Role)] = &[("user", Role::User), ("model", Role::Assistant)];
 
@@ -81,8 +84,22 @@ fn read(body: Object) -> Result<Request> {
     }
     body.truth("generationConfig.thinkingConfig.includeThoughts");
     request.service_tier = body.word("serviceTier", TIERS);
+    request.modalities = read_modalities(&mut body);
     request.kept = body.rest(NAME);
     Ok(request)
+}
+
+/// Words in capitals; others stay.
+fn read_modalities(body: &mut Members) -> Vec<String> {
+    const PATH: &str = "generationConfig.responseModalities";
+    let words = body.peek(PATH).and_then(Value::as_array).into_iter().flatten().map(Value::as_str);
+    let is_usual = |word: &&str| MODALITIES.contains(word);
+    let Some(words) = words.map(|word| word.filter(is_usual)).collect::<Option<Vec<&str>>>() else {
+        return Vec::new();
+    };
+    let words = words.into_iter().map(str::to_lowercase).collect();
+    body.strings(PATH);
+    words
 }
 
 fn read_content(content: Object) -> Message {

@@ -85,6 +85,7 @@ fn read(body: Object) -> Result<Request> {
     request.metadata = body.object("metadata");
     request.user = body.string("user");
     request.service_tier = body.string("service_tier");
+    request.modalities = body.strings("modalities").unwrap_or_default();
     request.cache_key = body.string("prompt_cache_key");
     request.verbosity = body.string("verbosity");
     // Not OpenAI's, but gateways pass it on.
@@ -202,8 +203,8 @@ fn read_thought(part: Object) -> Part {
         texts.collect::<Option<String>>()
     };
     let text = own(["text", "thinking"]).or_else(listed);
-    let encrypted = own(["redactedContent", "data"]).map(|data| Seal::new("", data));
-    let signature = part["signature"].as_str().map(|data| Seal::new("", data));
+    let encrypted = own(["redactedContent", "data"]).map(Seal::found);
+    let signature = part["signature"].as_str().map(Seal::found);
     let body = Body::from(Thought { text, summary: None, encrypted });
     Part { signature, kept: Kept::whole(NAME, part.into()), ..Part::new(body) }
 }
@@ -253,16 +254,19 @@ const FORMATS: &[(&str, &str)] = &[("anthropic-", "anthropic"), ("openai-", "ope
 /// Thoughts beside the content, as OpenRouter writes them. The list stays with the message.
 fn read_detail(detail: &Object) -> Option<Part> {
     let format = detail["format"].as_str().unwrap_or_default();
-    let issuer = FORMATS.iter().find(|(start, _)| format.starts_with(start)).map_or("", |(_, issuer)| issuer);
+    let issuer = FORMATS.iter().find(|(start, _)| format.starts_with(start)).map(|(_, issuer)| *issuer);
     let own = |key: &str| detail[key].as_str().map(str::to_owned);
+    let sealed = |data: String| {
+        issuer.map_or_else(|| Seal::found(data.as_str()), |issuer| Seal::new(issuer, data.as_str()))
+    };
     let mut thought = Thought::default();
     match detail["type"].as_str()? {
         "reasoning.text" => thought.text = Some(own("text")?),
         "reasoning.summary" => thought.summary = Some(vec![own("summary")?]),
-        "reasoning.encrypted" => thought.encrypted = Some(Seal::new(issuer, own("data")?)),
+        "reasoning.encrypted" => thought.encrypted = Some(sealed(own("data")?)),
         _ => return None,
     }
-    let signature = own("signature").map(|data| Seal::new(issuer, data));
+    let signature = own("signature").map(sealed);
     Some(Part { signature, kept: Kept::whole(NAME, Value::Null), ..Part::new(thought) })
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use super::calls_mut;
 use crate::request::limits::Teller;
 use crate::request::{
-    Body, Call, CallKind, CallResult, Content, Form, Limits, Losses, Message, Part, Request, Role,
+    Arguments, Body, Call, CallKind, CallResult, Content, Form, Limits, Losses, Message, Part, Request, Role,
 };
 
 /// What is said of a call that nobody answered.
@@ -54,8 +54,13 @@ impl Turns {
 
 /// Puts every result right behind its calls, leaves out what nobody asked for, answers what nobody answered, and gives
 /// every call an id of its own.
-pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut Losses) {
+pub(super) fn pair_results(request: &mut Request, protocol: &str, limits: &Limits, losses: &mut Losses) {
     let has_calls = calls_mut(request).next().is_some();
+    let may_be_elsewhere = request.previous.is_some() || !has_calls;
+    let is_kept = may_be_elsewhere && (limits.may_keep(request, protocol) || !limits.demands_calls);
+    if may_be_elsewhere && !is_kept {
+        make_calls(request, losses);
+    }
     let mut turns = Turns {
         unseen: request.messages.len(),
         messages: std::mem::take(&mut request.messages).into(),
@@ -116,8 +121,8 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
             }
             is_answer = true;
             match answer(part, &mut turns, &mut open) {
-                // Its call is with the provider, or wherever the client left the rest of the conversation.
-                Some(orphan) if request.previous.is_some() || !has_calls => {
+                // Its call is with the provider, or nobody asks for it.
+                Some(orphan) if is_kept => {
                     if limits.results == Teller::Tool && !message.content.is_empty() {
                         let content = message.content.take();
                         let name = message.name.clone();
@@ -176,6 +181,56 @@ pub(super) fn pair_results(request: &mut Request, limits: &Limits, losses: &mut 
         }
     }
     request.messages = answered(messages, answers);
+}
+
+/// Makes calls for results whose own calls are wherever the client left the rest of the conversation: nobody takes a
+/// result without one. What was called with is not known.
+fn make_calls(request: &mut Request, losses: &mut Losses) {
+    let known: HashSet<String> = calls_mut(request).filter_map(|call| call.id.clone()).collect();
+    // What has no id, no name and no content is a result of nothing.
+    let is_orphan = |part: &Part| match &part.body {
+        Body::Result(result) => match &result.id {
+            Some(id) => !known.contains(id),
+            None => result.name.is_some() || !result.content.is_empty() || result.value.is_some(),
+        },
+        _ => false,
+    };
+    let has_orphans =
+        |message: &Message| message.role != Role::Assistant && message.content.parts.iter().any(is_orphan);
+    if !request.messages.iter().any(has_orphans) {
+        return;
+    }
+    let mut messages: Vec<Message> = Vec::with_capacity(request.messages.len() + 1);
+    // Where the calls of the results that come in a row stand.
+    let mut asked = None;
+    for (number, message) in std::mem::take(&mut request.messages).into_iter().enumerate() {
+        if !has_orphans(&message) {
+            asked = None;
+            messages.push(message);
+            continue;
+        }
+        losses.at(format_args!("messages[{number}]"));
+        losses.put("call of a result");
+        let at = *asked.get_or_insert_with(|| {
+            messages.push(Message::new(Role::Assistant, Content { parts: Vec::new(), form: Form::Any }));
+            messages.len() - 1
+        });
+        let orphans = message.content.parts.iter().filter(|part| is_orphan(part));
+        messages[at].content.parts.extend(orphans.filter_map(made_call));
+        messages.push(message);
+    }
+    request.messages = messages;
+}
+
+fn made_call(part: &Part) -> Option<Part> {
+    let Body::Result(result) = &part.body else { return None };
+    Some(Part::new(Body::from(Call {
+        id: result.id.clone(),
+        name: result.name.clone().unwrap_or_else(|| UNKNOWN_TOOL.to_owned()),
+        namespace: None,
+        arguments: Arguments::Text(if result.kind == CallKind::Custom { "" } else { "{}" }.to_owned()),
+        kind: result.kind,
+    })))
 }
 
 /// The messages, each with the answer to it behind it.

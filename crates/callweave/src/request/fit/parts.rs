@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use crate::json::Value;
 use crate::request::limits::{Shows, Thoughts};
 use crate::request::{
-    Body, CallKind, CallResult, Content, Form, Kept, Limits, Losses, MediaKind, Message, Part, Request, Role,
-    Seal, Source, Thought, kind_of, parse_data_url, type_of_data, type_of_name,
+    Body, CallKind, CallResult, Content, Form, Kept, Limits, Losses, Media, MediaKind, Message, Part,
+    Request, Role, Seal, Source, Thought, kind_of, parse_data_url, type_of_data, type_of_name,
 };
 
 /// Parts that the provider would refuse.
@@ -30,7 +30,7 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
         }
         drop_doubled_thoughts(&mut message);
         if let Some(issuer) = limits.signs_calls {
-            sign_first_call(&mut message.content.parts, issuer, limits.unsigned);
+            sign_first_call(&mut message.content.parts, protocol, issuer, limits.unsigned);
         }
         if let Thoughts::Signed(_) = limits.thoughts {
             think_first(&mut message.content.parts);
@@ -49,6 +49,10 @@ pub(super) fn mend_parts(request: &mut Request, protocol: &str, limits: &Limits,
             if !limits.takes_object_results || result.kind == CallKind::Builtin || !is_object {
                 tell_value(result);
             }
+            result.content.parts.retain(|part| match &part.body {
+                Body::Media(_) => can_be_told(part, protocol, limits, losses),
+                _ => true,
+            });
             for part in &mut result.content.parts {
                 mend_part(part);
                 if !limits.takes_documents {
@@ -123,10 +127,12 @@ fn is_media(part: &Part) -> bool {
 }
 
 /// Of all calls of a step the first one is signed. Gateways hand the signature on with the thought before it.
-fn sign_first_call(parts: &mut [Part], issuer: &'static str, unsigned: Option<&'static str>) {
+fn sign_first_call(parts: &mut [Part], protocol: &str, issuer: &'static str, unsigned: Option<&'static str>) {
     let is_loose = |part: &Part| {
-        let may_be = |seal: &Seal| seal.issuer.is_empty() && seal.is_of(issuer);
-        matches!(part.body, Body::Thought(_)) && part.signature.as_deref().is_some_and(may_be)
+        matches!(part.body, Body::Thought(_))
+            && part.kept.protocol() != Some(protocol)
+            && is_kept_whole(part)
+            && part.signature.as_ref().is_some_and(|seal| seal.is_of(issuer))
     };
     let Some(call) = parts.iter().position(|part| matches!(part.body, Body::Call(_))) else { return };
     if let Some(thought) = parts.iter().position(is_loose)
@@ -155,20 +161,30 @@ fn drop_doubled_thoughts(message: &mut Message) {
         Body::Thought(thought) => part.signature.is_some() || thought.encrypted.is_some(),
         _ => false,
     };
+    let is_told = |part: &Part| match &part.body {
+        Body::Thought(thought) => thought.text.as_ref().is_some_and(|text| !text.is_empty()),
+        _ => false,
+    };
     let is_bare = |part: &Part| matches!(part.body, Body::Thought(_)) && part.is_plain();
     let parts = &mut message.content.parts;
-    if parts
-        .iter()
-        .any(|part| is_sealed(part) && part.signature.as_ref().is_some_and(|seal| seal.issuer.is_empty()))
-    {
+    if parts.iter().any(|part| is_sealed(part) && is_told(part) && is_kept_whole(part)) {
         parts.retain(|part| !is_bare(part) || is_sealed(part));
     }
+}
+
+/// Whether a gateway tells it beside the content, or whole in it.
+fn is_kept_whole(part: &Part) -> bool {
+    part.kept.any().is_some_and(|members| members.contains_key("type") || members.contains_key(""))
 }
 
 /// Whether the provider takes such a part at all.
 fn can_be_told(part: &Part, protocol: &str, limits: &Limits, losses: &mut Losses) -> bool {
     let is_own = part.kept.protocol() == Some(protocol);
     match &part.body {
+        Body::Media(media) if !can_be_reached(media, limits) => {
+            losses.put(format!("{:?} by url", media.kind).to_lowercase());
+            false
+        }
         Body::Opaque(word) => {
             if !is_own {
                 losses.put(format!("{word} of {}", part.kept.protocol().unwrap_or("nobody")));
@@ -179,20 +195,19 @@ fn can_be_told(part: &Part, protocol: &str, limits: &Limits, losses: &mut Losses
             is_own
         }
         Body::Thought(thought) => {
-            let has_text =
-                thought.text.as_ref().is_some_and(|text| !text.is_empty()) || thought.summary.is_some();
+            let mut texts = thought.text.iter().chain(thought.summary.iter().flatten());
+            let has_text = texts.any(|text| !text.is_empty());
             let is_told = match limits.thoughts {
                 Thoughts::Never => false,
                 Thoughts::Told => {
-                    if has_text && thought.encrypted.is_some() {
+                    let is_replayed =
+                        limits.replays.is_some_and(|issuer| is_sealed_by(part, thought, issuer));
+                    if has_text && thought.encrypted.is_some() && !is_replayed {
                         losses.put("encrypted reasoning");
                     }
-                    has_text
+                    has_text || is_replayed
                 }
-                Thoughts::Signed(issuer) => {
-                    let seals = [&part.signature, &thought.encrypted];
-                    seals.into_iter().flatten().any(|seal| seal.is_of(issuer))
-                }
+                Thoughts::Signed(issuer) => is_sealed_by(part, thought, issuer),
                 Thoughts::Encrypted(issuer) => {
                     is_own || thought.encrypted.as_ref().is_some_and(|seal| seal.is_of(issuer))
                 }
@@ -206,14 +221,24 @@ fn can_be_told(part: &Part, protocol: &str, limits: &Limits, losses: &mut Losses
     }
 }
 
+/// Addresses in the storage of one provider are no addresses for others.
+fn can_be_reached(media: &Media, limits: &Limits) -> bool {
+    const BUCKETS: &[&str] = &["s3://", "gs://"];
+    let Source::Url(url) = &media.source else { return true };
+    let bucket = BUCKETS.iter().find(|bucket| url.starts_with(**bucket));
+    bucket.is_none_or(|bucket| limits.bucket == Some(*bucket))
+}
+
+fn is_sealed_by(part: &Part, thought: &Thought, issuer: &str) -> bool {
+    [&part.signature, &thought.encrypted].into_iter().flatten().any(|seal| seal.is_of(issuer))
+}
+
 fn is_blank(part: &Part) -> bool {
     matches!(&part.body, Body::Text(text) if text.trim().is_empty())
 }
 
 fn mend_part(part: &mut Part) {
-    if let Body::Thought(_) = part.body
-        && part.kept.any().is_some_and(|members| members.contains_key("type") || members.contains_key(""))
-    {
+    if matches!(part.body, Body::Thought(_)) && is_kept_whole(part) {
         // It was kept whole, and is told already.
         part.kept = Kept::default();
     }

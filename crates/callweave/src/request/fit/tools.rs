@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Changes, calls_mut};
 use crate::json::Value;
-use crate::request::{Arguments, Body, CallKind, Limits, Losses, Request, Tool, ToolChoice, ToolKind};
+use crate::request::{
+    Arguments, Body, CallKind, Limits, Losses, Request, Tool, ToolChoice, ToolKind, WEB_SEARCH,
+};
 
 /// The one argument of a tool with free text that is sent as a function.
 const FREE_TEXT: &str = "input";
@@ -152,8 +154,11 @@ pub(super) fn rename_tools(request: &mut Request, limits: &Limits, changes: &mut
     let declared = request.tools.iter().filter(|tool| !matches!(tool.kind, ToolKind::Builtin(_)));
     let declared: Vec<String> = declared.map(|tool| tool.name.clone()).collect();
     taken.extend(declared.iter().filter(|name| limits.tool_names.fits(name)).cloned());
+    // The tool that the provider runs goes by that name.
+    let searches = |tool: &Tool| matches!(&tool.kind, ToolKind::Builtin(word) if word == WEB_SEARCH);
+    let is_reserved = limits.names_builtins && request.tools.iter().any(searches);
     let mut rename = |name: &mut String| {
-        if limits.tool_names.fits(name) {
+        if limits.tool_names.fits(name) && !(is_reserved && name == WEB_SEARCH) {
             return;
         }
         let fitted = sent.entry(name.clone()).or_insert_with(|| {

@@ -49,9 +49,10 @@ pub(super) fn is_unresolved(seal: &Seal) -> bool {
     seal.issuer.contains(AT)
 }
 
-/// The issuer without its tag.
+/// The issuer without its tag, in words.
 pub(in crate::request) fn issuer_name(issuer: &str) -> &str {
-    issuer.split(AT).next().unwrap_or(issuer)
+    let name = issuer.split(AT).next().unwrap_or(issuer);
+    if name.is_empty() { "an unknown provider" } else { name }
 }
 
 #[cfg(test)]

@@ -22,9 +22,23 @@ pub(super) fn anthropic(body: &Value, found: Found<'_>) {
         "max_tokens",
         "stream",
         "metadata",
+        "service_tier",
         "context_management",
     ];
     only(body, MEMBERS, "the body", found);
+    if body.get("service_tier").is_some_and(|tier| *tier != "auto" && *tier != "standard_only") {
+        found.push("a tier is not known".to_owned());
+    }
+    let model = text(body, "model");
+    let is_older =
+        ["claude-3", "claude-sonnet-4-2", "claude-opus-4-2"].iter().any(|older| model.contains(older));
+    let has_both = body.get("temperature").is_some() && body.get("top_p").is_some();
+    if has_both && model.contains("claude") && !is_older {
+        found.push("temperature and top_p together".to_owned());
+    }
+    if body["metadata"].get("user_id").and_then(Value::as_str).is_some_and(|user| user.len() > 256) {
+        found.push("the name of a user is too long".to_owned());
+    }
     let Some(most) = body["max_tokens"].as_u64() else {
         found.push("max_tokens is missing".to_owned());
         return;
@@ -43,8 +57,14 @@ pub(super) fn anthropic(body: &Value, found: Found<'_>) {
         if ["anyOf", "oneOf", "allOf"].iter().any(|union| tool["input_schema"].get(*union).is_some()) {
             found.push("a union at the root of a schema".to_owned());
         }
+        schema(&tool["input_schema"], tool["strict"] == true, found);
     }
     let messages: Vec<&Value> = list(body, "messages").collect();
+    match messages.first() {
+        None => found.push("no message".to_owned()),
+        Some(first) if first["role"] != "user" => found.push("the user does not speak first".to_owned()),
+        Some(_) => {}
+    }
     alternating(&messages.iter().map(|message| text(message, "role")).collect::<Vec<_>>(), found);
     let mut marks = 0;
     blocks(body, "system", &mut marks, found);
@@ -77,7 +97,7 @@ pub(super) fn anthropic(body: &Value, found: Found<'_>) {
                 if has_spoken {
                     found.push("a result is not first".to_owned());
                 }
-                pairing.result(text(block, "tool_use_id"), has_calls, found);
+                pairing.result(text(block, "tool_use_id"), found);
                 blocks(block, "content", &mut marks, found);
             } else {
                 has_spoken = true;
@@ -93,6 +113,24 @@ pub(super) fn anthropic(body: &Value, found: Found<'_>) {
             }
             pairing.call(text(block, "id"), found);
         }
+    }
+}
+
+/// Newer drafts know no lists of items, and strict objects allow no other members.
+fn schema(root: &Value, is_strict: bool, found: Found<'_>) {
+    let mut open = vec![root];
+    while let Some(schema) = open.pop() {
+        if schema.get("items").is_some_and(Value::is_array) {
+            found.push("a list of items".to_owned());
+        }
+        let is_object = schema["type"] == "object" || schema.get("properties").is_some();
+        if is_strict && is_object && schema.get("additionalProperties").is_none_or(|others| *others != false)
+        {
+            found.push("a strict object that allows other members".to_owned());
+        }
+        open.extend(schema["properties"].as_object().into_iter().flat_map(|object| object.values()));
+        open.extend(schema.get("items"));
+        open.extend(["anyOf", "prefixItems"].iter().flat_map(|key| list(schema, key)));
     }
 }
 

@@ -34,9 +34,15 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
         "prompt_cache_key",
         "verbosity",
         "web_search_options",
+        "modalities",
     ];
     only(body, MEMBERS, "the body", found);
-    let reasons = ["gpt-5", "o1", "o3", "o4"].iter().any(|start| text(body, "model").starts_with(start));
+    settings(body, found);
+    if list(body, "modalities").any(|word| *word == "audio") {
+        found.push("a model that speaks without a voice".to_owned());
+    }
+    let model = text(body, "model").rsplit('/').next().unwrap_or_default();
+    let reasons = ["gpt-5", "o1", "o3", "o4"].iter().any(|start| model.starts_with(start));
     let refused = if reasons { "max_tokens" } else { "max_completion_tokens" };
     if body.get(refused).is_some() {
         found.push(format!("a member {refused} for {}", text(body, "model")));
@@ -54,18 +60,18 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
             object_schema(schema, found);
         }
     }
-    let has_calls = list(body, "messages").any(|message| list(message, "tool_calls").next().is_some());
+    if list(body, "messages").next().is_none() {
+        found.push("no message".to_owned());
+    }
     let mut pairing = Pairing::default();
     for message in list(body, "messages") {
-        only(
-            message,
-            &["role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"],
-            "a message",
-            found,
-        );
+        let mut members = vec!["role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"];
+        // Only gateways before these models take it.
+        members.extend(model.starts_with("claude-").then_some("thinking_blocks"));
+        only(message, &members, "a message", found);
         match text(message, "role") {
             "tool" => {
-                pairing.result(text(message, "tool_call_id"), has_calls, found);
+                pairing.result(text(message, "tool_call_id"), found);
                 let is_text = message["content"].is_string()
                     || list(message, "content").all(|part| part["type"] == "text");
                 if !is_text || message.get("content").is_none() {
@@ -82,7 +88,9 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
             }
         }
         for call in list(message, "tool_calls") {
-            only(call, &["id", "type", "function", "custom"], "a call", found);
+            let mut members = vec!["id", "type", "function", "custom"];
+            members.extend(model.starts_with("gemini-").then_some("extra_content"));
+            only(call, &members, "a call", found);
             if !is_word(text(call, "id"), "_-.:|", 64) {
                 found.push("an id is refused".to_owned());
             }
@@ -91,6 +99,18 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
             }
             pairing.call(text(call, "id"), found);
         }
+    }
+}
+
+/// What is refused in both.
+fn settings(body: &Value, found: Found<'_>) {
+    if text(body, "user").len() > 64 {
+        found.push("the name of a user is too long".to_owned());
+    }
+    let thinks = body.get("reasoning_effort").is_some() || body.get("reasoning").is_some();
+    let model = text(body, "model").rsplit('/').next().unwrap_or_default();
+    if thinks && (model.starts_with("gpt-4") || model.starts_with("gpt-3")) {
+        found.push(format!("{model} is told to think"));
     }
 }
 
@@ -120,13 +140,16 @@ pub(super) fn responses(body: &Value, found: Found<'_>) {
         "context_management",
     ];
     only(body, MEMBERS, "the body", found);
+    settings(body, found);
     if list(body, "tools").next().is_none() {
         only_without_tools(body, &["tools", "tool_choice", "parallel_tool_calls"], found);
     }
     let named = list(body, "tools").filter(|tool| tool["type"] != "web_search");
     names(named.map(|tool| text(tool, "name")), "_-", 64, found);
-    let is_call = |item: &Value| text(item, "type").ends_with("_call");
-    let has_calls = list(body, "input").any(is_call);
+    let is_kept = body.get("previous_response_id").is_some();
+    if !is_kept && !body["input"].is_string() && list(body, "input").next().is_none() {
+        found.push("no input".to_owned());
+    }
     let mut pairing = Pairing::default();
     for item in list(body, "input") {
         match text(item, "type") {
@@ -137,7 +160,10 @@ pub(super) fn responses(body: &Value, found: Found<'_>) {
                 pairing.call(text(item, "call_id"), found);
             }
             "function_call_output" | "custom_tool_call_output" => {
-                pairing.result(text(item, "call_id"), has_calls, found);
+                // The provider keeps what came before.
+                if !is_kept {
+                    pairing.result(text(item, "call_id"), found);
+                }
                 if item.get("output").is_none() {
                     found.push("a result is missing".to_owned());
                 }
@@ -147,7 +173,20 @@ pub(super) fn responses(body: &Value, found: Found<'_>) {
                     pairing.turn(found);
                 }
                 let usual = if item["role"] == "assistant" { "output_text" } else { "input_text" };
+                let is_known = |key: &str| item.get(key).is_some_and(Value::is_string);
+                if item["role"] == "assistant"
+                    && !item["content"].is_string()
+                    && !(text(item, "id").starts_with("msg_") && is_known("status"))
+                {
+                    found.push("an answer without an id or a status".to_owned());
+                }
                 for part in list(item, "content") {
+                    if part["type"] == "output_text" && !part["annotations"].is_array() {
+                        found.push("a text of an answer without annotations".to_owned());
+                    }
+                    if part["type"] == "input_image" && !part["detail"].is_string() {
+                        found.push("an image without detail".to_owned());
+                    }
                     if ![usual, "input_image", "input_file", "refusal"].contains(&text(part, "type")) {
                         found.push(format!("a part {} of {}", part["type"], item["role"]));
                     }

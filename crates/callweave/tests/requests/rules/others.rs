@@ -33,7 +33,7 @@ pub(super) fn gemini(body: &Value, found: Found<'_>) {
     ];
     only(
         body,
-        &["contents", "systemInstruction", "tools", "toolConfig", "generationConfig"],
+        &["contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "serviceTier"],
         "the body",
         found,
     );
@@ -43,12 +43,23 @@ pub(super) fn gemini(body: &Value, found: Found<'_>) {
     for tool in list(body, "tools") {
         let functions: Vec<&Value> = list(tool, "functionDeclarations").collect();
         names(functions.iter().map(|function| text(function, "name")), "_.:-", 64, found);
+        let is_lettered =
+            |name: &str| name.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic());
+        if !functions.iter().all(|function| is_lettered(text(function, "name"))) {
+            found.push("a tool's name begins with another sign than a letter".to_owned());
+        }
         schemas.extend(functions.iter().filter_map(|function| function.get("parameters")));
     }
     while let Some(schema) = schemas.pop() {
         only(schema, KEYWORDS, "a schema", found);
         if schema.get("type").is_some_and(|own| !own.is_string()) {
             found.push("a schema of several types".to_owned());
+        }
+        if schema.get("type").is_none() && schema.get("anyOf").is_none() {
+            found.push("a schema without a type".to_owned());
+        }
+        if text(schema, "type").eq_ignore_ascii_case("array") && !schema["items"].is_object() {
+            found.push("a list without a schema of its elements".to_owned());
         }
         if list(schema, "enum").any(|value| value.as_str().is_none_or(str::is_empty)) {
             found.push("an enum of other than texts".to_owned());
@@ -59,7 +70,9 @@ pub(super) fn gemini(body: &Value, found: Found<'_>) {
     }
     let count =
         |content: &Value, key: &str| list(content, "parts").filter(|part| part.get(key).is_some()).count();
-    let has_calls = contents.iter().any(|content| count(content, "functionCall") > 0);
+    if contents.is_empty() {
+        found.push("no message".to_owned());
+    }
     let mut open = 0;
     for (at, content) in contents.iter().enumerate() {
         if list(content, "parts").next().is_none() {
@@ -69,7 +82,7 @@ pub(super) fn gemini(body: &Value, found: Found<'_>) {
             found.push("a blank text".to_owned());
         }
         let results = count(content, "functionResponse");
-        if has_calls && results != open {
+        if results != open {
             found.push("as many results as calls are demanded".to_owned());
         }
         open = count(content, "functionCall");
@@ -131,11 +144,13 @@ pub(super) fn cohere(body: &Value, found: Found<'_>) {
     for tool in list(body, "tools") {
         only(&tool["function"], &["name", "description", "parameters"], "a function", found);
     }
-    let has_calls = list(body, "messages").any(|message| list(message, "tool_calls").next().is_some());
+    if list(body, "messages").next().is_none() {
+        found.push("no message".to_owned());
+    }
     let mut pairing = Pairing::default();
     for message in list(body, "messages") {
         if message["role"] == "tool" {
-            pairing.result(text(message, "tool_call_id"), has_calls, found);
+            pairing.result(text(message, "tool_call_id"), found);
             if message.get("content").is_none() {
                 found.push("a result is missing".to_owned());
             }
@@ -167,8 +182,12 @@ pub(super) fn converse(body: &Value, found: Found<'_>) {
     let has = |key: &str| {
         messages.iter().any(|message| list(message, "content").any(|block| block.get(key).is_some()))
     };
-    let has_calls = has("toolUse");
-    if (has_calls || has("toolResult")) && list(&body["toolConfig"], "tools").next().is_none() {
+    match messages.first() {
+        None => found.push("no message".to_owned()),
+        Some(first) if first["role"] != "user" => found.push("the user does not speak first".to_owned()),
+        Some(_) => {}
+    }
+    if (has("toolUse") || has("toolResult")) && list(&body["toolConfig"], "tools").next().is_none() {
         found.push("calls without tools".to_owned());
     }
     let mut documents = HashSet::new();
@@ -188,7 +207,7 @@ pub(super) fn converse(body: &Value, found: Found<'_>) {
                 }
             }
             if let Some(result) = block.get("toolResult") {
-                pairing.result(text(result, "toolUseId"), has_calls, found);
+                pairing.result(text(result, "toolUseId"), found);
                 if list(result, "content").next().is_none() {
                     found.push("a result is missing".to_owned());
                 }

@@ -2,7 +2,7 @@
 
 use super::{ISSUER, NAME, TIERS};
 use crate::json::{Number, Object, Value};
-use crate::request::thinking::{budget_within, is_adaptive, knows_effort, version};
+use crate::request::thinking::{budget_within, is_adaptive, knows_effort, takes_both_samplings, version};
 use crate::request::{
     Arguments, Body, CacheMark, CallKind, Content, Form, Format, Media, MediaKind, Message, Part, Request,
     Role, Seal, Source, Thinking, Thought, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, effort, put,
@@ -150,13 +150,14 @@ fn settle_thinking(request: &mut Request, body: &mut Object, is_thoughtless: boo
 
 /// Newer models, and those that think, choose tokens in their own way.
 fn settle_sampling(request: &mut Request, body: &mut Object) {
-    let version = version(body["model"].as_str().unwrap_or_default());
+    let model = body["model"].as_str().unwrap_or_default();
+    let version = version(model);
     let thinks = body["thinking"].get("type").is_some_and(|word| *word != "disabled");
     let own = |key: &str| body.get(key).and_then(Value::as_number).and_then(Number::as_f64);
     let (temperature, top_p) = (own("temperature"), own("top_p"));
     let is_fixed = version >= (4, 7);
     let is_hot = is_fixed || thinks && temperature != Some(1.0);
-    let is_both = version >= (4, 1) && temperature.is_some() && !is_hot;
+    let is_both = !takes_both_samplings(model) && temperature.is_some() && !is_hot;
     let is_narrow = thinks && !top_p.is_some_and(|own| (0.95..=1.0).contains(&own));
     let mut take = |key: &str, is_refused: bool| {
         body.get(key).filter(|_| is_refused)?;
@@ -199,15 +200,7 @@ fn write_message(mut message: Message, writing: &mut Writing<'_>) -> Value {
     let mut object = Object::from_iter([("role", role)]);
     let content = message.content.take();
     let is_text = writing.is_faithful && content.form == Form::Text;
-    let mut content = write_content(content, is_text, writing);
-    // All that was said is lost, and nothing at all is refused.
-    if content.as_ref().and_then(Value::as_array).is_some_and(|blocks| blocks.is_empty())
-        && !writing.is_faithful
-    {
-        let text = Value::object([("type", "text".into()), ("text", "(left out)".into())]);
-        content = Some(vec![text].into());
-    }
-    put(&mut object, "content", content);
+    put(&mut object, "content", write_content(content, is_text, writing));
     message.kept.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
     object.into()
@@ -224,7 +217,12 @@ fn write_content(content: Content, is_text: bool, writing: &mut Writing<'_>) -> 
     if parts.is_empty() && (form != Form::List || !writing.is_faithful) {
         return None;
     }
-    Some(parts.into_iter().filter_map(|part| write_block(part, writing)).collect::<Vec<Value>>().into())
+    let mut blocks: Vec<Value> = parts.into_iter().filter_map(|part| write_block(part, writing)).collect();
+    // All that was said is lost, and nothing at all is refused.
+    if blocks.is_empty() && !writing.is_faithful {
+        blocks.push(Value::object([("type", "text".into()), ("text", "(left out)".into())]));
+    }
+    Some(blocks.into())
 }
 
 fn write_block(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
@@ -293,7 +291,7 @@ fn write_media(media: Media, block: &mut Object, writing: &mut Writing<'_>) -> O
             return None;
         }
     };
-    if detail.is_some() {
+    if detail.is_some_and(|detail| detail != "auto") {
         writing.losses.put("detail of an image");
     }
     block.insert("type", word);

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use super::{ISSUER, NAME, TIERS};
 use crate::json::{Number, Object, Value};
-use crate::request::thinking::{budget_within, is_adaptive, is_of_other_maker, knows_effort, most_output};
+use crate::request::thinking::{
+    budget_within, is_adaptive, is_of_other_maker, knows_effort, most_output, takes_both_samplings,
+};
 use crate::request::{
     Arguments, Body, CacheMark, Content, Form, Format, Kept, Media, MediaKind, Message, Part, Request, Role,
     Seal, Source, Thinking, Tool, ToolChoice, ToolKind, Writing, effort, ending_of_type, put, take_word,
@@ -39,8 +41,11 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
         body.get("additionalModelRequestFields").is_some_and(|own| own.get("thinking").is_some());
     let is_settled = has_thoughts && !writing.is_faithful && model.contains("claude");
     if !is_settled {
+        let is_both = request.sampling.temperature.is_some() && !takes_both_samplings(&model);
         put(&mut body, "inferenceConfig.temperature", request.sampling.temperature.take());
-        put(&mut body, "inferenceConfig.topP", request.sampling.top_p.take());
+        if writing.is_faithful || !is_both {
+            put(&mut body, "inferenceConfig.topP", request.sampling.top_p.take());
+        }
     }
     let stop = std::mem::take(&mut request.stop);
     put(&mut body, "inferenceConfig.stopSequences", (!stop.is_empty()).then_some(stop));
@@ -312,13 +317,18 @@ fn write_message(mut message: Message, names: &mut Names, writing: &mut Writing<
         }
         // All that was said is lost, and nothing at all is refused.
         if blocks.is_empty() && !writing.is_faithful {
-            blocks.push(Value::object([("text", "(left out)".into())]));
+            blocks.push(left_out());
         }
         object.insert("content", blocks);
     }
     message.kept.restore(NAME, &mut object);
     writing.losses.message(NAME, &message);
     object.into()
+}
+
+/// What stands where all that was said is lost.
+fn left_out() -> Value {
+    Value::object([("text", "(left out)".into())])
 }
 
 fn write_blocks(parts: Vec<Part>, names: &mut Names, writing: &mut Writing<'_>) -> Vec<Value> {
@@ -351,8 +361,10 @@ fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> 
     let mut block = Object::new();
     match std::mem::replace(&mut part.body, Body::Opaque(String::new())) {
         Body::Text(text) | Body::Refusal(text) => {
-            let is_json = part.kept.members(NAME).is_some_and(|members| members.contains_key("json"));
-            put(&mut block, "text", (!is_json).then_some(text));
+            let is_kept =
+                |members: &Object| ["json", "guardContent"].iter().any(|key| members.contains_key(key));
+            let is_copy = part.kept.members(NAME).is_some_and(is_kept);
+            put(&mut block, "text", (!is_copy).then_some(text));
         }
         Body::Media(media) => write_media(*media, &mut block, names, writing)?,
         Body::Thought(mut thought) => {
@@ -389,7 +401,10 @@ fn write_block(mut part: Part, names: &mut Names, writing: &mut Writing<'_>) -> 
             }
             if !parts.is_empty() || form == Form::List || !writing.is_faithful {
                 // One level: a result in a result is opaque.
-                let content = write_blocks(parts, names, writing);
+                let mut content = write_blocks(parts, names, writing);
+                if content.is_empty() && !writing.is_faithful {
+                    content.push(left_out());
+                }
                 put(&mut block, "toolResult.content", Some(content));
             }
             let status = result.is_error.filter(|is_error| *is_error || writing.is_faithful);

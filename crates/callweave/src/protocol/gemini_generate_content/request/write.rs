@@ -4,7 +4,8 @@ use super::{BUDGET, ISSUER, NAME, TIERS};
 use crate::json::{Object, Value};
 use crate::request::{
     Body, CallResult, Content, Form, Format, Media, MediaKind, Message, Part, Request, Role, Seal, Source,
-    Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, effort, put, take_word, type_of_name,
+    Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, WholeSchemas, Writing, effort, in_open_api, put,
+    take_word, type_of_name,
 };
 
 pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
@@ -57,20 +58,37 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
         Some(Format::Schema { schema, .. }) => {
             put(&mut body, "generationConfig.responseMimeType", Some("application/json"));
             // A schema that is read from the other place is renamed by what is kept.
-            let is_full = writing.limits.takes_json_schema && !writing.is_faithful;
-            let word = if is_full { "responseJsonSchema" } else { "responseSchema" };
+            let (is_whole, schema) = whole_or_narrow(schema, writing);
+            let word = if is_whole { "responseJsonSchema" } else { "responseSchema" };
             put(&mut body, &format!("generationConfig.{word}"), Some(schema));
         }
         None => {}
     }
     write_reasoning(request, &model, &mut body, writing);
     request.stream = None;
-    if writing.is_faithful {
-        // Only some of its servers know it.
+    let modalities = std::mem::take(&mut request.modalities);
+    let modalities: Vec<String> = modalities.iter().map(|word| word.to_uppercase()).collect();
+    put(&mut body, "generationConfig.responseModalities", (!modalities.is_empty()).then_some(modalities));
+    // Only some of its servers know it, and all do `default` without being told.
+    if writing.is_faithful || request.service_tier.as_deref() != Some("default") {
         put(&mut body, "serviceTier", take_word(&mut request.service_tier, TIERS));
     }
     request.kept.restore(NAME, &mut body);
     body
+}
+
+/// A schema goes in full to the members that newer models have for it; some of them also take the older ones, where those
+/// can say it.
+fn whole_or_narrow(schema: Value, writing: &Writing<'_>) -> (bool, Value) {
+    match writing.limits.whole_schemas {
+        _ if writing.is_faithful => (false, schema),
+        WholeSchemas::None => (false, schema),
+        WholeSchemas::Others => match in_open_api(&schema) {
+            Some(narrow) => (false, narrow),
+            None => (true, schema),
+        },
+        WholeSchemas::All => (true, schema),
+    }
 }
 
 fn write_reasoning(request: &mut Request, model: &str, body: &mut Object, writing: &Writing<'_>) {
@@ -227,7 +245,7 @@ fn write_result(result: CallResult, object: &mut Object, writing: &mut Writing<'
 
 fn write_media(media: Media, object: &mut Object, writing: &mut Writing<'_>) -> Option<()> {
     let Media { kind, source, media_type, name, detail } = media;
-    if detail.is_some() {
+    if detail.is_some_and(|detail| detail != "auto") {
         writing.losses.put("detail of an image");
     }
     let usual = match kind {
@@ -316,9 +334,10 @@ fn write_function(mut tool: Tool, writing: &mut Writing<'_>) -> Option<Value> {
             schema["properties"].as_object().is_none_or(Object::is_empty) && !schema.contains_key("anyOf")
         })
     };
-    let is_full = writing.limits.takes_json_schema && !writing.is_faithful;
-    let word = if is_full { "parametersJsonSchema" } else { "parameters" };
-    put(&mut object, word, schema.filter(|schema| writing.is_faithful || !is_empty(schema)));
+    if let Some(schema) = schema.filter(|schema| writing.is_faithful || !is_empty(schema)) {
+        let (is_whole, schema) = whole_or_narrow(schema, writing);
+        object.insert(if is_whole { "parametersJsonSchema" } else { "parameters" }, schema);
+    }
     tool.kept.restore(NAME, &mut object);
     writing.losses.tool(NAME, &tool);
     Some(object.into())

@@ -1,10 +1,10 @@
 //! Writing requests of OpenAI Chat Completions and compatible servers.
 
-use super::{NAME, ROLES, SUMMARIES, is_copy};
+use super::{GOOGLE_SIGNATURE, NAME, ROLES, SUMMARIES, is_copy};
 use crate::json::{Object, Value};
 use crate::request::{
     Arguments, Body, CallKind, Content, Form, Format, Grammar, Media, MediaKind, Message, Part, Request,
-    Role, Source, Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort,
+    Role, Seal, Source, Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort,
     ending_of_type, put, take_word,
 };
 
@@ -60,10 +60,24 @@ pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object 
     put(&mut body, "metadata", request.metadata.take());
     put(&mut body, "user", request.user.take());
     put(&mut body, "service_tier", request.service_tier.take());
+    write_modalities(request, &mut body, writing);
     put(&mut body, "prompt_cache_key", request.cache_key.take());
     put(&mut body, "verbosity", request.verbosity.take());
     request.kept.restore(NAME, &mut body);
     body
+}
+
+/// A model speaks only where a voice is chosen, and voices are everybody's own.
+fn write_modalities(request: &mut Request, body: &mut Object, writing: &mut Writing<'_>) {
+    let mut words = std::mem::take(&mut request.modalities);
+    let has_voice = request.kept.members(NAME).is_some_and(|members| members.contains_key("audio"));
+    if !has_voice && !writing.is_faithful && words.iter().any(|word| word == "audio") {
+        words.retain(|word| word != "audio");
+        writing.losses.at(format_args!(""));
+        writing.losses.put("modality audio");
+    }
+    let is_text = words.iter().all(|word| word == "text");
+    put(body, "modalities", (writing.is_faithful && !words.is_empty() || !is_text).then_some(words));
 }
 
 /// What stays in the older form is not written in the newer.
@@ -144,6 +158,7 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
     if let Some(content) = write_content(Content { parts: spoken, form }, writing) {
         object.insert("content", content);
     }
+    let blocks: Vec<Value> = thoughts.iter_mut().filter_map(|part| write_block(part, writing)).collect();
     let texts = thoughts.iter_mut().filter_map(|part| {
         let Body::Thought(thought) = &mut part.body else { return None };
         thought
@@ -156,6 +171,9 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
     if !texts.is_empty() {
         object.insert("reasoning_content", texts.concat());
     }
+    if !blocks.is_empty() {
+        object.insert("thinking_blocks", blocks);
+    }
     for part in &thoughts {
         writing.losses.part(NAME, part);
         if matches!(&part.body, Body::Thought(thought) if thought.encrypted.is_some()) {
@@ -166,10 +184,30 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
         object.insert("tool_calls", calls);
     }
     message.kept.restore(NAME, &mut object);
+    // Who demands thoughts knows one word for them.
+    if writing.limits.fills_thoughts
+        && !writing.is_faithful
+        && let Some(thought) = object.remove("reasoning")
+    {
+        object.insert("reasoning_content", thought);
+    }
     writing.losses.message(NAME, &message);
     if object.len() > 1 || writing.is_faithful {
         out.push(object.into());
     }
+}
+
+/// A thought with its seal, as gateways hand it on to who issued that.
+fn write_block(part: &mut Part, writing: &Writing<'_>) -> Option<Value> {
+    let issuer = writing.limits.replays.filter(|_| !writing.is_faithful)?;
+    let Body::Thought(thought) = &mut part.body else { return None };
+    if let Some(data) = Seal::of(&mut thought.encrypted, issuer) {
+        return Some(Value::object([("type", "redacted_thinking".into()), ("data", data.into())]));
+    }
+    let signature = Seal::of(&mut part.signature, issuer)?;
+    let text = thought.text.clone().unwrap_or_default();
+    let members = [("type", "thinking".into()), ("thinking", text.into()), ("signature", signature.into())];
+    Some(Value::object(members))
 }
 
 /// One text as it is, anything else as a list.
@@ -309,6 +347,9 @@ fn write_call(mut part: Part, writing: &mut Writing<'_>) -> Option<Value> {
     write_cache(&mut part, &mut object, writing);
     if part.kept.members(NAME).is_some_and(|members| members.contains_key("extra_content")) {
         part.signature = None;
+    }
+    if let Some(issuer) = writing.limits.signs_calls {
+        put(&mut object, GOOGLE_SIGNATURE, Seal::of(&mut part.signature, issuer));
     }
     part.kept.restore(NAME, &mut object);
     writing.losses.part(NAME, &part);

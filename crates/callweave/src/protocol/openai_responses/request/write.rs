@@ -113,7 +113,13 @@ fn write_spoken(
     let content =
         write_content(Content { parts, form: if is_text { Form::Text } else { Form::List } }, role, writing);
     if let Some(content) = content {
-        items.push(message_item(message, role, Some(content), form).into());
+        let mut item = message_item(message, role, Some(content), form);
+        if role == Role::Assistant && !writing.is_faithful {
+            // The types of answers demand both. Ids are unlike any that were given.
+            item.get_or_insert_with("id", || format!("msg_{}", items.len()).into());
+            item.get_or_insert_with("status", || "completed".into());
+        }
+        items.push(item.into());
     }
 }
 
@@ -137,6 +143,10 @@ fn write_part(mut part: Part, role: Role, writing: &mut Writing<'_>) -> Option<V
         Body::Text(text) => {
             object.insert("type", text_word(role));
             object.insert("text", text);
+            if role == Role::Assistant && !writing.is_faithful {
+                part.kept.restore(NAME, &mut object);
+                object.get_or_insert_with("annotations", || Value::from(Vec::<Value>::new()));
+            }
         }
         Body::Refusal(text) => {
             object.insert("type", "refusal");
@@ -156,6 +166,9 @@ fn write_part(mut part: Part, role: Role, writing: &mut Writing<'_>) -> Option<V
 
 fn write_media(media: Media, object: &mut Object, role: Role, writing: &mut Writing<'_>) -> Option<()> {
     let Media { kind, source, media_type, name, detail } = media;
+    // The types demand it of images.
+    let is_demanded = kind == MediaKind::Image && !writing.is_faithful;
+    let detail = detail.or_else(|| is_demanded.then(|| "auto".to_owned()));
     let url = |data: &str| media_type.as_deref().map(|media_type| data_url(media_type, data));
     match (kind, source) {
         (MediaKind::Image, Source::Data(data)) => {
