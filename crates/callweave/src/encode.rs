@@ -9,6 +9,9 @@
 //! calls numbered from 0, valid arguments. Time and ids that must be made come from the caller: nothing here has a
 //! clock.
 //!
+//! A response that was cut off is never a success, nor one that a limit ended: mended mode writes an error in the way of
+//! the wire. Faithful mode writes no more than came.
+//!
 //! Where a wire wants arguments as an object, mended mode writes what can be read as one, repaired if need be. A custom
 //! tool's text then stands under `input`; what is no object, or was cut off, stands as the model wrote it under
 //! `INVALID_JSON`, so that it is neither lost nor taken for a call without arguments.
@@ -30,6 +33,7 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
+mod break_off;
 mod held;
 mod ids;
 mod loss;
@@ -39,11 +43,12 @@ mod pieces;
 mod stamps;
 mod turns;
 
-use crate::event::{Body, Counters, Event, Json};
+use crate::event::{Body, Counters, Event, FinishReason, Json};
 use crate::framing::Framing;
 use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
 use crate::request::Loss;
+use break_off::BreakOff;
 pub(crate) use held::Held;
 pub(crate) use ids::Ids;
 use loss::Ledger;
@@ -127,6 +132,8 @@ impl EncodeOptions {
 pub struct Encoder {
     wire: Box<dyn Encode>,
     ledger: Ledger,
+    /// In mended mode.
+    break_off: Option<BreakOff>,
 }
 
 impl Encoder {
@@ -135,6 +142,11 @@ impl Encoder {
         // By far the most are deltas, and nothing is lost of them.
         if !matches!(event.body, Body::Delta { .. }) {
             self.ledger.take(event);
+            if let Some(error) = self.break_off.as_mut().and_then(|watch| watch.take(event)) {
+                self.wire.encode(&Event::new(event.choice, Body::Error(error)), out);
+                let body = Body::Finish { reason: FinishReason::Error, raw: None };
+                return self.wire.encode(&Event::new(event.choice, body), out);
+            }
         }
         self.wire.encode(event, out);
     }
@@ -203,6 +215,8 @@ pub(crate) struct Encoding {
     pub(crate) whole: fn(&Message, &EncodeOptions, &mut Vec<u8>),
     /// What it can say of answers that came in other protocols, by the word and the model of the answer.
     pub(crate) says: loss::Row,
+    /// What the ids of its responses begin with.
+    pub(crate) id_prefix: &'static str,
 }
 
 impl Protocol {
@@ -211,18 +225,33 @@ impl Protocol {
         self.encode.is_some()
     }
 
+    /// What ids of responses begin with in this protocol, for callers that make one ([`EncodeOptions::id`]); empty where
+    /// they begin with nothing in particular, or responses have none.
+    ///
+    /// ```
+    /// use callweave::protocol::Protocol;
+    ///
+    /// let prefix = |name| Protocol::named(name).map(|protocol| protocol.response_id_prefix());
+    /// assert_eq!((prefix("openai-chat"), prefix("ollama")), (Some("chatcmpl-"), Some("")));
+    /// ```
+    pub fn response_id_prefix(&self) -> &'static str {
+        self.encode.map_or("", |encoding| encoding.id_prefix)
+    }
+
     /// An encoder of streams; none if the protocol is only read.
     pub fn encoder(&self, options: &EncodeOptions) -> Option<Encoder> {
         self.encode.map(|encoding| Encoder {
             wire: (encoding.stream)(options),
             ledger: Ledger::new(encoding.says, options),
+            break_off: options.is_mended().then(BreakOff::default),
         })
     }
 
     /// Appends the whole body of an answer; false if the protocol is only read.
     pub fn encode_whole(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
         let Some(encoding) = self.encode else { return false };
-        (encoding.whole)(message, options, out);
+        let failed = if options.is_mended() { break_off::failed(message) } else { None };
+        (encoding.whole)(failed.as_ref().unwrap_or(message), options, out);
         true
     }
 

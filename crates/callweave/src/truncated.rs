@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::event::{FinishReason, NoticeCode, Sink};
-use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::repair::{RepairOptions, Verdict};
 use crate::json::{Scanner, Status, Str};
 
@@ -47,6 +47,12 @@ impl Truncated {
         let start = (piece.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?;
         let end = start.checked_add(piece.len())?;
         (end <= self.text.len()).then_some(start..end)
+    }
+
+    /// Whether members that had not come may say more of the text.
+    fn is_open_behind(&self, text: Str<'_>) -> bool {
+        self.range(text.written())
+            .is_some_and(|range| range.end >= self.cut || !self.is_closed_after(range.end))
     }
 
     /// Whether all of the string had come, its closing quote too.
@@ -115,11 +121,21 @@ pub(crate) struct Remains<'r, 's> {
     next: &'r mut FragmentSink<'s>,
     /// The place of a call that was cut: whatever the decoder believes, it has not ended.
     cut_call: Option<(u32, Option<Place>)>,
+    doubted: Doubted,
+}
+
+/// What becomes of a text of which nobody knows whether it is reasoning, because the member that says so had not come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubted {
+    /// It is text: the protocol says it before, or there is nothing else.
+    Text,
+    /// A piece of a stream is left out.
+    LeftOut,
 }
 
 impl<'r, 's> Remains<'r, 's> {
-    pub(crate) fn new(frame: &'r Truncated, next: &'r mut FragmentSink<'s>) -> Self {
-        Self { frame, next, cut_call: None }
+    pub(crate) fn new(frame: &'r Truncated, doubted: Doubted, next: &'r mut FragmentSink<'s>) -> Self {
+        Self { frame, next, cut_call: None, doubted }
     }
 
     fn ends_cut_call(&self, choice: u32, place: Option<Place>) -> bool {
@@ -157,12 +173,23 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
             Part::Item { word, .. } | Part::Opaque { word, .. } if !frame.has(Str::Plain(word)) => return,
             Part::End | Part::ItemEnd if self.ends_cut_call(choice, place) => return,
             Part::Foreign { level, value, .. } if !frame.tells(level, value) => return,
+            Part::Text { channel: Channel::Text, text, .. }
+                if self.doubted == Doubted::LeftOut && frame.is_open_behind(text) =>
+            {
+                return;
+            }
             Part::Start { id, model, word } => {
                 Part::Start { id: frame.whole(id), model: frame.whole(model), word }
             }
             Part::Call { id, name, kind, word, .. } => {
                 let (arguments, is_cut) = frame.arguments(&part);
                 let (id, name) = (frame.whole(id), frame.whole(name));
+                // That something is called somewhere is no call yet.
+                let is_filled = arguments
+                    .is_some_and(|arguments| !matches!(arguments, Arguments::Text(text) if text.is_empty()));
+                if id.is_none() && name.is_none() && !is_filled {
+                    return;
+                }
                 self.next.put(Fragment {
                     choice,
                     place,
