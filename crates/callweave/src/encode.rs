@@ -9,8 +9,8 @@
 //! calls numbered from 0, valid arguments. Time and ids that must be made come from the caller: nothing here has a
 //! clock.
 //!
-//! A response that was cut off is never a success, nor one that a limit ended: mended mode writes an error in the way of
-//! the wire. Faithful mode writes no more than came.
+//! Wires have no word for a response that was cut off: what is written then ends without a reason, or with that of a limit.
+//! [`EncodeOptions::reporting_truncation`] lets it end with an error, in the way of the wire.
 //!
 //! Where a wire wants arguments as an object, mended mode writes what can be read as one, repaired if need be. A custom
 //! tool's text then stands under `input`; what is no object, or was cut off, stands as the model wrote it under
@@ -85,6 +85,8 @@ pub struct EncodeOptions {
     /// Whether a stream for clients is without token counts, where those come only to who asks for them (chat's
     /// `stream_options.include_usage`).
     pub leaves_out_usage: bool,
+    /// Whether a response that was cut off, and reports no error itself, ends with one.
+    pub reports_truncation: bool,
 }
 
 impl EncodeOptions {
@@ -123,6 +125,26 @@ impl EncodeOptions {
         Self { leaves_out_usage: true, ..self }
     }
 
+    /// Ends a response that was cut off with an error, as a failure of the connection to the provider, unless it reports
+    /// an error itself.
+    ///
+    /// ```
+    /// use callweave::encode::EncodeOptions;
+    /// use callweave::pipeline::decode;
+    /// use callweave::protocol::ANTHROPIC_MESSAGES;
+    ///
+    /// let cut = decode(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hal\"}}]}\n\n")?;
+    /// let (mut plain, mut failed) = (Vec::new(), Vec::new());
+    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::mended(), &mut plain);
+    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::mended().reporting_truncation(), &mut failed);
+    /// assert!(decode(&plain)?.error().is_none());
+    /// assert!(decode(&failed)?.error().is_some());
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn reporting_truncation(self) -> Self {
+        Self { reports_truncation: true, ..self }
+    }
+
     pub(crate) fn is_mended(&self) -> bool {
         self.mode == Mode::Mended
     }
@@ -132,7 +154,7 @@ impl EncodeOptions {
 pub struct Encoder {
     wire: Box<dyn Encode>,
     ledger: Ledger,
-    /// In mended mode.
+    /// Where the caller wants that.
     break_off: Option<BreakOff>,
 }
 
@@ -243,14 +265,14 @@ impl Protocol {
         self.encode.map(|encoding| Encoder {
             wire: (encoding.stream)(options),
             ledger: Ledger::new(encoding.says, options),
-            break_off: options.is_mended().then(BreakOff::default),
+            break_off: options.reports_truncation.then(BreakOff::default),
         })
     }
 
     /// Appends the whole body of an answer; false if the protocol is only read.
     pub fn encode_whole(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
         let Some(encoding) = self.encode else { return false };
-        let failed = if options.is_mended() { break_off::failed(message) } else { None };
+        let failed = if options.reports_truncation { break_off::failed(message) } else { None };
         (encoding.whole)(failed.as_ref().unwrap_or(message), options, out);
         true
     }

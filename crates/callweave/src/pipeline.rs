@@ -543,6 +543,8 @@ struct Reader {
     frames: u64,
     /// Whether some frame was JSON.
     has_json: bool,
+    /// Whether some frame was damaged.
+    has_damage: bool,
     /// Whether the caller named the protocol.
     is_named: bool,
     /// Whether some frame was the protocol's beyond doubt.
@@ -858,7 +860,8 @@ impl Reader {
             held.meaning == Meaning::Text && !data.starts_with(['{', '[']) && !is_field(data.as_bytes())
         };
         let count = self.held.iter().rev().take_while(|held| is_words(held)).count();
-        let count = if self.has_json { count } else { 0 };
+        // Where text came between frames before, it is damage to the end.
+        let count = if self.has_json && !self.has_damage { count } else { 0 };
         self.held.split_off(self.held.len() - count)
     }
 
@@ -960,7 +963,10 @@ impl Reader {
                         sink,
                     );
                 }
-                (_, _) => self.weave.push(*offset, |fragments| fragments.put(damage(data)), sink),
+                (_, _) => {
+                    self.has_damage = true;
+                    self.weave.push(*offset, |fragments| fragments.put(damage(data)), sink);
+                }
             }
         }
         if self.left_out > 0 {

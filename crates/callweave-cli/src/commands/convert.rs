@@ -207,7 +207,7 @@ impl Wish {
         };
         let options = match options.mode {
             Mode::Faithful => options,
-            Mode::Mended => options.id(made_id(self.to)).created(now()),
+            Mode::Mended => options.reporting_truncation().id(made_id(self.to)).created(now()),
         };
         if self.is_array { options.framing(Framing::JsonValues) } else { options }
     }

@@ -1,4 +1,4 @@
-//! Responses that were cut off: clients must see an error, because wires have no word for it and a reason that a provider
+//! Responses that were cut off, for callers whose clients must see an error: a reason that the provider
 //! never gave would pass for its own.
 
 use std::borrow::Cow;
