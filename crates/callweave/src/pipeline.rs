@@ -33,7 +33,7 @@ use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
 use crate::shape::{Pieces, Shapes};
-use crate::truncated::{Doubted, Remains, Truncated};
+use crate::truncated::{Came, Remains, Truncated};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
@@ -1033,12 +1033,9 @@ impl Reader {
                 self.has_json = true;
                 self.is_confirmed |= is_certain;
                 self.release(if is_certain { Then::Answer } else { Then::Nothing }, sink);
-                let doubted = match protocol.kind_follows_text && !self.weave.is_empty() {
-                    true => Doubted::LeftOut,
-                    false => Doubted::Text,
-                };
+                let came = if self.weave.is_empty() { Came::Nothing } else { Came::Something };
                 let decode = |fragments: &mut FragmentSink<'_>| {
-                    let mut remains = Remains::new(torn, doubted, fragments);
+                    let mut remains = Remains::new(torn, protocol, came, fragments);
                     protocol.decode(&input, &mut remains);
                     remains.finish();
                 };

@@ -11,6 +11,7 @@ use crate::event::{FinishReason, NoticeCode, Sink};
 use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::repair::{RepairOptions, Verdict};
 use crate::json::{Scanner, Status, Str};
+use crate::protocol::Protocol;
 
 /// The closed text of a frame that was cut.
 pub(crate) struct Truncated {
@@ -121,21 +122,38 @@ pub(crate) struct Remains<'r, 's> {
     next: &'r mut FragmentSink<'s>,
     /// The place of a call that was cut: whatever the decoder believes, it has not ended.
     cut_call: Option<(u32, Option<Place>)>,
-    doubted: Doubted,
+    /// Whether it is doubted what texts are, because a member behind them may say it.
+    doubts_texts: bool,
+    came: Came,
+    /// Whether the frame announces an item.
+    has_item: bool,
+    /// The place of an item of which the name or the kind had not come.
+    lost_item: Option<Place>,
 }
 
-/// What becomes of a text of which nobody knows whether it is reasoning, because the member that says so had not come.
+/// What came before the frame. All that there is of a response is told as it seems to be; a piece of a stream is left out
+/// where it is in doubt.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doubted {
-    /// It is text: the protocol says it before, or there is nothing else.
-    Text,
-    /// A piece of a stream is left out.
-    LeftOut,
+pub(crate) enum Came {
+    Nothing,
+    Something,
 }
 
 impl<'r, 's> Remains<'r, 's> {
-    pub(crate) fn new(frame: &'r Truncated, doubted: Doubted, next: &'r mut FragmentSink<'s>) -> Self {
-        Self { frame, next, cut_call: None, doubted }
+    pub(crate) fn new(
+        frame: &'r Truncated,
+        protocol: &Protocol,
+        came: Came,
+        next: &'r mut FragmentSink<'s>,
+    ) -> Self {
+        let doubts_texts = protocol.kind_follows_text;
+        Self { frame, next, cut_call: None, doubts_texts, came, has_item: false, lost_item: None }
+    }
+
+    /// Whether nobody knows where in a stream it belongs, or whether it was told before.
+    fn is_lost(&self, place: Option<Place>) -> bool {
+        let is_lost = |place: Place| place.is_anonymous() || Some(place.thing()) == self.lost_item;
+        self.came == Came::Something && place.is_some_and(is_lost)
     }
 
     fn ends_cut_call(&self, choice: u32, place: Option<Place>) -> bool {
@@ -169,12 +187,20 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
                 part
             }
             Part::Finish { .. } => return,
-            Part::Item { word, .. } if frame.range(word).is_none() => return,
+            Part::Item { word, id } if frame.range(word).is_none() || id.is_some_and(|id| !frame.has(id)) => {
+                self.lost_item = place.map(Place::thing);
+                return;
+            }
             Part::Item { word, .. } | Part::Opaque { word, .. } if !frame.has(Str::Plain(word)) => return,
+            Part::Text { .. } | Part::Restate { .. } | Part::Open { .. } if self.is_lost(place) => return,
+            Part::Item { .. } => {
+                self.has_item = true;
+                part
+            }
             Part::End | Part::ItemEnd if self.ends_cut_call(choice, place) => return,
             Part::Foreign { level, value, .. } if !frame.tells(level, value) => return,
             Part::Text { channel: Channel::Text, text, .. }
-                if self.doubted == Doubted::LeftOut && frame.is_open_behind(text) =>
+                if self.came == Came::Something && self.doubts_texts && frame.is_open_behind(text) =>
             {
                 return;
             }
@@ -184,10 +210,16 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
             Part::Call { id, name, kind, word, .. } => {
                 let (arguments, is_cut) = frame.arguments(&part);
                 let (id, name) = (frame.whole(id), frame.whole(name));
-                // That something is called somewhere is no call yet.
-                let is_filled = arguments
-                    .is_some_and(|arguments| !matches!(arguments, Arguments::Text(text) if text.is_empty()));
-                if id.is_none() && name.is_none() && !is_filled {
+                let is_empty = match arguments {
+                    None => true,
+                    Some(Arguments::Text(text) | Arguments::Whole(text)) => {
+                        text.is_empty() || place.is_none() || self.is_lost(place)
+                    }
+                    Some(_) => false,
+                };
+                // That something is called somewhere is no call yet, unless an item was announced for it; nor are
+                // arguments of which the call had not come.
+                if id.is_none() && name.is_none() && is_empty && !self.has_item {
                     return;
                 }
                 self.next.put(Fragment {
