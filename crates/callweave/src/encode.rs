@@ -9,6 +9,9 @@
 //! calls numbered from 0, valid arguments. Time and ids that must be made come from the caller: nothing here has a
 //! clock.
 //!
+//! Wires have no word for a response that was cut off: what is written then ends without a reason, or with that of a limit.
+//! [`EncodeOptions::reporting_truncation`] lets it end with an error, in the way of the wire.
+//!
 //! Where a wire wants arguments as an object, mended mode writes what can be read as one, repaired if need be. A custom
 //! tool's text then stands under `input`; what is no object, or was cut off, stands as the model wrote it under
 //! `INVALID_JSON`, so that it is neither lost nor taken for a call without arguments.
@@ -30,6 +33,7 @@
 //! # Ok::<(), callweave::Error>(())
 //! ```
 
+mod break_off;
 mod held;
 mod ids;
 mod loss;
@@ -39,11 +43,12 @@ mod pieces;
 mod stamps;
 mod turns;
 
-use crate::event::{Body, Counters, Event, Json};
+use crate::event::{Body, Counters, Event, FinishReason, Json};
 use crate::framing::Framing;
 use crate::message::{Message, Usage};
 use crate::protocol::Protocol;
 use crate::request::Loss;
+use break_off::BreakOff;
 pub(crate) use held::Held;
 pub(crate) use ids::Ids;
 use loss::Ledger;
@@ -80,6 +85,8 @@ pub struct EncodeOptions {
     /// Whether a stream for clients is without token counts, where those come only to who asks for them (chat's
     /// `stream_options.include_usage`).
     pub leaves_out_usage: bool,
+    /// Whether a response that was cut off, and reports no error itself, ends with one.
+    pub reports_truncation: bool,
 }
 
 impl EncodeOptions {
@@ -118,6 +125,26 @@ impl EncodeOptions {
         Self { leaves_out_usage: true, ..self }
     }
 
+    /// Ends a response that was cut off with an error, as a failure of the connection to the provider, unless it reports
+    /// an error itself.
+    ///
+    /// ```
+    /// use callweave::encode::EncodeOptions;
+    /// use callweave::pipeline::decode;
+    /// use callweave::protocol::ANTHROPIC_MESSAGES;
+    ///
+    /// let cut = decode(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hal\"}}]}\n\n")?;
+    /// let (mut plain, mut failed) = (Vec::new(), Vec::new());
+    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::mended(), &mut plain);
+    /// ANTHROPIC_MESSAGES.encode_whole(&cut, &EncodeOptions::mended().reporting_truncation(), &mut failed);
+    /// assert!(decode(&plain)?.error().is_none());
+    /// assert!(decode(&failed)?.error().is_some());
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn reporting_truncation(self) -> Self {
+        Self { reports_truncation: true, ..self }
+    }
+
     pub(crate) fn is_mended(&self) -> bool {
         self.mode == Mode::Mended
     }
@@ -127,6 +154,8 @@ impl EncodeOptions {
 pub struct Encoder {
     wire: Box<dyn Encode>,
     ledger: Ledger,
+    /// Where the caller wants that.
+    break_off: Option<BreakOff>,
 }
 
 impl Encoder {
@@ -135,6 +164,11 @@ impl Encoder {
         // By far the most are deltas, and nothing is lost of them.
         if !matches!(event.body, Body::Delta { .. }) {
             self.ledger.take(event);
+            if let Some(error) = self.break_off.as_mut().and_then(|watch| watch.take(event)) {
+                self.wire.encode(&Event::new(event.choice, Body::Error(error)), out);
+                let body = Body::Finish { reason: FinishReason::Error, raw: None };
+                return self.wire.encode(&Event::new(event.choice, body), out);
+            }
         }
         self.wire.encode(event, out);
     }
@@ -203,6 +237,8 @@ pub(crate) struct Encoding {
     pub(crate) whole: fn(&Message, &EncodeOptions, &mut Vec<u8>),
     /// What it can say of answers that came in other protocols, by the word and the model of the answer.
     pub(crate) says: loss::Row,
+    /// What the ids of its responses begin with.
+    pub(crate) id_prefix: &'static str,
 }
 
 impl Protocol {
@@ -211,18 +247,33 @@ impl Protocol {
         self.encode.is_some()
     }
 
+    /// What ids of responses begin with in this protocol, for callers that make one ([`EncodeOptions::id`]); empty where
+    /// they begin with nothing in particular, or responses have none.
+    ///
+    /// ```
+    /// use callweave::protocol::Protocol;
+    ///
+    /// let prefix = |name| Protocol::named(name).map(|protocol| protocol.response_id_prefix());
+    /// assert_eq!((prefix("openai-chat"), prefix("ollama")), (Some("chatcmpl-"), Some("")));
+    /// ```
+    pub fn response_id_prefix(&self) -> &'static str {
+        self.encode.map_or("", |encoding| encoding.id_prefix)
+    }
+
     /// An encoder of streams; none if the protocol is only read.
     pub fn encoder(&self, options: &EncodeOptions) -> Option<Encoder> {
         self.encode.map(|encoding| Encoder {
             wire: (encoding.stream)(options),
             ledger: Ledger::new(encoding.says, options),
+            break_off: options.reports_truncation.then(BreakOff::default),
         })
     }
 
     /// Appends the whole body of an answer; false if the protocol is only read.
     pub fn encode_whole(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
         let Some(encoding) = self.encode else { return false };
-        (encoding.whole)(message, options, out);
+        let failed = if options.reports_truncation { break_off::failed(message) } else { None };
+        (encoding.whole)(failed.as_ref().unwrap_or(message), options, out);
         true
     }
 

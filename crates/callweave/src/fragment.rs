@@ -108,6 +108,11 @@ impl Place {
         Self { space: Self::NAMED, ..Self::at(hash.cast_signed()) }
     }
 
+    /// Whether it, or the thing that it is a part of, has neither a number nor a name.
+    pub(crate) fn is_anonymous(self) -> bool {
+        self.thing() == Self::named("")
+    }
+
     /// All but the number, in one word.
     #[inline]
     fn rest(self) -> u64 {

@@ -27,13 +27,13 @@ use crate::close::Close;
 use crate::dialect::{self, Stage, Tools};
 use crate::event::{Body, Event, EventSink, Notice, NoticeCode, Sink};
 use crate::fragment::{Fragment, FragmentSink, Level, Part};
-use crate::framing::{Frame, FrameKind, Framer, Framing, Limits};
+use crate::framing::{Frame, FrameKind, Framer, Framing, Limits, is_field};
 use crate::json::{self, AsValue, Checked, Kind, Node as Value, Str, Tape, repair};
 use crate::mend::Mend;
 use crate::message::Message;
 use crate::protocol::{Context, Evidence, Input, Protocol, TABLE, report, report_body, report_text};
 use crate::shape::{Pieces, Shapes};
-use crate::truncated::{Remains, Truncated};
+use crate::truncated::{Came, Remains, Truncated};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
 
@@ -543,6 +543,8 @@ struct Reader {
     frames: u64,
     /// Whether some frame was JSON.
     has_json: bool,
+    /// Whether some frame was damaged.
+    has_damage: bool,
     /// Whether the caller named the protocol.
     is_named: bool,
     /// Whether some frame was the protocol's beyond doubt.
@@ -616,6 +618,13 @@ impl Reader {
             match self.held.is_empty() {
                 true => self.end_answer(frame.offset, sink),
                 false => self.hold(frame, data, Meaning::Done, sink),
+            }
+            return;
+        }
+        if frame.kind == FrameKind::Stray {
+            // The response itself is complete.
+            if !self.weave.is_over() {
+                self.hold(frame, data, Meaning::Text, sink);
             }
             return;
         }
@@ -833,13 +842,42 @@ impl Reader {
             let what = "the protocol cannot be told from the input";
             return Err(Error::new(ErrorKind::Unknown, what));
         }
+        let words = self.last_words();
         self.release(Then::Nothing, sink);
+        self.interrupt(&words, sink);
         let is_empty = self.weave.is_empty();
         self.weave.finish(sink);
         match named.filter(|_| is_empty && self.has_json) {
             Some(named) => Err(self.not_of(named)),
             None => Ok(()),
         }
+    }
+
+    /// Takes the text that ends an input of JSON: a proxy's error page or sentence.
+    fn last_words(&mut self) -> Vec<Held> {
+        let is_words = |held: &Held| {
+            let data = held.data.trim_ascii_start();
+            held.meaning == Meaning::Text && !data.starts_with(['{', '[']) && !is_field(data.as_bytes())
+        };
+        let count = self.held.iter().rev().take_while(|held| is_words(held)).count();
+        // Where text came between frames before, it is damage to the end.
+        let count = if self.has_json && !self.has_damage { count } else { 0 };
+        self.held.split_off(self.held.len() - count)
+    }
+
+    /// Something else than the provider ended the input with these words: that is an error of a response that had not come
+    /// to its end, and damage after one that had.
+    fn interrupt(&mut self, words: &[Held], sink: &mut EventSink<'_>) {
+        let Some(first) = words.first() else { return };
+        if self.weave.is_over() {
+            for Held { data, offset, .. } in words {
+                self.weave.push(*offset, |fragments| fragments.put(damage(data)), sink);
+            }
+            return;
+        }
+        let lines: Vec<_> = words.iter().map(|held| held.data.as_str()).collect();
+        let (text, context) = (lines.join("\n"), Context::default());
+        self.weave.push_frame(first.offset, |fragments| report_text(&text, context, fragments), sink);
     }
 
     /// Whether there is JSON that is nobody's and reports no error either.
@@ -925,7 +963,10 @@ impl Reader {
                         sink,
                     );
                 }
-                (_, _) => self.weave.push(*offset, |fragments| fragments.put(damage(data)), sink),
+                (_, _) => {
+                    self.has_damage = true;
+                    self.weave.push(*offset, |fragments| fragments.put(damage(data)), sink);
+                }
             }
         }
         if self.left_out > 0 {
@@ -952,10 +993,20 @@ impl Reader {
     /// all the same. Else it is damage if an answer came before or comes after, the torn end of the input if
     /// nothing comes after, and a plain-text error if there is nothing else.
     fn push_text(&mut self, frame: &Frame<'_>, data: &str, sink: &mut EventSink<'_>) {
-        let mended = repair::RepairOptions::new().allow(repair::Class::Lossless).without_prose().repair(data);
-        if mended.verdict == repair::Verdict::Repaired && mended.text.starts_with('{') {
-            let notice = Notice::new(NoticeCode::Repaired, frame.offset, "a frame is not quite JSON");
-            sink.put(Event::new(0, Body::Notice(notice)));
+        let mut mended = lossless().repair(data);
+        let with_text = damaged_escape(&mended.verdict).map(|at| with_escapes_as_text(data, at));
+        if let Some(text) = &with_text {
+            mended = lossless().repair(text);
+        }
+        let is_read = matches!(mended.verdict, repair::Verdict::Valid | repair::Verdict::Repaired);
+        if is_read && mended.text.starts_with('{') {
+            let (code, detail) = match with_text {
+                None => (NoticeCode::Repaired, "a frame is not quite JSON"),
+                Some(_) => {
+                    (NoticeCode::MalformedFrame, "an escape in a frame is damaged and was read as text")
+                }
+            };
+            sink.put(Event::new(0, Body::Notice(Notice::new(code, frame.offset, detail))));
             if self.push_json(frame, &mended.text, sink) {
                 return;
             }
@@ -982,8 +1033,9 @@ impl Reader {
                 self.has_json = true;
                 self.is_confirmed |= is_certain;
                 self.release(if is_certain { Then::Answer } else { Then::Nothing }, sink);
+                let came = if self.weave.is_empty() { Came::Nothing } else { Came::Something };
                 let decode = |fragments: &mut FragmentSink<'_>| {
-                    let mut remains = Remains::new(torn, fragments);
+                    let mut remains = Remains::new(torn, protocol, came, fragments);
                     protocol.decode(&input, &mut remains);
                     remains.finish();
                 };
@@ -992,6 +1044,35 @@ impl Reader {
         }
         self.held.push(Held { event, data, offset, meaning: Meaning::Text });
     }
+}
+
+/// Changes that keep what a frame says.
+fn lossless() -> repair::RepairOptions {
+    repair::RepairOptions::new().allow(repair::Class::Lossless).without_prose()
+}
+
+/// Where a `\u` escape is damaged.
+fn damaged_escape(verdict: &repair::Verdict) -> Option<usize> {
+    match verdict {
+        repair::Verdict::Hopeless { why: repair::Why::DamagedEscape, at } => Some(*at),
+        _ => None,
+    }
+}
+
+/// So many damaged escapes are looked for in a frame.
+const MAX_DAMAGED_ESCAPES: usize = 16;
+
+/// The frame with its damaged escapes, the first of them at `first`, as the letters that stand there: nobody knows which
+/// characters were meant, but all the rest is readable.
+fn with_escapes_as_text(data: &str, first: usize) -> String {
+    let mut text = data.to_owned();
+    let mut damaged = Some(first);
+    for _ in 0..MAX_DAMAGED_ESCAPES {
+        let Some(at) = damaged else { break };
+        text.insert(at, '\\');
+        damaged = damaged_escape(&lossless().repair(&text).verdict);
+    }
+    text
 }
 
 /// Whether the frame says nothing but words that may be an error's: they are one only if no answer follows.

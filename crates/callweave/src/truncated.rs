@@ -8,9 +8,10 @@
 use std::ops::Range;
 
 use crate::event::{FinishReason, NoticeCode, Sink};
-use crate::fragment::{Arguments, Fragment, FragmentSink, Level, Part, Place};
+use crate::fragment::{Arguments, Channel, Fragment, FragmentSink, Level, Part, Place};
 use crate::json::repair::{RepairOptions, Verdict};
 use crate::json::{Scanner, Status, Str};
+use crate::protocol::Protocol;
 
 /// The closed text of a frame that was cut.
 pub(crate) struct Truncated {
@@ -47,6 +48,12 @@ impl Truncated {
         let start = (piece.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?;
         let end = start.checked_add(piece.len())?;
         (end <= self.text.len()).then_some(start..end)
+    }
+
+    /// Whether members that had not come may say more of the text.
+    fn is_open_behind(&self, text: Str<'_>) -> bool {
+        self.range(text.written())
+            .is_some_and(|range| range.end >= self.cut || !self.is_closed_after(range.end))
     }
 
     /// Whether all of the string had come, its closing quote too.
@@ -115,11 +122,38 @@ pub(crate) struct Remains<'r, 's> {
     next: &'r mut FragmentSink<'s>,
     /// The place of a call that was cut: whatever the decoder believes, it has not ended.
     cut_call: Option<(u32, Option<Place>)>,
+    /// Whether it is doubted what texts are, because a member behind them may say it.
+    doubts_texts: bool,
+    came: Came,
+    /// Whether the frame announces an item.
+    has_item: bool,
+    /// The place of an item of which the name or the kind had not come.
+    lost_item: Option<Place>,
+}
+
+/// What came before the frame. All that there is of a response is told as it seems to be; a piece of a stream is left out
+/// where it is in doubt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Came {
+    Nothing,
+    Something,
 }
 
 impl<'r, 's> Remains<'r, 's> {
-    pub(crate) fn new(frame: &'r Truncated, next: &'r mut FragmentSink<'s>) -> Self {
-        Self { frame, next, cut_call: None }
+    pub(crate) fn new(
+        frame: &'r Truncated,
+        protocol: &Protocol,
+        came: Came,
+        next: &'r mut FragmentSink<'s>,
+    ) -> Self {
+        let doubts_texts = protocol.kind_follows_text;
+        Self { frame, next, cut_call: None, doubts_texts, came, has_item: false, lost_item: None }
+    }
+
+    /// Whether nobody knows where in a stream it belongs, or whether it was told before.
+    fn is_lost(&self, place: Option<Place>) -> bool {
+        let is_lost = |place: Place| place.is_anonymous() || Some(place.thing()) == self.lost_item;
+        self.came == Came::Something && place.is_some_and(is_lost)
     }
 
     fn ends_cut_call(&self, choice: u32, place: Option<Place>) -> bool {
@@ -153,16 +187,41 @@ impl<'f> Sink<Fragment<'f>> for Remains<'_, '_> {
                 part
             }
             Part::Finish { .. } => return,
-            Part::Item { word, .. } if frame.range(word).is_none() => return,
+            Part::Item { word, id } if frame.range(word).is_none() || id.is_some_and(|id| !frame.has(id)) => {
+                self.lost_item = place.map(Place::thing);
+                return;
+            }
             Part::Item { word, .. } | Part::Opaque { word, .. } if !frame.has(Str::Plain(word)) => return,
+            Part::Text { .. } | Part::Restate { .. } | Part::Open { .. } if self.is_lost(place) => return,
+            Part::Item { .. } => {
+                self.has_item = true;
+                part
+            }
             Part::End | Part::ItemEnd if self.ends_cut_call(choice, place) => return,
             Part::Foreign { level, value, .. } if !frame.tells(level, value) => return,
+            Part::Text { channel: Channel::Text, text, .. }
+                if self.came == Came::Something && self.doubts_texts && frame.is_open_behind(text) =>
+            {
+                return;
+            }
             Part::Start { id, model, word } => {
                 Part::Start { id: frame.whole(id), model: frame.whole(model), word }
             }
             Part::Call { id, name, kind, word, .. } => {
                 let (arguments, is_cut) = frame.arguments(&part);
                 let (id, name) = (frame.whole(id), frame.whole(name));
+                let is_empty = match arguments {
+                    None => true,
+                    Some(Arguments::Text(text) | Arguments::Whole(text)) => {
+                        text.is_empty() || place.is_none() || self.is_lost(place)
+                    }
+                    Some(_) => false,
+                };
+                // That something is called somewhere is no call yet, unless an item was announced for it; nor are
+                // arguments of which the call had not come.
+                if id.is_none() && name.is_none() && is_empty && !self.has_item {
+                    return;
+                }
                 self.next.put(Fragment {
                     choice,
                     place,

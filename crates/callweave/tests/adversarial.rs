@@ -1,12 +1,17 @@
 //! Streams made to mislead, with known truth: what is decoded must be just that.
 //!
 //! A response with text, reasoning and calls is cut into pieces and told in one of the ways in which servers tell it:
-//! interleaved, announced first, without or with changing ids, arguments before names, everything twice. The same seed
-//! makes the same streams.
+//! interleaved, announced first, without or with changing ids, arguments before names, everything twice; in six protocols
+//! and in every form of event streams. The same seed makes the same streams. Cut anywhere, none of them passes for complete.
 
+#[path = "adversarial/wires.rs"]
+mod wires;
+
+use callweave::event::{FinishReason, NoticeCode};
 use callweave::protocol::Protocol;
 use callweave::{Accumulator, Decoder, Message};
 use serde_json::{Value, json};
+use wires::{WAYS, Way};
 
 /// A generator of numbers that is the same on every machine.
 struct Dice(u64);
@@ -92,14 +97,22 @@ impl Truth {
     }
 
     fn check(&self, message: &Message, title: &str, stream: &str) {
+        // A made id is none of the provider's.
         let calls: Vec<_> = message
             .tool_calls()
-            .map(|call| (call.id.as_str(), call.name.as_str(), call.arguments().parse::<Value>().ok()))
+            .map(|call| {
+                let id = (!call.has_made_id).then_some(call.id.as_str());
+                (id, call.name.as_str(), call.arguments().parse::<Value>().ok())
+            })
             .collect();
+        let has_ids = !stream.starts_with('{');
         let truth: Vec<_> = self
             .calls
             .iter()
-            .map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.parse::<Value>().ok()))
+            .map(|call| {
+                let id = has_ids.then_some(call.id.as_str());
+                (id, call.name.as_str(), call.arguments.parse::<Value>().ok())
+            })
             .collect();
         assert_eq!(calls, truth, "{title}:\n{stream}");
         assert_eq!(message.text(), self.text, "{title}:\n{stream}");
@@ -118,7 +131,7 @@ fn chunk(delta: &Value, finish: Option<&str>) -> String {
     event(&json!({"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice]}))
 }
 
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 18] = [
     "plain",
     "interleaved",
     "announced together",
@@ -131,6 +144,12 @@ const KINDS: [&str; 12] = [
     "all arguments first",
     "object",
     "function_call beside",
+    "no index",
+    "index 1",
+    "name in pieces",
+    "finish before the last piece",
+    "parts",
+    "usage and roles amid",
 ];
 
 /// A stream of chat chunks; every way to tell the same calls.
@@ -141,11 +160,24 @@ fn chat(truth: &Truth, kind: &str, dice: &mut Dice) -> String {
         out.push_str(&chunk(&json!({word: piece}), None));
     }
     for piece in dice.pieces(&truth.text) {
-        out.push_str(&chunk(&json!({"content": piece}), None));
+        out.push_str(&match kind {
+            "parts" => chunk(&json!({"content": [{"type": "text", "text": piece}]}), None),
+            "usage and roles amid" => {
+                let usage = json!({"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3});
+                let amid = event(&json!({"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [], "usage": usage}));
+                format!("{}{amid}", chunk(&json!({"role": "assistant", "content": piece}), None))
+            }
+            _ => chunk(&json!({"content": piece}), None),
+        });
     }
     let tell =
         |out: &mut String, calls: Vec<Value>| out.push_str(&chunk(&json!({"tool_calls": calls}), None));
-    let index = |number: usize| if kind == "index 0" { 0 } else { number };
+    let index = |number: usize| match kind {
+        "index 0" => json!(0),
+        "index 1" => json!(number + 1),
+        "no index" => Value::Null,
+        _ => json!(number),
+    };
     let whole = |number: usize, function: Value| json!({"index": index(number), "id": truth.calls[number].id, "type": "function", "function": function});
     let more = |number: usize, piece: &str, dice: &mut Dice| {
         let mut call = json!({"index": index(number), "function": {"arguments": piece}});
@@ -208,9 +240,23 @@ fn chat(truth: &Truth, kind: &str, dice: &mut Dice) -> String {
                             out.push_str(&chunk(&delta, None));
                         }
                     }
+                    "name in pieces" => {
+                        let (head, tail) = name.split_at(1);
+                        tell(&mut out, vec![whole(number, json!({"name": head}))]);
+                        if !tail.is_empty() {
+                            tell(&mut out, vec![json!({"index": number, "function": {"name": tail}})]);
+                        }
+                        for piece in &pieces {
+                            tell(&mut out, vec![more(number, piece, dice)]);
+                        }
+                    }
                     _ => {
                         tell(&mut out, vec![announce(number, dice)]);
-                        for piece in &pieces {
+                        for (at, piece) in pieces.iter().enumerate() {
+                            // Some proxies say it with every chunk.
+                            if kind == "finish before the last piece" && at + 1 == pieces.len() {
+                                out.push_str(&chunk(&json!({}), Some("tool_calls")));
+                            }
                             tell(&mut out, vec![more(number, piece, dice)]);
                         }
                     }
@@ -224,16 +270,43 @@ fn chat(truth: &Truth, kind: &str, dice: &mut Dice) -> String {
     out
 }
 
-fn decode(stream: &str, dice: &mut Dice) -> Message {
-    let (mut message, mut decoder) =
-        (Accumulator::new(), Decoder::new(Protocol::named("openai-chat").expect("chat")));
-    let (mut rest, step) = (stream.as_bytes(), 1 + dice.below(400));
+/// The frames as events, in one of the forms that the standard allows.
+fn dressed(frames: &[Value], dice: &mut Dice) -> String {
+    let mut out = String::from(if dice.chance(4) { "\u{feff}" } else { "" });
+    let end = ["\n", "\r\n", "\r"][dice.below(3)];
+    let (has_names, has_comments, space) = (dice.chance(2), dice.chance(3), ["", " "][dice.below(2)]);
+    for frame in frames {
+        if has_comments && dice.chance(3) {
+            out.push_str(&format!(": keep-alive{end}{end}"));
+        }
+        if let Some(name) = frame["type"].as_str().filter(|_| has_names) {
+            out.push_str(&format!("event:{space}{name}{end}"));
+        }
+        out.push_str(&format!("data:{space}{frame}{end}{end}"));
+    }
+    out
+}
+
+/// A stream in one of the other protocols.
+fn told(truth: &Truth, way: &Way, dice: &mut Dice) -> String {
+    let frames = (way.frames)(truth, way.kind, dice);
+    match way.protocol {
+        "ollama" => frames.iter().map(|frame| format!("{frame}\n")).collect(),
+        _ => dressed(&frames, dice),
+    }
+}
+
+fn decode(protocol: &str, stream: &[u8], dice: &mut Dice) -> Message {
+    let protocol = Protocol::named(protocol).expect("a protocol of that name");
+    let (mut message, mut decoder) = (Accumulator::new(), Decoder::new(protocol));
+    let (mut rest, step) = (stream, 1 + dice.below(400));
     while !rest.is_empty() {
         let (piece, after) = rest.split_at(step.min(rest.len()));
         decoder.push(piece, &mut message).expect("no limit");
         rest = after;
     }
-    decoder.finish(&mut message).expect("an end");
+    // A stream of which hardly anything came is nothing.
+    let _ = decoder.finish(&mut message);
     message.take()
 }
 
@@ -244,7 +317,60 @@ fn twelve_thousand_streams_say_what_is_true() {
         let truth = Truth::new(&mut dice);
         let kind = KINDS[round % KINDS.len()];
         let stream = chat(&truth, kind, &mut dice);
-        let message = decode(&stream, &mut dice);
+        let message = decode("openai-chat", stream.as_bytes(), &mut dice);
         truth.check(&message, kind, &stream);
     }
+}
+
+#[test]
+fn six_thousand_streams_of_other_protocols_say_what_is_true() {
+    let mut dice = Dice(28);
+    for round in 0..6_000 {
+        let truth = Truth::new(&mut dice);
+        let way = &WAYS[round % WAYS.len()];
+        let stream = told(&truth, way, &mut dice);
+        let message = decode(way.protocol, stream.as_bytes(), &mut dice);
+        let reason = if truth.calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
+        truth.check(&message, &format!("{} {}", way.protocol, way.kind), &stream);
+        assert_eq!(message.finish_reason(), Some(reason), "{} {}: {stream}", way.protocol, way.kind);
+    }
+}
+
+/// A stream that was cut says so, tells nothing that is not true, and has no call that only looks complete.
+#[test]
+fn six_thousand_cut_streams_do_not_pass_for_complete() {
+    let mut dice = Dice(29);
+    // Items that nobody announced are known by their numbers alone, and the cut may take those away.
+    let ways: Vec<_> = WAYS.iter().filter(|way| way.kind != "not added").collect();
+    for round in 0..6_000 {
+        let truth = Truth::new(&mut dice);
+        let way = ways[round % ways.len()];
+        let stream = told(&truth, way, &mut dice);
+        // Blank lines and the last event may be missing without harm; what stands before is told by then.
+        let last = stream.trim_end().len() - stream.trim_end().lines().last().map_or(0, str::len);
+        let cut = &stream.as_bytes()[..1 + dice.below(last.max(2) - 1)];
+        let message = decode(way.protocol, cut, &mut dice);
+        let title = format!("{} {}: {}", way.protocol, way.kind, String::from_utf8_lossy(cut));
+        assert!(truth.text.starts_with(&*message.text()) || is_doubtful(way, &message), "{title}");
+        assert!(truth.reasoning.starts_with(&*message.reasoning()), "{title}");
+        assert!(message.tool_calls().count() <= truth.calls.len(), "{title}");
+        for (call, own) in message.tool_calls().zip(&truth.calls) {
+            let is_same = |text: &str| text.parse::<Value>().ok() == own.arguments.parse::<Value>().ok();
+            assert!(own.name.starts_with(&*call.name), "{title}");
+            assert!(call.invalid().is_some() || is_same(call.arguments()), "{title}");
+        }
+        let is_reported = message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
+        let has_finished = message
+            .first()
+            .is_some_and(|choice| choice.finish.as_ref().is_some_and(|finish| finish.raw.is_some()));
+        assert!(
+            is_reported || has_finished || message.error().is_some() || message == Message::default(),
+            "{title}"
+        );
+    }
+}
+
+/// What Gemini's first chunk would have said of its text is not known, and all there is is told as text.
+fn is_doubtful(way: &Way, message: &Message) -> bool {
+    way.protocol == "gemini-generatecontent" && message.reasoning().is_empty()
 }

@@ -5,6 +5,7 @@ mod streams;
 
 use allocation_counter::{AllocationInfo, measure};
 use callweave::accumulator::Accumulator;
+use callweave::doors::loose::reqllm::ChunkAccumulator;
 use callweave::event::{Body, Event};
 use callweave::message::{Content, Message};
 use callweave::pipeline::Decoder;
@@ -104,4 +105,19 @@ fn an_open_stream_holds_little_beside_its_message() {
         let own = info.bytes_current as usize + size_of_val(&decoder);
         assert!(own <= MOST_BESIDE, "{}: {own} bytes beside the message", stream.name);
     }
+}
+
+/// A word is not paid for by the length of the response.
+#[test]
+fn the_reason_to_finish_is_asked_for_the_price_of_its_text() {
+    let mut accumulator = ChunkAccumulator::new();
+    for number in 0..10_000 {
+        let chunk = serde_json::json!({"type": "meta", "metadata": {"annotations": [{"url": number}]}});
+        accumulator.push(&chunk);
+    }
+    accumulator.push(&serde_json::json!({"type": "meta", "metadata": {"finish_reason": "stop"}}));
+    let mut reason = None;
+    let counted = measure(|| reason = accumulator.finalize_finish_reason());
+    assert_eq!(reason.as_deref(), Some("stop"));
+    assert!(counted.count_total <= 1 && counted.bytes_total < 64, "{counted:?}");
 }

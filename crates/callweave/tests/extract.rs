@@ -218,7 +218,7 @@ fn with_declared_tools_quoted_json_is_no_call() {
 fn calls_told_again_and_ids_used_again() {
     let found = native(&[
         json!({"id": "x", "name": "f", "arguments": "{\"a\": 1, \"b\": 2}"}),
-        json!({"id": "y", "name": "f", "arguments": {"b": 2, "a": 1}}),
+        json!({"id": "x", "name": "f", "arguments": {"b": 2, "a": 1}}),
         json!({"id": "x", "name": "f", "arguments": {"a": 2}}),
         json!({"id": "tool_0_2", "name": "g", "arguments": {}}),
         json!({"name": "h", "arguments": "{"}),
@@ -278,4 +278,17 @@ fn a_call_that_was_cut_is_never_called_damaged() {
             }
         }
     }
+}
+
+#[test]
+fn equal_calls_with_ids_of_their_own_are_two() {
+    let roll = |id: serde_json::Value| json!({"id": id, "name": "roll", "arguments": {}});
+    let ids = |calls: &[serde_json::Value]| {
+        native(calls).into_iter().map(|found| found.call.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&[roll(json!("a")), roll(json!("b"))]), ["a", "b"]);
+    // Told again, or without a sign that it was made twice, it is one.
+    assert_eq!(ids(&[roll(json!("a")), roll(json!("b")), roll(json!("a"))]), ["a", "b"]);
+    assert_eq!(ids(&[roll(json!("a")), roll(json!(null))]), ["a"]);
+    assert_eq!(ids(&[roll(json!(null)), roll(json!("a"))]), ["tool_0_0"]);
 }

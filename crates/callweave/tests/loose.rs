@@ -150,3 +150,21 @@ mod reqllm {
         assert_eq!(total(&[first]), Some(6));
     }
 }
+
+/// Numbers beyond floats come out of every door in text, and in `serde_json`'s values as far as those can hold them.
+#[test]
+fn numbers_that_do_not_fit_are_not_lost() {
+    let mut accumulator = ToolCallAccumulator::new();
+    let text = r#"{"far":1e400,"near":-1e400,"big":123456789012345678901234567890,"small":1}"#;
+    accumulator.feed(&json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": text}}]));
+    let calls = accumulator.finalize();
+    let expected = format!(r#"[{{"id":"a","name":"f","arguments":{text}}}]"#);
+    assert_eq!(serde_json::to_string(&calls).expect("calls serialise"), expected);
+    let value = serde_json::to_value(&calls).expect("calls serialise");
+    let arguments = &value[0]["arguments"];
+    assert_eq!((&arguments["far"], &arguments["near"]), (&json!("1e400"), &json!("-1e400")));
+    assert_eq!(
+        (&arguments["big"], &arguments["small"]),
+        (&json!(123456789012345678901234567890.0), &json!(1))
+    );
+}

@@ -902,3 +902,32 @@ mod anything {
         }
     }
 }
+
+/// The label is missing where callers pass on a part of what an SDK gives them; the members tell the API.
+#[test]
+fn bodies_without_a_label_are_read_by_their_members() {
+    let openai = Agent::new("openai");
+    for agent in [openai.clone(), openai.api(Api::Responses)] {
+        let text = process(&agent, &json!({"output": [], "output_text": "hi"})).expect("a response");
+        assert_eq!(text, Processed::Text("hi".into()));
+        assert_eq!(
+            process(&agent, &json!({"output": []})).expect("a response"),
+            Processed::Text(String::new())
+        );
+    }
+    let anthropic = Agent::new("anthropic");
+    assert_eq!(
+        process(&anthropic, &json!({"content": []})).expect("a message"),
+        Processed::Text(String::new())
+    );
+    // Nothing of that is anything to others, nor is what holds no content.
+    for (provider, body) in [
+        ("cohere", json!({"output": []})),
+        ("openai", json!({"content": []})),
+        ("anthropic", json!({"content": {}})),
+        ("openai", json!({"output": {}})),
+    ] {
+        let error = process(&Agent::new(provider), &body).expect_err("no known shape");
+        assert_eq!(error.detail(), "Unexpected response format", "{provider} {body}");
+    }
+}

@@ -236,3 +236,12 @@ fn a_dialect_of_ones_own_is_taught_without_further_data() {
     assert_eq!(writer.render_call(&call("f", &json!({"a": 1}))), Ok("<<f := {\"a\":1}>>".to_owned()));
     assert_eq!(writer.render_result(&call("f", &json!({})), "yes"), "f said yes");
 }
+
+#[test]
+fn without_tools_there_is_nothing_to_teach() {
+    for tools in [json!([]), json!(null)] {
+        let options = PromptOptions::default();
+        assert_eq!(augment_system_prompt(Some("Be kind."), &tools, &options), "Be kind.");
+        assert_eq!(augment_system_prompt(None, &tools, &options), "");
+    }
+}

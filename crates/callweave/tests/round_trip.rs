@@ -149,6 +149,7 @@ const ASIDE: &[(&str, &str)] = &[
     ),
     ("openai-chat/same-index-twice-in-one-chunk", "two calls of one number are told under two"),
     ("openai-chat/stream-function-call-beside-tool-calls: lost", "blanks behind arguments say nothing"),
+    ("openai-chat/line-end-behind-a-call-that-is-over: lost", "blanks behind arguments say nothing"),
     ("gemini-generatecontent/stream-finish-as-a-number: lost", "zero says that there is no reason yet"),
     ("bedrock-invoke/deepseek-choices-text: lost", "the number of the only answer"),
     (

@@ -2,13 +2,15 @@
 //! a request, see [`requests`](super::requests).
 
 use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use callweave::encode::{self, Encoder};
+use callweave::encode::{self, Encoder, Mode};
 use callweave::event::Event;
 use callweave::framing::{Framing, Limits};
 use callweave::json::Value;
@@ -203,8 +205,23 @@ impl Wish {
             true => encode::EncodeOptions::mended(),
             false => encode::EncodeOptions::faithful(),
         };
+        let options = match options.mode {
+            Mode::Faithful => options,
+            Mode::Mended => options.reporting_truncation().id(made_id(self.to)).created(now()),
+        };
         if self.is_array { options.framing(Framing::JsonValues) } else { options }
     }
+}
+
+/// An id for a response that has none: no other response has it.
+fn made_id(protocol: &Protocol) -> String {
+    let [one, two] = [0, 1].map(|half| RandomState::new().hash_one(half));
+    format!("{}{one:016x}{two:016x}", protocol.response_id_prefix())
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// What is written, and where to.
@@ -227,8 +244,8 @@ impl Writing<'_> {
     }
 
     fn whole(&mut self, answers: &Answers) -> Result<()> {
-        let options = self.wish.options(answers.protocol);
         for message in answers.messages().iter().filter(|message| **message != Message::default()) {
+            let options = self.wish.options(answers.protocol);
             self.wish.to.encode_whole(message, &options, &mut self.buffer);
             self.buffer.push(b'\n');
         }

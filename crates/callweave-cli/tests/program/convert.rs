@@ -17,3 +17,49 @@ fn google_streams_as_events_or_as_one_array() {
     let asked = run(&["convert", "--to", "gemini", "--array", "--whole"], clean());
     assert!(asked.stderr().contains("--whole"), "{}", asked.stderr());
 }
+
+/// Nobody takes a response that was cut off for one that a limit ended, let alone for a complete one.
+#[test]
+fn what_was_cut_off_is_an_error_in_every_protocol() {
+    let chunk = r#"data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"Hal"}}]}"#;
+    let cut = format!("{chunk}\n\n");
+    for to in ["openai-chat", "openai-responses", "anthropic", "gemini", "ollama", "cohere", "bedrock-invoke"]
+    {
+        for form in ["--stream", "--whole"] {
+            let written = run(&["convert", "--mend", "--to", to, form], cut.as_str()).bad("was cut off");
+            let read = run(&["decode", "--protocol", to], &written.0.stdout);
+            let message = read.json();
+            assert_eq!(message["errors"][0]["class"], "transport", "{to} {form}: {message}");
+            assert_eq!(message["content"], "Hal", "{to} {form}: {message}");
+        }
+    }
+    // In its own protocol it is written as it came.
+    let own = run(&["convert", "--to", "openai-chat"], cut.as_str()).bad("was cut off");
+    assert!(!own.stdout().contains("error") && !own.stdout().contains("length"), "{}", own.stdout());
+}
+
+/// Clients keep responses by their ids, and say when they came.
+#[test]
+fn responses_without_an_id_get_one_of_their_own() {
+    let body =
+        r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"},"finishReason":"STOP"}]}"#;
+    for (to, prefix, time) in [
+        ("openai-chat", "chatcmpl-", Some("created")),
+        ("openai-responses", "resp_", Some("created_at")),
+        ("anthropic-messages", "msg_", None),
+    ] {
+        let written = || run(&["convert", "--to", to, "--whole"], body).good().json();
+        let [one, two] = [written(), written()];
+        let id = |body: &Value| body["id"].as_str().expect("an id").to_owned();
+        assert!(id(&one).starts_with(prefix) && id(&one).len() > prefix.len() + 16, "{one}");
+        assert_ne!(id(&one), id(&two));
+        let made = time.map(|time| one[time].as_u64().expect("a time"));
+        assert!(made.is_none_or(|made| made > 1_700_000_000), "{one}");
+    }
+    // The provider's own stay.
+    let body = r#"{"id":"c1","object":"chat.completion","created":123,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"content":"Hi"}}]}"#;
+    for form in ["--stream", "--whole"] {
+        let written = run(&["convert", "--to", "openai-chat", "--mend", form], body).good();
+        assert!(written.stdout().contains(r#""id":"c1""#) && written.stdout().contains(r#""created":123"#));
+    }
+}

@@ -34,11 +34,12 @@
 //!   there nothing says that a call was meant.
 //! - Arguments that are the same data in another notation (a trailing comma, single quotes) are repaired,
 //!   and [`Extracted::repaired_from`] says so. Null and missing arguments are `{}`.
-//! - Of calls with the same name and the same arguments the first is kept. A second call with the id of
-//!   another one gets an id of its own.
+//! - Of calls with the same name and the same arguments the first is kept, unless each has an id of its own. A second
+//!   call with the id of another one gets an id of its own.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -378,10 +379,20 @@ fn mend(arguments: &str) -> Option<String> {
 
 /// Drops calls that are told again, and gives every call an id of its own.
 fn settle(mut found: Vec<Extracted>) -> Vec<Extracted> {
-    let mut seen = HashSet::new();
-    found.retain(|found| match found.call.object() {
-        Ok(arguments) => seen.insert((found.call.name.clone(), Value::Object(arguments))),
-        Err(_) => true,
+    let mut seen: HashMap<_, HashSet<String>> = HashMap::new();
+    found.retain(|Extracted { call, .. }| {
+        let Ok(arguments) = call.object() else { return true };
+        let id = Some(call.id.clone()).filter(|id| !id.is_empty());
+        match seen.entry((call.name.clone(), Value::Object(arguments))) {
+            Entry::Vacant(first) => {
+                first.insert(id.into_iter().collect());
+                true
+            }
+            // Ids that differ say that the call was made twice.
+            Entry::Occupied(mut told) => {
+                !told.get().is_empty() && id.is_some_and(|id| told.get_mut().insert(id))
+            }
+        }
     });
     let (close, mut taken) = (Close::new(), HashSet::new());
     for Extracted { call, .. } in &mut found {

@@ -9,7 +9,7 @@ use std::mem;
 use memchr::memchr;
 
 use super::sse::undoubled;
-use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, emit_text};
+use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, emit_text, without_cut_character};
 use crate::Result;
 
 /// Splits a stream into lines. One frame is one line that is not blank.
@@ -103,7 +103,7 @@ impl JsonLines {
     /// Says that the stream has ended: emits the last line if no line end did.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         let line = mem::take(&mut self.line);
-        self.emit(&line, self.offset - line.len() as u64, sink)
+        self.emit(without_cut_character(&line), self.offset - line.len() as u64, sink)
     }
 
     /// Keeps a piece of a line that is not whole yet; `offset` is the piece's.

@@ -17,7 +17,7 @@ use memchr::memchr;
 
 use super::detect::Object;
 use super::nesting::{Nesting, Stop};
-use super::{BYTE_ORDER_MARK, FrameSink, Limits, emit_text};
+use super::{BYTE_ORDER_MARK, FrameSink, Limits, emit_text, without_cut_character};
 use crate::Result;
 use crate::json::{Scanner, Status};
 
@@ -196,6 +196,7 @@ impl JsonValues {
             self.held.extend_from_slice(&BYTE_ORDER_MARK[..count]);
         }
         self.state = State::Between;
+        self.held.truncate(without_cut_character(&self.held).len());
         if self.held.is_empty() {
             return Ok(());
         }

@@ -44,6 +44,7 @@ pub(crate) use aws_event_stream::{CHECKSUM, seal, write_event, write_exception};
 pub use json_lines::JsonLines;
 pub use json_values::JsonValues;
 pub use sse::Sse;
+pub(crate) use sse::is_field;
 
 use detect::{Detect, Object};
 
@@ -73,6 +74,8 @@ pub enum FrameKind {
     Data,
     /// An error of the upstream: an AWS exception or error message, an SSE field `error`.
     Error,
+    /// Text at the end of an event stream that has no fields: the page or sentence of a proxy that stepped in.
+    Stray,
 }
 
 /// Anything that takes frames, whatever they borrow from.
@@ -438,6 +441,20 @@ fn decode(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
+/// The bytes without a last character that the end of the input cut: nobody knows what it would have been.
+fn without_cut_character(bytes: &[u8]) -> &[u8] {
+    let begin = bytes.len().saturating_sub(LONGEST_CHARACTER - 1);
+    let lead = bytes[begin..].iter().rposition(|byte| byte & 0xC0 != 0x80).map(|at| begin + at);
+    let is_cut = |at: &usize| {
+        std::str::from_utf8(&bytes[*at..])
+            .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    };
+    lead.filter(is_cut).map_or(bytes, |at| &bytes[..at])
+}
+
+/// Bytes of the longest character.
+const LONGEST_CHARACTER: usize = 4;
+
 /// A frame that is nothing but text.
 fn emit_text(bytes: &[u8], offset: u64, sink: &mut FrameSink<'_>) {
     let (data, is_lossy) = decode(bytes);
@@ -449,11 +466,15 @@ fn emit_text(bytes: &[u8], offset: u64, sink: &mut FrameSink<'_>) {
 mod testing {
     use super::*;
 
-    /// Frames as `event|data` lines, `!` before an error's, and how the stream ended.
+    /// Frames as `event|data` lines, `!` before an error's and `?` before stray text, and how the stream ended.
     pub(super) fn frames(mut framer: Framer, pieces: &[&[u8]]) -> (Vec<String>, Result<()>) {
         let mut seen = Vec::new();
         let mut sink = |frame: Frame<'_>| {
-            let mark = if frame.kind == FrameKind::Error { "!" } else { "" };
+            let mark = match frame.kind {
+                FrameKind::Data => "",
+                FrameKind::Error => "!",
+                FrameKind::Stray => "?",
+            };
             seen.push(match frame.event {
                 Some(event) => format!("{mark}{event}|{}", frame.data),
                 None => format!("{mark}{}", frame.data),
@@ -504,6 +525,27 @@ mod tests {
             assert_eq!((error.kind(), error.offset()), (ErrorKind::Limit, Some(12)));
             assert_eq!(error.detail(), "stream of more than 12 bytes");
         }
+    }
+
+    #[test]
+    fn a_character_that_the_end_cut_is_left_out() {
+        for framing in [Framing::Sse, Framing::JsonLines, Framing::JsonValues] {
+            for letter in ["ø", "日", "👩"] {
+                for came in 1..letter.len() {
+                    let bytes = [b"data: {\"a\":\"b", &letter.as_bytes()[..came]].concat();
+                    let bytes = if framing == Framing::Sse { &bytes[..] } else { &bytes[6..] };
+                    let mut seen = Vec::new();
+                    let mut framer = Framer::new(framing, Limits::default());
+                    let mut sink = |frame: Frame<'_>| seen.push((frame.data.to_owned(), frame.is_lossy));
+                    framer.push(bytes, &mut sink).and_then(|()| framer.finish(&mut sink)).expect("no limit");
+                    assert_eq!(seen, [("{\"a\":\"b".to_owned(), false)], "{framing} {letter} {came}");
+                }
+            }
+        }
+        // What is no character however it goes on is damage.
+        assert_eq!(without_cut_character(b"a\xff"), b"a\xff");
+        assert_eq!(without_cut_character(b"a\xa9\xa9\xa9\xa9"), b"a\xa9\xa9\xa9\xa9");
+        assert_eq!(without_cut_character("aé".as_bytes()), "aé".as_bytes());
     }
 
     #[test]

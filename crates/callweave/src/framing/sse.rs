@@ -11,14 +11,16 @@
 //! - a `data` line after a whole JSON object begins the next event, because joined the two would be nothing:
 //!   some servers leave the blank lines out;
 //! - a proxy may have put `data:` before what had it already, or have written an object without any field
-//!   name: the object is the data.
+//!   name: the object is the data;
+//! - lines without a field at the end of the stream, such as a proxy's error page, are a frame of kind
+//!   [`FrameKind::Stray`]; before another event they are passed over.
 
 use std::mem;
 
 use memchr::{memchr, memchr2};
 
 use super::nesting::Nesting;
-use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode};
+use super::{BYTE_ORDER_MARK, Frame, FrameKind, FrameSink, Limits, decode, without_cut_character};
 use crate::Result;
 use crate::json::lane::{Lane, WIDTH, first};
 
@@ -60,7 +62,13 @@ pub struct Sse {
     later_id: Kept,
     later_offset: Option<u64>,
     probe: Probe,
+    /// The lines without a field since the last event, and where they begin.
+    stray: Vec<u8>,
+    stray_offset: u64,
 }
+
+/// So much is kept of lines without a field.
+const MAX_STRAY: usize = 16 << 10;
 
 /// Whether the data of the open event is one whole object; looked at only when more data comes.
 #[derive(Debug, Default)]
@@ -128,6 +136,8 @@ impl Sse {
             later_id: Kept::default(),
             later_offset: None,
             probe: Probe::Unread,
+            stray: Vec::new(),
+            stray_offset: 0,
         }
     }
 
@@ -234,6 +244,7 @@ impl Sse {
                 (Some(name).filter(|name| !name.is_empty()), fields.get(before_value..)?)
             }
         };
+        self.forget_stray();
         let (offset, kind) = (self.offset, FrameKind::Data);
         self.offset += taken as u64;
         sink.put(Frame { event, data, id: None, offset, kind, is_lossy: false });
@@ -243,12 +254,29 @@ impl Sse {
     /// Says that the stream has ended: emits the last event if no blank line ended it.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         let line = mem::take(&mut self.line);
+        let line = without_cut_character(&line);
         let mut fresh = Fresh::default();
-        if !line.is_empty() {
-            self.read_line(&line, self.offset - line.len() as u64, &mut fresh, sink)?;
+        if !line.is_empty() && !begins_field(line) {
+            self.read_line(line, self.offset - line.len() as u64, &mut fresh, sink)?;
         }
         self.end_event(&mut fresh, sink);
+        let stray = mem::take(&mut self.stray);
+        if !stray.trim_ascii().is_empty() {
+            self.event_offset = Some(self.stray_offset);
+            self.emit(FrameKind::Stray, stray.trim_ascii(), &fresh, sink);
+        }
         Ok(())
+    }
+
+    /// Keeps a line that has no field, for the end of the stream.
+    fn keep_stray(&mut self, line: &[u8], offset: u64) {
+        if self.stray.is_empty() {
+            self.stray_offset = offset;
+        }
+        if self.stray.len() + line.len() < MAX_STRAY {
+            self.stray.extend_from_slice(line);
+            self.stray.push(b'\n');
+        }
     }
 
     /// Where the next line begins, given where the end of the last one stands.
@@ -314,6 +342,7 @@ impl Sse {
             }
             b"error" => self.emit_error(value, offset, fresh, sink)?,
             _ if line.starts_with(b"{") => self.add_data(line, offset, fresh, sink)?,
+            _ if !is_field(line) => self.keep_stray(line, offset),
             _ => {}
         }
         Ok(())
@@ -335,6 +364,7 @@ impl Sse {
             self.event_offset = self.later_offset.take();
             self.promote_later(fresh);
         }
+        self.forget_stray();
         let event_offset = *self.event_offset.get_or_insert(offset);
         if let Some(first) = fresh.data.take() {
             self.data.set(first);
@@ -396,6 +426,13 @@ impl Sse {
             self.emit(FrameKind::Data, data, fresh, sink);
         }
         self.close(fresh);
+    }
+
+    #[inline]
+    fn forget_stray(&mut self) {
+        if !self.stray.is_empty() {
+            self.stray.clear();
+        }
     }
 
     fn emit(&self, kind: FrameKind, data: &[u8], fresh: &Fresh<'_>, sink: &mut FrameSink<'_>) {
@@ -467,6 +504,22 @@ pub(super) fn undoubled(value: &[u8]) -> &[u8] {
     if inner.starts_with(b"{") || inner.starts_with(b"[") { inner } else { value }
 }
 
+/// Whether the line has a field, known or not: a word and a colon, or a comment.
+pub(crate) fn is_field(line: &[u8]) -> bool {
+    let Some(colon) = memchr(b':', line) else { return false };
+    let name = line[..colon].trim_ascii();
+    let name = name.strip_prefix(BYTE_ORDER_MARK).unwrap_or(name);
+    name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+}
+
+/// Whether the end of the stream may have cut the line inside the name of a field.
+fn begins_field(line: &[u8]) -> bool {
+    let name = line.trim_ascii_start();
+    [&b"data"[..], b"event", b"id", b"retry", b"error"]
+        .iter()
+        .any(|field| field.starts_with(name) && *field != name)
+}
+
 /// Length of the name that a line begins with, up to its end or what stands in no name. Most names are too short to be
 /// searched.
 fn name_length(bytes: &[u8]) -> usize {
@@ -532,6 +585,26 @@ mod tests {
         assert_eq!(read(" data: 1\n\n\t event: e\ndata: 2\n\n : c\n\n"), ["1", "e|2"]);
         assert_eq!(read("error: {}\n\ndata: 2\n\n"), ["!{}", "2"]);
         assert_eq!(read("event: e\nerror: x\n\nevent: f\ndata: 1\nerror: y"), ["!e|x", "f|1", "!y"]);
+    }
+
+    #[test]
+    fn text_without_fields_ends_the_stream() {
+        let page = "<html>\n\n<h1>504: Time-out</h1></html>";
+        assert_eq!(read(&format!("data: 1\n\n{page}")), ["1", "?<html>\n<h1>504: Time-out</h1></html>"]);
+        assert_eq!(read("data: 1\n\nreset reason: gone\n"), ["1", "?reset reason: gone"]);
+        assert_eq!(read("data: 1\n\nbad gateway\ndata: 2\n\n"), ["1", "2"]);
+        assert_eq!(read("data: 1\n\nbad gateway\n\ndata: {}\n\n"), ["1", "{}"]);
+        // Fields of others, comments, and what the end of the stream cut are no text.
+        assert_eq!(read("data: 1\nmeta: x\n\nx-took: 1\n: bye\n\n"), ["1"]);
+        for cut in ["d", "dat", "even", "i", "ret", "err"] {
+            assert_eq!(read(&format!("data: 1\n\n{cut}")), ["1"]);
+        }
+        let long = format!("data: 1\n\n{}", "no field\n".repeat(1 << 12));
+        let mut longest = 0;
+        let mut sink = |frame: Frame<'_>| longest = longest.max(frame.data.len());
+        let mut sse = Sse::new(Limits::default());
+        sse.push(long.as_bytes(), &mut sink).and_then(|()| sse.finish(&mut sink)).expect("no limit is met");
+        assert!((MAX_STRAY - 16..MAX_STRAY).contains(&longest));
     }
 
     #[test]

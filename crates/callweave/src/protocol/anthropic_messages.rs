@@ -22,6 +22,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["anthropic", "messages", "claude"],
     title: "Anthropic Messages",
     volatile: &[],
+    kind_follows_text: false,
     errors: ERRORS,
     failure: Some(FAILURE),
     recognise,

@@ -21,6 +21,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["converse", "bedrock"],
     title: "Amazon Bedrock Converse",
     volatile: VOLATILE,
+    kind_follows_text: false,
     errors: ERRORS,
     failure: Some(super::error::AMAZON),
     recognise,

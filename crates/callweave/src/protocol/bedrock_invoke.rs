@@ -21,6 +21,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["invoke"],
     title: "Amazon Bedrock InvokeModel",
     volatile: VOLATILE,
+    kind_follows_text: false,
     errors: ERRORS,
     failure: Some(super::error::AMAZON),
     recognise,

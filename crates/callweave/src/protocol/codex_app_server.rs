@@ -24,6 +24,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["codex", "codex-app-server", "codex-appserver", "codex-app-server-v2"],
     title: "Codex app-server v2",
     volatile: VOLATILE,
+    kind_follows_text: false,
     errors: ERRORS,
     failure: None,
     recognise,
@@ -332,6 +333,7 @@ fn decode_item(item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
         // What the user or a hook said, and marks in the conversation: not the agent's answer.
         "userMessage" | "hookPrompt" | "enteredReviewMode" | "exitedReviewMode" | "contextCompaction"
         | "subAgentActivity" | "" => tell_item(kind, place, item, |_| false, sink),
+        _ if kind.ends_with("Output") => decode_output(kind, place, item, telling, sink),
         _ => decode_call(kind, place, item, telling, sink),
     }
     if telling == Telling::End {
@@ -381,6 +383,22 @@ fn decode_thoughts(
 const ARGUMENTS: &[&str] = &["arguments", "command", "changes", "action", "query", "prompt", "path"];
 /// The members that carry what a tool answered.
 const RESULTS: &[&str] = &["aggregatedOutput", "result", "results", "contentItems", "error"];
+/// The same in an item that is nothing but the result of a call told before.
+const OUTPUTS: &[&str] = &["output", "result", "contentItems", "content", "error"];
+
+/// The result of a call of another item, which its `callId` names.
+fn decode_output(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {
+    let call = ["callId", "call_id"].iter().find_map(|key| item.get(key)).and_then(Value::filled);
+    let given = OUTPUTS.iter().find_map(|&key| Some((key, item.get(key).filter(|value| !value.is_null())?)));
+    let is_read = |key: &str| {
+        matches!(key, "callId" | "call_id") && call.is_some()
+            || given.is_some_and(|(member, _)| member == key)
+    };
+    tell_item(kind, place, item, is_read, sink);
+    if let Some((word, value)) = given.filter(|_| telling == Telling::End) {
+        sink.put(Fragment::new(Part::ToolResult { call, word, value: value.pass_raw() }).at(place));
+    }
+}
 
 /// A call: of the client's tool (`dynamicToolCall`), or told of a tool that the agent runs itself.
 fn decode_call(kind: &str, place: Place, item: Value<'_>, telling: Telling, sink: &mut FragmentSink<'_>) {

@@ -23,6 +23,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["cohere", "cohere-chat"],
     title: "Cohere v2 chat",
     volatile: &[],
+    kind_follows_text: false,
     errors: ERRORS,
     failure: Some(FAILURE),
     recognise,

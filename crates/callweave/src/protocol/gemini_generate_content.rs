@@ -25,6 +25,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["gemini", "generatecontent", "generate-content", "google", "vertex", "google-vertex"],
     title: "Gemini generateContent (Google AI, Vertex)",
     volatile: &[],
+    kind_follows_text: true,
     errors: ERRORS,
     failure: Some(ErrorCoding::new(encode::write_failure)),
     recognise,

@@ -16,6 +16,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["interactions", "google-interactions"],
     title: "Gemini Interactions",
     volatile: VOLATILE,
+    kind_follows_text: false,
     errors: ERRORS,
     failure: None,
     recognise,

@@ -88,6 +88,8 @@ pub struct Protocol {
     pub title: &'static str,
     /// Members that say nothing about the answer (padding, sequence numbers) and are left out.
     pub volatile: &'static [&'static str],
+    /// Whether only a member behind a text may tell that it is reasoning.
+    pub(crate) kind_follows_text: bool,
     /// Its own words for the classes of errors; of several words for a class the canonical one is first.
     pub errors: &'static [(&'static str, ErrorClass)],
     /// Answers failed requests in this protocol; none while it is only read.

@@ -20,6 +20,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["ollama-chat", "ollama-generate", "ollama-native"],
     title: "Ollama /api/chat and /api/generate",
     volatile: VOLATILE,
+    kind_follows_text: false,
     // Its errors are sentences.
     errors: &[],
     failure: Some(FAILURE),

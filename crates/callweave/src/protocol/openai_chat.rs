@@ -20,6 +20,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["chat", "chat-completions", "openai", "mistral-chat", "mistral", "azure-openai", "openrouter"],
     title: "OpenAI Chat Completions and compatible servers",
     volatile: VOLATILE,
+    kind_follows_text: false,
     errors: ERRORS,
     failure: Some(FAILURE),
     recognise,

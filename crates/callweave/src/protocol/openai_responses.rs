@@ -31,6 +31,7 @@ pub static PROTOCOL: Protocol = Protocol {
     aliases: &["responses", "openai-response", "open-responses", "azure-responses", "chatgpt-responses"],
     title: "OpenAI Responses and compatible servers",
     volatile: VOLATILE,
+    kind_follows_text: false,
     errors: ERRORS,
     failure: Some(FAILURE),
     recognise,

@@ -825,7 +825,8 @@ impl Choice {
         let slot = &mut self.slots[at];
         match arguments {
             Arguments::Text(text) if slot.is_ended => {
-                if !text.written().trim_ascii().is_empty() {
+                // Some servers send the end of a line behind each call, as an escape.
+                if !text.to_cow().trim_ascii().is_empty() {
                     let notice = Notice {
                         text: Some(text.to_cow()),
                         ..Notice::new(

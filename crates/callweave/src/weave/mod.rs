@@ -380,6 +380,12 @@ impl Weave {
         !self.answer.ending.has_failed && !self.answer.has_content
     }
 
+    /// The provider's last word on why the choice finishes, while the response is not over.
+    pub(crate) fn raw_finish_reason(&self, choice: u32) -> Option<&str> {
+        let (_, choice) = self.choices.all().iter().find(|(number, _)| *number == choice)?;
+        choice.finish.as_ref()?.1.as_deref()
+    }
+
     /// The calls whose name has come but may still grow, and that have no block yet.
     pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
         self.choices.all().iter().flat_map(|(number, choice)| {

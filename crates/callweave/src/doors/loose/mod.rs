@@ -138,6 +138,11 @@ impl Loose {
         Some(shape)
     }
 
+    /// The last reason to finish that came, as it came.
+    fn raw_finish_reason(&self) -> Option<&str> {
+        self.weave.raw_finish_reason(0)
+    }
+
     /// Says that no fragment will come any more.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
         // These shapes have no end marker: whoever calls this says that nothing is missing.

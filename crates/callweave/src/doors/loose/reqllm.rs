@@ -274,7 +274,7 @@ impl ChunkAccumulator {
     /// assert_eq!(accumulator.finalize_finish_reason().as_deref(), Some("stop"));
     /// ```
     pub fn finalize_finish_reason(&self) -> Option<String> {
-        self.ends().raw_finish_reason
+        self.loose.raw_finish_reason().map(Into::into)
     }
 
     /// Token counts: the provider's own object, counters merged by maximum and other fields by the
@@ -439,7 +439,6 @@ impl ChunkAccumulator {
             Body::Delta { block, .. } => {
                 ends.announced.insert(block);
             }
-            Body::Finish { raw, .. } => ends.raw_finish_reason = raw.map(Into::into),
             _ => {}
         });
         ends
@@ -492,7 +491,6 @@ struct Ends {
     cut: HashSet<BlockId>,
     /// The blocks that got text only then: the arguments of their announcement.
     announced: HashSet<BlockId>,
-    raw_finish_reason: Option<String>,
 }
 
 fn project(block: &Block, ends: &Ends) -> Option<ResponseCall> {

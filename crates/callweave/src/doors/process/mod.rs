@@ -249,7 +249,29 @@ fn decode(provider: &Provider, response: &Value) -> Option<(Option<&'static Prot
     let has_content = |message: &Message| message.choices.iter().any(|choice| !choice.blocks.is_empty());
     let labelled = collect(provider.decoder().build_for_frames());
     let bare = || provider.protocols().into_iter().map(FrameDecoder::new).filter_map(collect);
-    labelled.or_else(|| bare().find(|(_, message)| has_content(message)))
+    let empty = || with_label(provider, response).and_then(|labelled| decode(provider, &labelled));
+    labelled.or_else(|| bare().find(|(_, message)| has_content(message))).or_else(empty)
+}
+
+/// By what a body without content tells its protocol: the members that hold its content, and the member and word that say
+/// what it is, which callers leave out.
+const LABELS: &[(&str, &[&str], &str, &str)] = &[
+    ("openai-responses", &["output", "output_text"], "object", "response"),
+    ("anthropic-messages", &["content"], "type", "message"),
+];
+
+/// The body with the label that it lacks, if a provider that speaks that protocol may have sent it.
+fn with_label(provider: &Provider, response: &Value) -> Option<Value> {
+    let body = response.as_object()?;
+    let is_held = |key: &&str| body.get(key).is_some_and(|value| value.is_array() || *key == "output_text");
+    let (.., label, word) = LABELS.iter().find(|(name, members, label, _)| {
+        provider.protocols().iter().any(|protocol| protocol.name == *name)
+            && body.get(label).is_none()
+            && members.iter().any(is_held)
+    })?;
+    let mut labelled = body.clone();
+    labelled.insert(*label, *word);
+    Some(labelled.into())
 }
 
 /// The result of a chat.

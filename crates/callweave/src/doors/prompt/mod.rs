@@ -90,7 +90,7 @@ impl PromptOptions {
     }
 }
 
-/// Appends to a system prompt how calls are written and which tools there are.
+/// Appends to a system prompt how calls are written and which tools there are; without tools the prompt stays as it is.
 ///
 /// `tools` is a list in the shape of OpenAI (`function.parameters`), of Anthropic (`input_schema`) or bare
 /// (`name`, `description`, `parameters` or `schema`).
@@ -99,13 +99,17 @@ pub fn augment_system_prompt(
     tools: &impl AsValue,
     options: &PromptOptions,
 ) -> String {
-    let mut prompt = String::new();
-    if let Some(existing) = existing.filter(|existing| !existing.trim().is_empty()) {
-        prompt.push_str(existing);
-        prompt.push_str("\n\n");
-    }
     let tools = tools.as_value();
     let tools: Vec<_> = tools.as_array().into_iter().flatten().map(Tool::read).collect();
+    let mut prompt = existing.unwrap_or_default().to_owned();
+    if tools.is_empty() {
+        return prompt;
+    }
+    if prompt.trim().is_empty() {
+        prompt.clear();
+    } else {
+        prompt.push_str("\n\n");
+    }
     explain(options, &tools, Calls::Several, &mut prompt);
     prompt
 }

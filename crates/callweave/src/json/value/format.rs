@@ -7,9 +7,8 @@
 use std::fmt;
 
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
-use serde::ser::{SerializeMap, SerializeSeq};
+use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::RawValue;
 
 use super::{Array, Number, Object, Value};
 
@@ -33,11 +32,19 @@ impl Serialize for Number {
         }
         match self.as_plain_f64() {
             Some(number) => serializer.serialize_f64(number),
-            None => serde_json::from_str::<&RawValue>(self.as_str())
-                .expect("a number is JSON")
-                .serialize(serializer),
+            None => serialize_text(self.as_str(), serializer),
         }
     }
+}
+
+/// Gives a number to `serde_json` as it is written. Its `Value` takes none beyond the range of floats (`1e400`): that is a
+/// string there, and integers of more than 64 bits are rounded, as when `serde_json` reads them.
+fn serialize_text<S: Serializer>(number: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut raw = serializer.serialize_struct(RAW, 1)?;
+    if let Err(error) = raw.serialize_field(RAW, number) {
+        raw.serialize_field(RAW, &format!("\"{number}\"")).map_err(|_| error)?;
+    }
+    raw.end()
 }
 
 /// A value that stands inside so many containers.

@@ -13,7 +13,7 @@ use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
 pub(super) const ENCODING: Encoding =
-    Encoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS };
+    Encoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS, id_prefix: "msg_" };
 
 const SAYS: Says = Says {
     own: &[MESSAGE],

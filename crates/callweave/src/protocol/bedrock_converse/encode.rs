@@ -16,7 +16,7 @@ use crate::protocol::{error_word, finish_word};
 use crate::upstream::UpstreamError;
 
 pub(super) const ENCODING: Encoding =
-    Encoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS };
+    Encoding { stream: stream::encoder, whole: whole::write, says: |_, _, _| SAYS, id_prefix: "" };
 
 const SAYS: Says = Says {
     own: &[OUTPUT],

@@ -16,7 +16,7 @@ use crate::message::{Choice, Content, Message, Usage};
 use crate::protocol::error::{IN_AMAZON_STREAMS, error_beside, write_message};
 use crate::protocol::{Protocol, error_word, vendor};
 
-pub(super) const ENCODING: Encoding = Encoding { stream, whole, says };
+pub(super) const ENCODING: Encoding = Encoding { stream, whole, says, id_prefix: "" };
 
 /// What the protocol inside can say; errors are Bedrock's own.
 fn says(word: &str, model: Option<&str>, options: &EncodeOptions) -> Says {
@@ -150,6 +150,7 @@ impl Stream {
             let is_named = !is_text(&written);
             let _ = framer.push(&written, &mut |frame: Frame<'_>| match frame.kind {
                 FrameKind::Error => write_exception(frame.event.unwrap_or_default(), frame.data, out),
+                FrameKind::Stray => {}
                 FrameKind::Data if !frame.data.starts_with('{') => {}
                 FrameKind::Data => {
                     self.chunk.clear();

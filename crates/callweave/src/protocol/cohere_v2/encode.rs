@@ -25,7 +25,8 @@ use crate::message::{Block, Choice, Content, Message, ToolCall, Usage};
 use crate::protocol::finish_word;
 use crate::upstream::{ErrorClass, UpstreamError};
 
-pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
+pub(in crate::protocol) const ENCODING: Encoding =
+    Encoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
 
 const SAYS: Says = Says {
     own: &[CHAT],

@@ -112,6 +112,7 @@ const TEXTS: &[(ErrorClass, &[&str])] = &[
             "temporarily unavailable",
             "service unavailable",
             "unable to process your request",
+            "is not ready",
             "not ready yet",
         ],
     ),
@@ -151,6 +152,10 @@ const TEXTS: &[(ErrorClass, &[&str])] = &[
             "not permitted",
             "must be followed by",
             "content management policy",
+            "inappropriate content",
+            "is not supported",
+            "isn't supported",
+            "isn’t supported",
         ],
     ),
     (

@@ -25,7 +25,7 @@ use crate::request::is_marked;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 pub(in crate::protocol) const ENCODING: Encoding =
-    Encoding { stream: Stream::boxed, whole, says: |_, _, _| SAYS };
+    Encoding { stream: Stream::boxed, whole, says: |_, _, _| SAYS, id_prefix: "" };
 
 const SAYS: Says = Says {
     own: &[RESPONSE],

@@ -27,7 +27,8 @@ use crate::protocol::error::is_told_by_status;
 use crate::protocol::finish_word;
 use crate::upstream::UpstreamError;
 
-pub(in crate::protocol) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
+pub(in crate::protocol) const ENCODING: Encoding =
+    Encoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "" };
 
 const SAYS: Says = Says {
     own: &[CHAT, GENERATE],

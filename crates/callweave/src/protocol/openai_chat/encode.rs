@@ -22,7 +22,8 @@ use crate::protocol::error::write_typed;
 use crate::request::is_marked;
 use crate::upstream::UpstreamError;
 
-pub(super) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
+pub(super) const ENCODING: Encoding =
+    Encoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "chatcmpl-" };
 
 const SAYS: Says = Says {
     own: &[],
@@ -230,7 +231,13 @@ impl Stream {
         self.model = model.or(self.manner.options.model.as_deref()).unwrap_or_default().to_owned();
         self.word = if is_mended { CHAT } else { word }.to_owned();
         if is_mended {
-            self.sticky.set("created", &self.manner.options.created.unwrap_or(0).to_string());
+            let mut created = self.manner.options.created.unwrap_or(0).to_string();
+            each_member(members, |path, value| {
+                if is_time(path, value) {
+                    value.clone_into(&mut created);
+                }
+            });
+            self.sticky.set(CREATED, &created);
         } else {
             each_member(members, |path, value| self.foreign(0, Scope::Answer, path, value));
         }
@@ -939,6 +946,14 @@ fn usage(counters: &Counters) -> String {
     text
 }
 
+/// When the response was made.
+const CREATED: &str = "created";
+
+/// Whether a member of a response tells when it was made, in seconds.
+fn is_time(path: &str, value: &str) -> bool {
+    path == CREATED && value.parse::<u64>().is_ok()
+}
+
 /// Writes the whole body.
 fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     let is_mended = options.is_mended();
@@ -957,8 +972,12 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
         writer.text_member("model", model);
     }
     if is_mended {
-        writer.key("created");
-        writer.number(options.created.unwrap_or(0));
+        let own = message.foreign.get(CREATED).filter(|value| is_time(CREATED, value.as_str()));
+        writer.key(CREATED);
+        match own {
+            Some(own) => writer.raw(own.as_str()),
+            None => writer.number(options.created.unwrap_or(0)),
+        }
     }
     let mut answer = Paths::default();
     if !is_mended {

@@ -26,7 +26,7 @@ use crate::event::{BlockId, Event, FinishReason};
 use crate::json::Writer;
 use crate::message::Message;
 
-pub(super) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS };
+pub(super) const ENCODING: Encoding = Encoding { stream, whole, says: |_, _, _| SAYS, id_prefix: "resp_" };
 
 const SAYS: Says = Says {
     own: &[RESPONSE],

@@ -1,0 +1,66 @@
+//! Responses that were cut off, for callers whose clients must see an error: a reason that the provider
+//! never gave would pass for its own.
+
+use std::borrow::Cow;
+
+use crate::event::{Body, Event, FinishReason, Notice, NoticeCode};
+use crate::message::{Choice, Finish, Message};
+use crate::upstream::{ErrorClass, UpstreamError};
+
+/// Looks at the events of a stream for one that was cut off and reports no error itself.
+#[derive(Default)]
+pub(super) struct BreakOff {
+    detail: Option<String>,
+    has_failed: bool,
+}
+
+impl BreakOff {
+    /// The error to write instead of this event, which would end a choice as if nothing were wrong.
+    pub(super) fn take(&mut self, event: &Event<'_>) -> Option<UpstreamError<'static>> {
+        match &event.body {
+            Body::Start { .. } => *self = Self::default(),
+            Body::Error(_) => self.has_failed = true,
+            Body::Notice(notice) if is_cut(notice) => self.detail = Some(notice.detail.to_string()),
+            Body::Finish { reason, raw } if is_unfinished(*reason, raw.as_deref()) && !self.has_failed => {
+                let detail = self.detail.as_deref()?;
+                self.has_failed = true;
+                return Some(error(detail));
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// The message with the error, if it was cut off and has none.
+pub(super) fn failed(message: &Message) -> Option<Message> {
+    let cut = message.notices.iter().find(|notice| is_cut(notice))?;
+    let is_open = |choice: &Choice| match &choice.finish {
+        Some(Finish { reason, raw }) => is_unfinished(*reason, raw.as_deref()),
+        None => true,
+    };
+    if !message.errors.is_empty() || !message.choices.iter().any(is_open) {
+        return None;
+    }
+    let mut failed = message.clone();
+    failed.errors.push(error(&cut.detail));
+    for choice in failed.choices.iter_mut().filter(|choice| is_open(choice)) {
+        choice.finish = Some(Finish { reason: FinishReason::Error, raw: None });
+    }
+    Some(failed)
+}
+
+fn is_cut(notice: &Notice<'_>) -> bool {
+    notice.code == NoticeCode::Truncated
+}
+
+/// Whether nobody said why the choice finished. Who said so has finished, even if the last event is missing; a refusal may go
+/// on.
+fn is_unfinished(reason: FinishReason, raw: Option<&str>) -> bool {
+    raw.is_none() || matches!(reason, FinishReason::ContentFilter | FinishReason::Error)
+}
+
+fn error(detail: &str) -> UpstreamError<'static> {
+    let message = Cow::Owned(format!("the response was cut off: {detail}"));
+    UpstreamError::new(ErrorClass::Transport, message)
+}
