@@ -368,14 +368,6 @@ impl Protocol {
         seals::unload(&mut request, self.name, limits.issuer(), &mut losses);
         if !is_faithful {
             fit(&mut request, self.name, limits, &mut losses, &mut changes);
-            let says_nothing = request.messages.is_empty() && request.instructions.is_empty();
-            // In its own protocol the provider's own error is what its client knows.
-            let is_foreign = request.protocol != Some(self.name);
-            if says_nothing && is_foreign && limits.demands_messages && !limits.may_keep(&request, self.name)
-            {
-                let detail = format!("the request has no messages, and {} demands one", self.name);
-                return Err(Error::new(ErrorKind::Invalid, detail));
-            }
         }
         let mut writing = Writing { is_faithful, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);
