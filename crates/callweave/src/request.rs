@@ -365,11 +365,6 @@ impl Protocol {
         seals::unload(&mut request, self.name, limits, &mut losses);
         if !is_faithful {
             fit(&mut request, self.name, limits, &mut losses, &mut changes);
-            let says_nothing = request.messages.is_empty() && request.instructions.is_empty();
-            if says_nothing && limits.demands_messages && !limits.may_keep(&request, self.name) {
-                let detail = format!("the request has no messages, and {} demands one", self.name);
-                return Err(Error::new(ErrorKind::Invalid, detail));
-            }
         }
         let mut writing = Writing { is_faithful, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);

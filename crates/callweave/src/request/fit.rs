@@ -48,18 +48,15 @@ pub(crate) fn fit(
     place_system(request, protocol, limits, losses);
     pair_results(request, protocol, limits, losses);
     mend_parts(request, protocol, limits, losses);
-    let is_lone_system = request.messages.is_empty()
-        && !request.instructions.is_empty()
-        && (limits.system == System::Above
-            || limits.keeps_conversations && !limits.may_keep(request, protocol));
     let begins = request.messages.first().is_some_and(|first| first.role == Role::Assistant);
-    if is_lone_system || limits.user_first && begins {
+    if is_silent(request, protocol, limits) || limits.user_first && begins {
         losses.at(format_args!(""));
-        losses.put(if begins {
-            "conversation that the model begins"
-        } else {
-            "conversation without a message"
-        });
+        match begins {
+            true => losses.put("conversation that the model begins"),
+            // Nobody answers a request that says nothing at all.
+            false if request.instructions.is_empty() => losses.refuse("conversation without a message"),
+            false => losses.put("conversation without a message"),
+        }
         request.messages.insert(0, Message::new(Role::User, Content::text(FIRST_WORD)));
     }
     if limits.alternates {
@@ -102,6 +99,19 @@ pub(crate) fn fit(
         if matches!(request.tool_choice, Some(ToolChoice::Auto | ToolChoice::None)) {
             request.tool_choice = None;
         }
+    }
+}
+
+/// Whether nobody speaks, although somebody must. In its own protocol a request that says nothing stays what it is: the
+/// provider's own error is what its client knows.
+fn is_silent(request: &Request, protocol: &str, limits: &Limits) -> bool {
+    if !request.messages.is_empty() || limits.may_keep(request, protocol) {
+        return false;
+    }
+    match request.instructions.is_empty() {
+        true => limits.demands_messages && request.protocol != Some(protocol),
+        // Above the conversation nobody speaks to the model.
+        false => limits.system == System::Above || limits.keeps_conversations,
     }
 }
 

@@ -293,7 +293,7 @@ pub(super) fn missing(before: &Said, after: &Said, losses: &[Loss]) -> Vec<Strin
 /// What a request says that does not arrive in another protocol, and is not named as a loss.
 pub(super) fn lost_in_silence(request: &Request, target: &Protocol) -> Vec<String> {
     let before = Said::by(request, &HashMap::new());
-    let Some(written) = written(target, request, &RequestOptions::default()) else { return Vec::new() };
+    let written = written(target, request, &RequestOptions::default());
     let again = target.read_request(written.body.clone()).expect("a request");
     missing(&before, &Said::by(&again, &own_names(&written)), &written.losses)
 }
@@ -308,7 +308,7 @@ pub(super) enum Fate {
 
 /// What becomes of each thing that a request says in another protocol.
 pub(super) fn fates(request: &Request, target: &Protocol) -> Vec<(&'static str, Fate)> {
-    let Some(written) = written(target, request, &RequestOptions::default()) else { return Vec::new() };
+    let written = written(target, request, &RequestOptions::default());
     let again = target.read_request(written.body.clone()).expect("a request");
     let (before, after) = (Said::by(request, &HashMap::new()), Said::by(&again, &own_names(&written)));
     let mut fates = Vec::new();

@@ -16,9 +16,9 @@ Requests are read into one neutral request and written in any protocol (`Protoco
 is a loss, and `Written::losses` names it with its place. Nothing is ever fetched: an image that is somewhere else and
 must be inlined is a loss. Of very many losses 256 are named one by one, and the last entry tells how many more there are.
 
-A request that says nothing at all is an error where the provider demands a message. A result whose call is not in the
-request gets a call, a conversation that the model begins gets a first word of the user's, and a message of which nothing
-is left gets `(left out)`: providers refuse each of them. All of that is told as a loss.
+A result whose call is not in the request gets a call, a conversation that nobody or the model begins gets a first word of
+the user's, and a message of which nothing is left gets `(left out)`: providers refuse each of them. All of that is told as
+a loss; a request that says nothing at all is also told to be malformed, so that whoever serves may refuse it.
 
 For each protocol a first table tells what becomes of each thing that its requests say: carried as it was, changed (told in
 another place, or capped), or lost. Where it depends on the model or on what else is said, more than one holds. Names of
@@ -60,7 +60,7 @@ fn lost(samples: &[Sample]) -> Lost<'_> {
     for sample in samples {
         let request = sample.protocol.read_request(sample.body.clone()).expect("a request");
         for target in TABLE.iter().filter(|target| target.has_requests() && **target != sample.protocol) {
-            let Some(written) = written(target, &request, &RequestOptions::default()) else { continue };
+            let written = written(target, &request, &RequestOptions::default());
             let pair = lost.entry((sample.protocol.name, target.name)).or_default();
             for loss in written.losses {
                 let is_keyword = loss.what.ends_with(" of a schema") && !loss.what.starts_with("recursive");

@@ -92,11 +92,11 @@ fn result_text(result: &CallResult) -> String {
 fn lost(source: &Protocol, target: &Protocol, request: &Request) -> Vec<String> {
     let mut mended = RequestOptions::default();
     mended.mode = Mode::Mended;
-    let Some(settled) = written(source, request, &mended) else { return Vec::new() };
+    let settled = written(source, request, &mended);
     let before = source.read_request(settled.body.clone()).expect("a request");
-    let Some(there) = written(target, &before, &RequestOptions::default()) else { return Vec::new() };
+    let there = written(target, &before, &RequestOptions::default());
     let between = target.read_request(there.body.clone()).expect("a request");
-    let Some(back) = written(source, &between, &RequestOptions::default()) else { return Vec::new() };
+    let back = written(source, &between, &RequestOptions::default());
     let after = source.read_request(back.body.clone()).expect("a request");
     let mut names = own_names(&back);
     let outer = own_names(&there);
