@@ -14,7 +14,7 @@ use callweave::exchange::{
 use callweave::message::Message;
 use callweave::protocol::Protocol;
 
-use crate::laws::decode_cut;
+use super::laws::decode_cut;
 
 /// A response of an upstream.
 #[derive(Clone, Debug)]

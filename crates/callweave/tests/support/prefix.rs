@@ -4,8 +4,8 @@ use callweave::event::NoticeCode;
 use callweave::message::Message;
 use callweave::protocol::Protocol;
 
-use crate::driver::{Client, End, Got};
-use crate::laws::decode_cut;
+use super::driver::{Client, End, Got};
+use super::laws::decode_cut;
 
 /// What is wrong with a client's response to a prefix of an upstream's.
 pub(crate) fn judge(
