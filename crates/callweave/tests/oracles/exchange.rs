@@ -66,7 +66,9 @@ pub(crate) fn choice(protocol: &str) -> Option<u8> {
 
 /// Checks one input.
 pub(crate) fn check(input: &[u8]) {
-    let Some((&[client, protocol, policy, high, low], bytes)) = input.split_first_chunk::<5>() else { return };
+    let Some((&[client, protocol, policy, high, low], bytes)) = input.split_first_chunk::<5>() else {
+        return;
+    };
     let number = usize::from(client) % CLIENTS.len();
     let client = &CLIENTS[number];
     let (protocol, engines) = &ENGINES[usize::from(protocol) % ENGINES.len()];
