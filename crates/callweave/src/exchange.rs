@@ -473,7 +473,7 @@ impl Exchange {
     /// The prefix of call ids that nobody else makes: the id of the request, and how often the model was asked again.
     fn call_id_prefix(&self) -> String {
         match self.reasks {
-            0 => format!("call_{}", self.incoming.id),
+            0 => ["call_", &self.incoming.id].concat(),
             // The ids of requests have no such sign.
             reasks => format!("call_{}_r{reasks}", self.incoming.id),
         }

@@ -394,7 +394,7 @@ impl IncomingRequest {
         }
         let request = HttpRequest {
             method: "POST",
-            url: wire.address(&policy.base_url, &target.model, self.is_streamed)?,
+            url: target.engine.url(wire, &target.model, self.is_streamed)?,
             headers,
             body,
             protocol: wire.protocol,
