@@ -65,9 +65,13 @@ impl Asked {
         let wire = HttpWire::of(route.protocol);
         let body = Body::from_owner(HeldBytes { bytes, _held: Arc::clone(&held) });
         let mut incoming = Incoming::new(route, body, made::<12>()).query(query);
-        for name in wire.map_or(&[][..], |wire| wire.forwarded_headers) {
-            let values = headers.get_all(*name).iter().filter_map(|value| value.to_str().ok());
-            incoming.headers.extend(values.map(|value| ((*name).to_owned(), value.to_owned())));
+        let forwarded = wire.map_or(&[][..], |wire| wire.forwarded_headers);
+        for (name, value) in headers {
+            if forwarded.contains(&name.as_str())
+                && let Ok(value) = value.to_str()
+            {
+                incoming.headers.push((name.to_string(), value.to_owned()));
+            }
         }
         incoming.api_key = api_key;
         incoming.scope = key.scope();

@@ -242,7 +242,8 @@ impl Exchange {
             },
             keeps_id: is_same,
             tells_usage: incoming.wants_usage(),
-            is_raw: is_same && target.engine.is_plain(),
+            // Upstreams stream by the framing of their protocol, not by one that a client chose.
+            is_raw: is_same && incoming.options.framing.is_none() && target.engine.is_plain(),
             has_comments: !incoming.pings()[0].is_empty(),
         });
         Self {
@@ -389,9 +390,12 @@ impl Exchange {
         }
     }
 
-    /// Nothing came for as long as [`Next::Read`] said.
+    /// Nothing came for as long as [`Next::Read`] said. If it said nothing of the kind, silence changes nothing.
     pub fn silence(&mut self) {
         let State::Reading(chain) = &mut self.state else { return };
+        if !chain.awaits_call() {
+            return;
+        }
         chain.cut(&mut self.output);
         self.settle();
     }
@@ -519,12 +523,11 @@ impl Exchange {
 
     /// The prefix of call ids that nobody else makes: the id of the request, and how often the model was asked again.
     fn call_id_prefix(&self) -> String {
-        let mut prefix = "call_".to_owned();
-        prefix.extend(self.incoming.id.chars().take(16));
-        if self.reasks > 0 {
-            prefix.push_str(&format!("r{}", self.reasks));
+        match self.reasks {
+            0 => ["call_", &self.incoming.id].concat(),
+            // The ids of requests have no such sign.
+            reasks => format!("call_{}_r{reasks}", self.incoming.id),
         }
-        prefix
     }
 
     /// Ends with an error before an upstream has answered.

@@ -75,6 +75,19 @@ fn every_protocol_case_holds() {
     });
 }
 
+/// A sample of the protocols' cases, as what an upstream sends.
+#[test]
+fn every_exchange_case_holds() {
+    let cases = cases("protocol").into_iter().enumerate();
+    for (at, (folder, case, bytes)) in cases.filter(|(at, (.., bytes))| at % 9 == 0 && bytes.len() < 2000) {
+        let Some(protocol) = oracles::exchange::choice(&folder) else { continue };
+        let [high, low] = ((bytes.len() / 2) as u16).to_be_bytes();
+        let seed = [vec![(at / 9) as u8, protocol, (at / 9) as u8, high, low], bytes].concat();
+        oracles::exchange::check(&seed);
+        store("exchange", &format!("{folder}-{case}"), &seed);
+    }
+}
+
 #[test]
 fn every_framing_case_holds() {
     check_cases("framing", "framing", |name, _| {

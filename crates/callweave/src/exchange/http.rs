@@ -125,16 +125,21 @@ impl HttpWire {
 
     /// The URL of a model under a base URL. A name that would lead to another path is refused.
     pub fn address(&self, base: &str, model: &str, is_streamed: bool) -> ExchangeResult<String> {
-        let path = if is_streamed { self.streaming_path } else { self.complete_path };
         if !self.names_model() {
-            return Ok(self.under(base, path));
+            return Ok(self.url(base, is_streamed));
         }
+        let path = if is_streamed { self.streaming_path } else { self.complete_path };
         Ok(self.under(base, &path.replace("{model}", &escaped_model(model)?)))
+    }
+
+    /// The URL of all models under a base URL.
+    pub(super) fn url(&self, base: &str, is_streamed: bool) -> String {
+        self.under(base, if is_streamed { self.streaming_path } else { self.complete_path })
     }
 
     /// Whether URLs name the model.
     pub fn names_model(&self) -> bool {
-        [self.complete_path, self.streaming_path].iter().any(|path| path.contains("{model}"))
+        [self.complete_path, self.streaming_path].iter().any(|path| path.contains('{'))
     }
 
     /// A path under a base URL. A query of the base URL stays behind the path.

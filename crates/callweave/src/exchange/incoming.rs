@@ -425,7 +425,7 @@ impl IncomingRequest {
         }
         Ok(HttpRequest {
             method: "POST",
-            url: wire.address(&policy.base_url, &target.model, self.is_streamed)?,
+            url: target.engine.url(wire, &target.model, self.is_streamed)?,
             headers,
             body,
             protocol: wire.protocol,

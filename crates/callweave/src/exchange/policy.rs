@@ -178,6 +178,8 @@ pub struct Engine {
     dialect: Option<ExtractOptions>,
     /// How text is read where it declares none: only reasoning is found.
     reasoning: Option<ExtractOptions>,
+    /// The URLs of non-streaming and of streaming requests, where they do not depend on the request.
+    urls: Option<[String; 2]>,
 }
 
 impl Engine {
@@ -216,7 +218,17 @@ impl Engine {
             let usual = StopPolicy { is_on: Some(true), suppress_tail: Some(true), ..StopPolicy::default() };
             policy.stop = policy.stop.or(usual);
         }
-        Ok(Arc::new(Self { policy, shared, dialect, reasoning }))
+        let wire = policy.protocol.and_then(HttpWire::of).filter(|wire| !wire.names_model());
+        let urls = wire.map(|wire| [false, true].map(|is_streamed| wire.url(&policy.base_url, is_streamed)));
+        Ok(Arc::new(Self { policy, shared, dialect, reasoning, urls }))
+    }
+
+    /// The URL of a request in a protocol.
+    pub(super) fn url(&self, wire: &HttpWire, model: &str, is_streamed: bool) -> ExchangeResult<String> {
+        match self.urls.as_ref().filter(|_| self.policy.protocol == Some(wire.protocol)) {
+            Some(urls) => Ok(urls[usize::from(is_streamed)].clone()),
+            None => wire.address(&self.policy.base_url, model, is_streamed),
+        }
     }
 
     /// The policy.

@@ -7,11 +7,14 @@ pub(crate) mod accumulator;
 pub(crate) mod contents;
 pub(crate) mod decoder;
 pub(crate) mod dialect;
+pub(crate) mod exchange;
 pub(crate) mod framing;
 pub(crate) mod json;
 
 #[path = "../support/aws.rs"]
 mod aws;
+#[path = "../support/driver.rs"]
+mod driver;
 #[path = "../laws/mod.rs"]
 mod laws;
 
@@ -24,6 +27,7 @@ pub(crate) const ALL: &[(&str, Oracle)] = &[
     ("contents", contents::check),
     ("decoder", decoder::check),
     ("dialect", dialect::check),
+    ("exchange", exchange::check),
     ("framing", framing::check),
     ("json", json::check),
 ];

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use callweave::event::{Counters, Event};
+use callweave::event::{Body, Counters, Event};
 use callweave::exchange::http::ClientRoute;
 use callweave::exchange::{
     CallOutcome, Engine, Exchange, ExchangeResult, HttpRequest, Incoming, Next, Outgoing, Refusal,
@@ -14,7 +14,7 @@ use callweave::exchange::{
 use callweave::message::Message;
 use callweave::protocol::Protocol;
 
-use crate::laws::decode_cut;
+use super::laws::decode_cut;
 
 /// A response of an upstream.
 #[derive(Clone, Debug)]
@@ -136,15 +136,23 @@ impl Got {
         decode_cut(Some(protocol), &self.body, &[]).message
     }
 
-    /// The same without its bytes, and the events that a client reads: streams may be grouped otherwise.
+    /// The same without its bytes, and the events that a client reads: streams may be grouped otherwise. Complete bodies
+    /// stay as they are, but for blanks behind them, which are not waited for where they are relayed.
     pub(crate) fn read(mut self, client: &Client) -> (Self, Vec<Event<'static>>) {
         if !client.is_streamed || self.status != 200 {
+            self.body.truncate(self.body.trim_ascii_end().len());
             return (self, Vec::new());
         }
         let mut decoded = decode_cut(Some(client.protocol()), &self.body, &[]);
         for event in &mut decoded.events {
             event.source = Default::default();
+            if let Body::Notice(notice) = &mut event.body {
+                notice.offset = 0;
+            }
         }
+        // A relay passes on what came together with the end, but waits for nothing behind it.
+        let end = decoded.events.iter().position(|event| event.body == Body::End);
+        decoded.events.truncate(end.map_or(decoded.events.len(), |end| end + 1));
         self.body.clear();
         (self, decoded.events)
     }

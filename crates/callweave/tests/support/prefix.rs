@@ -1,10 +1,11 @@
 //! The law of prefixes: a response that breaks off is an error for the client, never a success that looks complete.
 
+use callweave::event::NoticeCode;
 use callweave::message::Message;
 use callweave::protocol::Protocol;
 
-use crate::driver::{Client, End, Got};
-use crate::laws::decode_cut;
+use super::driver::{Client, End, Got};
+use super::laws::decode_cut;
 
 /// What is wrong with a client's response to a prefix of an upstream's.
 pub(crate) fn judge(
@@ -24,14 +25,18 @@ pub(crate) fn judge(
             () => Ok(()),
         };
     }
-    let is_marked = message.error().is_some();
-    if got.error.is_some() != is_marked {
-        return Err("an error that one side does not know of");
+    // Lines that were damaged before they were relayed may hide the error from this reader, but not from one of lines.
+    let last = got.body.trim_ascii_end().rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+    let is_last =
+        serde_json::from_slice::<serde_json::Value>(last).is_ok_and(|last| last.get("error").is_some());
+    let is_marked = message.error().is_some() || is_last;
+    if got.error.is_some() && !is_marked {
+        return Err("an error that the client does not get");
     }
-    if is_marked && !client.is_streamed {
+    if got.error.is_some() && !client.is_streamed {
         return Err("an error with the status of success");
     }
-    if is_marked && !has_content(&message) {
+    if got.error.is_some() && !has_content(&decode_cut(Some(upstream), prefix, &[]).messages) {
         return Err("a failure before any content, with the status of success");
     }
     match is_complete(upstream, prefix, end) {
@@ -40,8 +45,10 @@ pub(crate) fn judge(
     }
 }
 
-fn has_content(message: &Message) -> bool {
-    message.choices.iter().any(|choice| !choice.blocks.is_empty())
+/// Whether the first response says anything.
+fn has_content(messages: &[Message]) -> bool {
+    let choices = messages.first().map(|message| &message.choices[..]).unwrap_or_default();
+    choices.iter().any(|choice| !choice.blocks.is_empty())
 }
 
 /// Whether a body is an error as clients of the protocol expect it: an object with the words where they look for them.
@@ -55,7 +62,8 @@ fn is_error_body(client: &Client, body: &[u8]) -> bool {
 }
 
 /// Whether the upstream's response came to its end: to its end marker, or to a finish reason in a frame that came
-/// completely. A connection that fails later makes an error of a response without its end marker.
+/// completely; or it is one complete body. A connection that fails later makes an error of a response without its end
+/// marker.
 pub(crate) fn is_complete(upstream: &'static Protocol, prefix: &[u8], end: End) -> bool {
     let whole = decode_cut(Some(upstream), prefix, &[]);
     let ended =
@@ -63,7 +71,17 @@ pub(crate) fn is_complete(upstream: &'static Protocol, prefix: &[u8], end: End) 
     if ended || end == End::Fail {
         return ended;
     }
-    let intact = decode_cut(Some(upstream), intact(prefix), &[]);
+    let is_body = serde_json::from_slice::<serde::de::IgnoredAny>(prefix).is_ok();
+    let is_broken =
+        |message: &Message| message.notices.iter().any(|notice| notice.code == NoticeCode::Truncated);
+    if is_body && whole.messages.first().is_some_and(|message| !is_broken(message)) {
+        return true;
+    }
+    let intact = intact(prefix);
+    if intact.trim_ascii_end().ends_with(b"[DONE]") {
+        return true;
+    }
+    let intact = decode_cut(Some(upstream), intact, &[]);
     let finished = |message: &Message| {
         let raw =
             |choice: &callweave::message::Choice| choice.finish.as_ref().is_some_and(|it| it.raw.is_some());
@@ -72,16 +90,21 @@ pub(crate) fn is_complete(upstream: &'static Protocol, prefix: &[u8], end: End) 
     intact.messages.first().is_some_and(finished)
 }
 
-/// The bytes up to the end of the last frame whose JSON is complete.
+/// The bytes up to the end of the last frame whose JSON is complete. Binary frames have a checksum, and are read only if
+/// they came completely.
 fn intact(prefix: &[u8]) -> &[u8] {
+    if prefix.first() == Some(&0) {
+        return prefix;
+    }
     let mut end = prefix.len();
     loop {
         let line_start = prefix[..end].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         let line = prefix[line_start..end].trim_ascii();
         let data = line.strip_prefix(b"data:").unwrap_or(line).trim_ascii();
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok();
-        if line.is_empty() || is_json || data == b"[DONE]" || line_start == 0 {
-            return match is_json || line_start > 0 || line.is_empty() {
+        let is_marker = data == b"[DONE]";
+        if line.is_empty() || is_json || is_marker || line_start == 0 {
+            return match is_json || is_marker || line_start > 0 || line.is_empty() {
                 true => &prefix[..end],
                 false => &[],
             };

@@ -40,8 +40,8 @@ pub(in crate::exchange) struct Output {
     /// Whether the client gets the usage.
     tells_usage: bool,
     is_raw: bool,
-    /// Whether the last bytes of the upstream ended inside a frame.
-    is_amid: bool,
+    /// The last bytes of the upstream, where the client gets them; zeros before any came.
+    tail: [u8; 4],
     /// Whether clients skip comments.
     has_comments: bool,
     /// The number of invalid calls that were marked.
@@ -97,7 +97,7 @@ impl Output {
             keeps_id,
             tells_usage,
             is_raw,
-            is_amid: false,
+            tail: [0; 4],
             has_comments,
             marked: 0,
             spent: Counters::default(),
@@ -110,7 +110,19 @@ impl Output {
     pub(in crate::exchange) fn take_raw(&mut self, bytes: &[u8]) {
         if self.is_raw {
             self.buffer.extend_from_slice(bytes);
-            self.is_amid = !bytes.ends_with(b"\n\n") && !bytes.ends_with(b"\r\n\r\n");
+            for &byte in &bytes[bytes.len().saturating_sub(self.tail.len())..] {
+                self.tail.rotate_left(1);
+                self.tail[3] = byte;
+            }
+        }
+    }
+
+    /// Whether the last bytes of the upstream ended inside a frame: an event, or a line.
+    fn is_amid(&self) -> bool {
+        match self.has_comments {
+            _ if self.tail == [0; 4] => false,
+            true => !self.tail.ends_with(b"\n\n") && self.tail != *b"\r\n\r\n",
+            false => !self.tail.ends_with(b"\n"),
         }
     }
 
@@ -129,7 +141,7 @@ impl Output {
 
     /// Whether a keep-alive may follow the bytes that were sent.
     pub(in crate::exchange) fn may_ping(&self) -> bool {
-        !self.is_amid
+        !self.is_amid()
     }
 
     /// Writes a failure that the bytes of the upstream do not contain.
@@ -137,8 +149,19 @@ impl Output {
         if let Some(error) = self.stats.error.as_ref().filter(|_| self.is_raw)
             && let Some(mut encoder) = self.protocol.encoder(&self.options)
         {
-            encoder.encode(&Event::new(0, start()), &mut Vec::new());
-            encoder.encode(&Event::new(0, Body::Error((**error).clone())), &mut self.buffer);
+            // The client may have the beginning already, and perhaps a part of a frame.
+            let mut begun = Vec::new();
+            for body in [start(), Body::ChoiceStart] {
+                encoder.encode(&Event::new(0, body), &mut begun);
+            }
+            if self.tail == [0; 4] {
+                self.buffer.append(&mut begun);
+            } else if self.is_amid() {
+                self.buffer.extend_from_slice(if self.has_comments { b"\n\n" } else { b"\n" });
+            }
+            for body in failed(error) {
+                encoder.encode(&Event::new(0, body), &mut self.buffer);
+            }
         }
     }
 
@@ -187,10 +210,10 @@ impl Output {
         if !self.has_begun {
             self.put(Event::new(0, start()));
         }
-        let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
-        for body in [Body::Error(error.clone()), Body::Notice(notice), Body::End] {
+        for body in failed(error) {
             self.put(Event::new(0, body));
         }
+        self.end_raw();
     }
 
     /// The tokens of all responses.
@@ -236,6 +259,12 @@ impl Output {
             message.put(event);
         }
     }
+}
+
+/// The end of a response that failed. A truncated response gets no end marker that stands for success.
+fn failed(error: &UpstreamError<'static>) -> [Body<'static>; 3] {
+    let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
+    [Body::Error(error.clone()), Body::Notice(notice), Body::End]
 }
 
 impl<'e> Sink<Event<'e>> for Output {

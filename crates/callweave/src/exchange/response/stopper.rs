@@ -17,6 +17,8 @@ pub(in crate::exchange) struct Stopper {
     dropped: HashSet<BlockId>,
     items: Vec<(u32, ItemId)>,
     is_cut: bool,
+    /// Whether the response ended by itself.
+    is_over: bool,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +55,8 @@ impl Stopper {
 
     /// Takes the next event.
     pub(in crate::exchange) fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
-        if self.is_cut || self.is_dropped(&event) {
+        // Clients know only the first of several responses in one body.
+        if self.is_cut || self.is_over || self.is_dropped(&event) {
             return;
         }
         let number = event.choice;
@@ -84,9 +87,7 @@ impl Stopper {
                 self.choices.entry(number).or_default();
             }
             Body::Finish { .. } => self.choices.entry(number).or_default().is_finished = true,
-            Body::End => {
-                *self = Self { mode: self.mode, suppresses_tail: self.suppresses_tail, ..Self::default() }
-            }
+            Body::End => self.is_over = true,
             _ => {}
         }
         sink.put(event);
@@ -94,7 +95,7 @@ impl Stopper {
 
     /// Ends the response here.
     pub(in crate::exchange) fn cut(&mut self, sink: &mut EventSink<'_>) {
-        if std::mem::replace(&mut self.is_cut, true) {
+        if self.is_over || std::mem::replace(&mut self.is_cut, true) {
             return;
         }
         for (&number, choice) in &self.choices {
@@ -215,6 +216,16 @@ mod tests {
         assert!(stopper.awaits_call() && !stopper.is_cut);
         stopper.cut(&mut events);
         assert!(matches!(events.last().map(|event| &event.body), Some(Body::End)));
+    }
+
+    #[test]
+    fn calls_of_a_next_response_in_the_same_body_end_nothing() {
+        let bodies = text(0).into_iter().chain([Body::End]).chain(call(1));
+        let (mut stopper, mut events) = run(on(StopMode::First), bodies.collect::<Vec<_>>());
+        assert!(!stopper.is_cut && !stopper.awaits_call());
+        stopper.cut(&mut events);
+        assert!(!stopper.is_cut);
+        assert_eq!(events.len(), 4);
     }
 
     #[test]
