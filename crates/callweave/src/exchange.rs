@@ -492,6 +492,7 @@ impl Exchange {
             self.output.take();
             let Some(written) = written else { return ResponseHead { status: 502, headers } };
             self.output.put_bytes(written.body);
+            headers.retain(|(name, _)| written.headers.iter().all(|(own, _)| own != name));
             let own = written.headers.into_iter().map(|(name, value)| (name.into(), value.into_bytes()));
             headers.extend(own);
             return ResponseHead { status: written.status, headers };

@@ -41,7 +41,7 @@
 //!
 //! Every stage is `push(input, &mut sink)` and `finish(&mut sink)`. Whole input is one push, so the
 //! streamed and the whole answer cannot disagree. Nothing here waits, reads a file or a clock: you bring
-//! the bytes, callweave says what they mean.
+//! the bytes, callweave says what they mean. Only the feature `reqwest` adds a module that speaks to a network.
 //!
 //! ```
 //! use callweave::accumulator::Accumulator;
@@ -79,13 +79,15 @@
 //! # The doors
 //!
 //! - [`pipeline`], [`read`] and `stream` (feature `async`): bytes, readers and streams to events and messages.
+//! - `reqwest` (feature `reqwest`): an exchange around `reqwest::Client`, as a layer of `tower`.
 //! - [`doors`]: the interfaces of other systems: [`doors::aggregator`], [`doors::loose`], [`doors::extract`],
 //!   [`doors::prompt`] and [`doors::process`].
 //!
 //! # Features
 //!
-//! `async` adds adapters for `futures::Stream`; `exchange` adds what a gateway decides, without I/O; `schema` adds validation by the whole of JSON Schema, and about fifty
-//! crates; `tracing` (on by default) lets [`doors::process`] write spans. A feature never changes results, neither ours nor
+//! `async` adds adapters for `futures::Stream`; `schema` adds validation by the whole of JSON Schema, and about fifty
+//! crates; `exchange` adds what a gateway decides, without I/O; `reqwest` drives it for clients over reqwest, and adds
+//! reqwest and tokio; `tracing` (on by default) lets [`doors::process`] write spans. A feature never changes results, neither ours nor
 //! those of your own code: see [`json::Value`].
 
 // docs.rs shows what needs a feature.
@@ -116,6 +118,8 @@ pub mod protocol;
 mod queue;
 pub mod read;
 pub mod request;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 mod shape;
 #[cfg(feature = "async")]
 pub mod stream;
@@ -140,6 +144,8 @@ pub use request::Request;
 /// The examples in the documents, so that they are run.
 #[cfg(doctest)]
 mod documents {
+    // It shows the layer for reqwest, too.
+    #[cfg(feature = "reqwest")]
     #[doc = include_str!("../../../README.md")]
     mod readme {}
     #[doc = include_str!("../../../docs/origins.md")]

@@ -127,18 +127,46 @@ fn the_values_of_the_library_keep_what_was_written() {
     assert_eq!(read.content.details, read.content.arguments.as_object().expect("an object").clone());
 }
 
-#[test]
-fn no_feature_that_changes_serde_json_is_on() {
+/// What `cargo tree` says of a manifest.
+fn tree(manifest: &str, words: &[&str]) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let told = Command::new(cargo)
-        .args(["tree", "--edges", "features", "--invert", "serde_json", "--prefix", "none"])
-        .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
+    let output = Command::new(cargo)
+        .args(["tree", "--prefix", "none", "--manifest-path", manifest])
+        .args(words)
         .output()
         .expect("cargo runs");
-    let tree = String::from_utf8_lossy(&told.stdout);
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn no_feature_that_changes_serde_json_is_on() {
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let tree = tree(own, &["--edges", "features", "--invert", "serde_json"]);
     assert!(tree.contains("serde_json feature \"raw_value\"") && tree.contains("jsonschema"), "{tree}");
     for feature in ["arbitrary_precision", "preserve_order", "unbounded_depth"] {
         assert!(!tree.contains(feature), "{feature} is on:\n{tree}");
     }
+}
+
+/// Only the feature `reqwest` brings crates that wait or speak to a network.
+#[test]
+fn the_library_does_no_io_unless_it_is_asked_to() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let text = std::fs::read_to_string(manifest).expect("the library's manifest");
+    let features = text.split("\n[features]\n").nth(1).and_then(|rest| rest.split("\n[").next());
+    let names =
+        features.expect("features").lines().filter_map(|line| line.split_once(" = [")).map(|(name, _)| name);
+    let other: Vec<&str> = names.filter(|name| *name != "reqwest").collect();
+    assert!(other.contains(&"exchange"), "{other:?}");
+    let is_io = |line: &&str| {
+        let name = line.split(' ').next().unwrap_or_default();
+        let (family, _) = name.split_once('-').unwrap_or((name, ""));
+        matches!(family, "tokio" | "hyper" | "reqwest" | "tower" | "http" | "mio" | "socket2" | "bytes")
+    };
+    let without =
+        tree(manifest, &["--edges", "normal", "--no-default-features", "--features", &other.join(",")]);
+    assert_eq!(without.lines().find(is_io), None, "{without}");
+    let with = tree(manifest, &["--edges", "normal", "--features", "reqwest"]);
+    assert!(with.lines().any(|line| is_io(&line)), "{with}");
 }
