@@ -70,7 +70,7 @@ pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
 /// let body = r#"{"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message":
 ///     {"content": "<tool_call>{'name': 'look', 'arguments': {'times': '3'}}</tool_call>"}}]}"#;
 /// let message = decoder.decode(body.as_bytes())?;
-/// assert_eq!(message.tool_calls().next().map(|call| call.arguments()), Some(r#"{"times":3}"#));
+/// assert_eq!(message.tool_calls().next().map(|call| call.arguments()), Some(r#"{"times": 3}"#));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -128,7 +128,8 @@ impl Builder {
     }
 
     /// Arguments are fitted to the schemas of the [tools](Builder::tools) (`"5"` becomes 5 where a number is wanted),
-    /// and names to those they were declared by; each change is told in a notice. Such arguments come at the end of their call.
+    /// and names to those they were declared by; each change is told in a notice. A value that its schema cannot change
+    /// flows as it comes, any other comes at its own end: see [`StreamCoercer`](crate::json::schema::StreamCoercer).
     pub fn coerce(self) -> Self {
         Self { mend: self.mend.coerce(), ..self }
     }

@@ -2,6 +2,7 @@
 //!
 //! - [`Schema::coerce`]: a value in, the value that the schema wants out, with every [`Change`] and what
 //!   could not be fitted.
+//! - [`StreamCoercer`]: the same for JSON text that is still growing.
 //! - [`Schema::read`]: the same from an answer's text, broken or in prose.
 //! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`Policy`] that says what
 //!   follows from it (feature `schema`).
@@ -43,11 +44,13 @@ mod graph;
 mod name;
 mod read;
 mod scalar;
+mod stream;
 mod types;
 #[cfg(feature = "schema")]
 mod validate;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::bounded;
 pub use budget::Budget;
@@ -55,6 +58,7 @@ use coerce::{Coercer, Trial};
 use graph::{Graph, Id};
 pub use name::match_name;
 use scalar::Reach;
+pub use stream::StreamCoercer;
 pub use types::Types;
 #[cfg(feature = "schema")]
 pub use validate::{Outcome, Policy};
@@ -67,7 +71,7 @@ use crate::json::{AsValue, Value};
 /// References are local (`#/$defs/…`); one that leads elsewhere or nowhere says nothing.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    graph: Graph,
+    graph: Arc<Graph>,
     is_too_large: bool,
     #[cfg(feature = "schema")]
     validator: validate::Lazy,
@@ -239,7 +243,7 @@ impl Schema {
         let is_too_large = is_too_large(&schema);
         let schema = if is_too_large { Cow::Owned(Value::Bool(true)) } else { bounded(&schema) };
         Self {
-            graph: Graph::new(&schema),
+            graph: Arc::new(Graph::new(&schema)),
             is_too_large,
             #[cfg(feature = "schema")]
             validator: validate::Lazy::new(&schema),
