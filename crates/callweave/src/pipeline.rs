@@ -116,7 +116,8 @@ impl Builder {
         Self { mend, ..self }
     }
 
-    /// The tools that the model was told of. A call of another one is told in a notice.
+    /// The tools that the model was told of. A call of one of them begins as soon as its name has come, unless that
+    /// begins another declared name, too; a call of any other is told in a notice.
     pub fn tools(self, tools: Tools) -> Self {
         Self { mend: self.mend.tools(tools), ..self }
     }
@@ -171,7 +172,8 @@ impl Builder {
     pub fn build_for_frames(self) -> FrameDecoder {
         let Self { protocol, candidates, dialect, mend, id_prefix, reads_all, .. } = self;
         let is_named = protocol.is_some();
-        let reader = Reader { protocol, candidates, is_named, reads_all, ..Reader::default() };
+        let weave = Weave::with_tools(mend.declared().clone());
+        let reader = Reader { protocol, candidates, is_named, reads_all, weave, ..Reader::default() };
         let dialect = dialect.map(|dialect| match mend.declared() {
             tools if tools.is_empty() => dialect,
             tools => dialect.tools(tools.clone()),
