@@ -621,7 +621,7 @@ impl Choice {
                 return false;
             }
             let is_growing = slot.as_call().is_some_and(|call| {
-                call.named_in == context.frame && !context.declared.is_whole_name(call.name.as_str())
+                call.named_in == context.frame && !context.is_whole_name(call.name.as_str())
             });
             is_waiting |= is_growing || before == Some(at);
             if !is_waiting {

@@ -95,7 +95,7 @@ pub struct PendingCall<'a> {
 #[derive(Clone, Default)]
 struct Context {
     /// The tools that were declared, whose names are known in full.
-    declared: Tools,
+    declared: Option<Tools>,
     choice: u32,
     frame: u64,
     offset: u64,
@@ -165,6 +165,11 @@ impl Context {
         // Previews of images are long.
         details.shrink_to(LONGEST_DETAILS);
         self.details = details;
+    }
+
+    /// Whether a call of that name cannot turn out to be one of another name that begins so.
+    fn is_whole_name(&self, name: &str) -> bool {
+        self.declared.as_ref().is_some_and(|declared| declared.is_whole_name(name))
     }
 
     fn next_block(&mut self) -> BlockId {
@@ -273,6 +278,7 @@ impl Weave {
     /// A fold that knows the declared tools. A call of one of them begins with the frame that brought its name, unless
     /// that begins another declared name, too; any other begins with its first arguments or with the next frame.
     pub fn with_tools(declared: Tools) -> Self {
+        let declared = Some(declared).filter(|declared| !declared.is_empty());
         Self { context: Context { declared, ..Context::default() }, ..Self::default() }
     }
 

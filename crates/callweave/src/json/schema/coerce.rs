@@ -47,6 +47,7 @@ pub(super) struct Coercer<'s> {
 type Tried = Result<Trial, Spent>;
 
 /// One step of a path into a value.
+#[derive(Clone, Debug)]
 pub(super) enum Segment {
     Key(String),
     Index(usize),
@@ -83,6 +84,11 @@ impl<'s> Coercer<'s> {
     /// For fitting values that stand somewhere in another.
     pub(super) fn at(self, path: Vec<Segment>, depth: usize) -> Self {
         Self { path, depth, ..self }
+    }
+
+    /// Where those values stand.
+    pub(super) fn into_path(self) -> Vec<Segment> {
+        self.path
     }
 
     pub(super) fn fit(&mut self, id: Id, value: &Value) -> Tried {

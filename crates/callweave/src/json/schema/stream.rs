@@ -1,6 +1,7 @@
 //! Coercion of JSON text that is still growing.
 
 use std::collections::HashSet;
+use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ struct State {
     wants_object: bool,
     /// The containers that flow and are open.
     open: Vec<Open>,
+    /// Where the innermost of them stands.
+    path: Vec<Segment>,
     now: Now,
     /// How many containers are open inside the value that is passed or held.
     nested: usize,
@@ -163,6 +166,7 @@ impl StreamCoercer {
             error: schema.within_limits().err(),
             wants_object: false,
             open: Vec::new(),
+            path: Vec::new(),
             now: Now::Between,
             nested: 0,
             lead: Lead::default(),
@@ -301,7 +305,9 @@ impl Walk<'_> {
                 };
                 self.out.push_str(&self.text[at..=at]);
                 self.from = at + 1;
-                self.state.open.push(Open { id, depth, parts });
+                let State { open, path, .. } = &mut *self.state;
+                path.extend(open.last().map(Open::segment));
+                open.push(Open { id, depth, parts });
                 return;
             }
         }
@@ -373,7 +379,7 @@ impl Walk<'_> {
         let is_held = self.state.now == Now::Hold;
         self.state.now = Now::Between;
         if is_held {
-            let held = std::mem::take(&mut self.state.held);
+            let held = take(&mut self.state.held);
             if let Err(spent) = self.end_held(&held) {
                 self.state.error = Some(spent.into());
                 self.put_lead(None);
@@ -394,7 +400,7 @@ impl Walk<'_> {
 
     fn end_held(&mut self, held: &str) -> Result<(), Spent> {
         if self.state.is_late {
-            let lead = std::mem::take(&mut self.state.lead);
+            let lead = take(&mut self.state.lead);
             self.state.has_diverged = true;
             if let Some(members) = self.members() {
                 let (key, text) = (members.key.clone(), held.to_owned());
@@ -436,16 +442,17 @@ impl Walk<'_> {
 
     /// Ends an element, or the whole value.
     fn end_part(&mut self, value: &Value, held: &str) -> Result<(), Spent> {
-        let (graph, path) = (self.graph, self.path());
-        let State { open, budget, options, .. } = &mut *self.state;
+        let graph = self.graph;
+        let State { open, budget, options, path, .. } = &mut *self.state;
         let depth = open.last().map_or(0, |open| open.depth);
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(path, depth);
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
         let trial = match open.last() {
             Some(Open { id, parts: Parts::Elements(index), .. }) => {
                 coercer.fit_element(graph.element(*id, *index), *index, value)?
             }
             _ => coercer.fit(Graph::ROOT, value)?,
         };
+        *path = coercer.into_path();
         let is_root = self.state.open.is_empty();
         if is_root && self.state.wants_object && !trial.value.as_ref().unwrap_or(value).is_object() {
             self.out.push_str(held);
@@ -465,12 +472,13 @@ impl Walk<'_> {
         held: &str,
         late: Option<Lead>,
     ) -> Result<(), Spent> {
-        let (graph, path) = (self.graph, self.path());
-        let State { open, budget, options, .. } = &mut *self.state;
+        let graph = self.graph;
+        let State { open, budget, options, path, .. } = &mut *self.state;
         let Some(Open { id, depth, .. }) = open.last() else { return Ok(()) };
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(path, *depth);
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), *depth);
         let mut trial = Trial::default();
         let kept = coercer.fit_member(&Shape::new(graph, *id), key, name, value, &mut trial)?;
+        *path = coercer.into_path();
         self.state.changes.extend(trial.changes);
         if let Some(late) = late {
             self.state.lead = late;
@@ -494,8 +502,8 @@ impl Walk<'_> {
 
     /// The innermost object that flows ends before `at`.
     fn end_object(&mut self, at: usize) {
-        let trail = std::mem::take(&mut self.state.lead.text);
-        let later = self.members().map(|members| std::mem::take(&mut members.later));
+        let trail = take(&mut self.state.lead.text);
+        let later = self.members().map(|members| take(&mut members.later));
         for later in later.into_iter().flatten() {
             self.put_later(later);
         }
@@ -512,8 +520,15 @@ impl Walk<'_> {
     }
 
     fn put_later(&mut self, Later { lead, key, text }: Later) {
+        let names = self.members().map_or(0, |members| members.names.len() + members.dropped.len());
+        // The name that it may have is looked for among those.
+        if self.state.error.is_none()
+            && let Err(spent) = self.state.budget.spend_on(names / 16)
+        {
+            self.state.error = Some(spent.into());
+        }
         let value = text.parse::<Value>().ok().filter(|_| self.state.error.is_none());
-        let name = self.state.open.last().and_then(|open| {
+        let name = self.state.open.last().filter(|_| value.is_some()).and_then(|open| {
             let Parts::Members(members) = &open.parts else { return None };
             let has = |names: &[String], name: &str| names.iter().any(|other| other == name);
             let is_there = |name: &str| has(&members.names, name) || has(&members.dropped, name);
@@ -536,13 +551,17 @@ impl Walk<'_> {
 
     /// Fills in the members of the innermost object that are not there.
     fn fill_in(&mut self) -> Result<(), Spent> {
-        let (graph, path) = (self.graph, self.path());
-        let State { open, budget, options, .. } = &mut *self.state;
+        let graph = self.graph;
+        let State { open, budget, options, path, .. } = &mut *self.state;
         let Some(Open { id, parts: Parts::Members(members), depth }) = open.last() else { return Ok(()) };
+        if options.missing == Missing::Keep {
+            return Ok(());
+        }
         let names: HashSet<&str> = members.names.iter().map(String::as_str).collect();
         let mut trial = Trial::default();
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(path, *depth);
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), *depth);
         let added = coercer.add_missing(&Shape::new(graph, *id), &names, &mut trial)?;
+        *path = coercer.into_path();
         self.state.changes.extend(trial.changes);
         for (name, value) in added {
             self.state.lead = Lead::default();
@@ -595,15 +614,15 @@ impl Walk<'_> {
             _ => None,
         }
     }
+}
 
-    /// The path of the innermost container that flows.
-    fn path(&self) -> Vec<Segment> {
-        let around = self.state.open.len().saturating_sub(1);
-        let segment = |open: &Open| match &open.parts {
+impl Open {
+    /// The step to the part that has begun.
+    fn segment(&self) -> Segment {
+        match &self.parts {
             Parts::Members(members) => Segment::Key(members.key.clone()),
             Parts::Elements(index) => Segment::Index(*index),
-        };
-        self.state.open[..around].iter().map(segment).collect()
+        }
     }
 }
 
@@ -637,6 +656,7 @@ impl Visit for Walk<'_> {
             None => self.flush(at),
         }
         self.state.open.pop();
+        self.state.path.pop();
         self.count();
     }
 
@@ -676,8 +696,12 @@ impl Visit for Walk<'_> {
 
 /// What a key says that is written so.
 fn read_key(written: &str) -> String {
+    let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
+    if !plain.contains('\\') {
+        return plain.to_owned();
+    }
     match written.parse::<Value>() {
         Ok(Value::String(key)) => key,
-        _ => written.trim_matches('"').to_owned(),
+        _ => plain.to_owned(),
     }
 }
