@@ -84,6 +84,16 @@ fn a_name_that_is_sure_leaves_at_once() {
     assert_eq!(begins(&[named("get"), second("write_file"), arguments("{")]), both);
 }
 
+/// A call that began before its id came has that id in the end.
+#[test]
+fn an_id_that_comes_late_is_kept() {
+    let decoder = Decoder::builder().protocol(&OPENAI_CHAT).tools(tools()).build();
+    let frames = [name_piece("write_file"), frame(&json!({"index": 0, "id": "call_9"})), arguments("{}")];
+    let message = decoder.decode(&frames.concat()).expect("the frames are sound");
+    let calls: Vec<_> = message.tool_calls().map(|call| (call.id.as_str(), call.name.as_str())).collect();
+    assert_eq!(calls, [("call_9", "write_file")]);
+}
+
 #[test]
 fn what_fits_leaves_with_its_frame() {
     let pieces = ["{\"path\": \"a.rs\", \"contents\": \"", "fn main() {", "\\n", "}", "\\n\""];

@@ -31,8 +31,9 @@
 //! - What fits as it was written stays: a place for strings or numbers keeps `"5"` and `5` alike.
 //! - Nothing is invented: defaults are filled in only on request ([`Missing`]).
 //! - A `null` for an optional member that takes none is left out: models write it for "not given".
-//! - Members are found by another spelling of their name or by their title; undeclared ones are left out
-//!   only where the schema is closed.
+//! - Members are found by another spelling of their name or by their title, and then stand last, as they do where text
+//!   flows; undeclared ones are left out only where the schema is closed.
+//! - Of several alternatives an object or array is fitted to the only one that takes it, whatever is wrong with its parts.
 //! - A fraction is never rounded to an integer.
 //! - A root that takes only strings is the text itself, quotes and all.
 
@@ -82,7 +83,7 @@ pub struct Schema {
 pub struct Fit {
     /// The value, as far as it could be fitted.
     pub value: Value,
-    /// Every change that was made, in the order of the value.
+    /// Every change that was made, in the order of the outcome.
     pub changes: Vec<Change>,
     /// What could not be fitted and stays as it was.
     pub problems: Vec<Problem>,
