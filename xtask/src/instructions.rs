@@ -1,5 +1,6 @@
 //! How many instructions decoding costs per chunk of a protocol, translating it to another, and extracting per delta of
-//! a dialect: counted by valgrind, which unlike a clock gives the same number whatever else the machine does.
+//! a dialect, and per delta of arguments that are repaired and coerced: counted by valgrind, which unlike a clock gives
+//! the same number whatever else the machine does.
 //! Translating a request is held against what `serde_json` needs to parse and write it.
 
 pub(crate) mod guard;
@@ -20,6 +21,10 @@ const PROTOCOLS: [&str; 6] =
 const TRANSLATIONS: [&str; 2] = ["chat-to-anthropic", "anthropic-to-chat"];
 /// A translation may cost so many times what decoding alone costs.
 const MOST_OF_DECODING: f64 = 2.0;
+/// What is done to arguments on their way.
+const ARGUMENTS: [&str; 3] = ["as they come", "coerced", "repaired and coerced"];
+/// Coercion may cost so many times what arguments cost that nothing is done to.
+const MOST_OF_ARGUMENTS: f64 = 3.0;
 const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
 const DIALECTS: [&str; 8] =
     ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
@@ -32,6 +37,7 @@ const DELTA: &str = "word";
 const ROWS: &[(&str, &[&str], usize)] = &[
     ("decode", &PROTOCOLS, 2_000),
     ("calls", &["whole chat body", "anthropic"], 50),
+    ("arguments", &ARGUMENTS, 2_000),
     ("translate", &TRANSLATIONS, 2_000),
     ("extract", &DIALECTS, 2_560),
     ("extract", &PLAIN, 2_560),
@@ -56,6 +62,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             match *what {
                 "decode" => decode(name, pieces),
                 "calls" => calls(name, pieces),
+                "arguments" => arguments_of_a_call(name, pieces),
                 "translate" => translate(name, pieces),
                 "extract" => extract(name, pieces),
                 "request" => request::translate(name, pieces),
@@ -109,6 +116,15 @@ fn report() -> Result<(), String> {
         println!("{translation:20}{times:>54.2}x of decoding alone");
         if times > MOST_OF_DECODING {
             complaints.push(format!("{translation} costs {times:.2}x of decoding alone"));
+        }
+    }
+    let mut alone = None;
+    for manner in ARGUMENTS {
+        let cost = grow("arguments", manner, &CHUNKS, &mut complaints)?;
+        let times = cost / *alone.get_or_insert(cost);
+        println!("{manner:20}{times:>54.2}x of arguments as they come");
+        if times > MOST_OF_ARGUMENTS {
+            complaints.push(format!("arguments {manner} cost {times:.2}x of those that are left alone"));
         }
     }
     for dialect in DIALECTS.into_iter().chain(PLAIN) {
@@ -291,6 +307,38 @@ fn decode(protocol: &str, chunks: usize) -> Result<(), String> {
     } else {
         Err(format!("{length} bytes of text came"))
     }
+}
+
+/// Reads one call with a long string among its arguments, which comes in as many deltas.
+fn arguments_of_a_call(manner: &str, deltas: usize) -> Result<(), String> {
+    let frame = |call: &str| {
+        format!(
+            "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{{\"index\":0,{call}}}]}},\"finish_reason\":null}}]}}\n\n"
+        )
+    };
+    let piece = |text: &str| frame(&format!("\"function\":{{\"arguments\":{}}}", serde_json::json!(text)));
+    let batch: String = WORDS.iter().map(|word| piece(word)).collect();
+    let tools = serde_json::json!([{"name": "write_file", "parameters": {"type": "object", "properties":
+        {"path": {"type": "string"}, "contents": {"type": "string"}, "mode": {"type": "integer"}}}}]);
+    let decoder = callweave::pipeline::Decoder::builder();
+    let mut decoder = match manner {
+        "coerced" => decoder.tools(Tools::from_json(&tools)).coerce().build(),
+        "repaired and coerced" => decoder.tools(Tools::from_json(&tools)).repair().coerce().build(),
+        _ => decoder.build(),
+    };
+    let mut accumulator = callweave::accumulator::Accumulator::new();
+    let mut push =
+        |bytes: &str| decoder.push(bytes.as_bytes(), &mut accumulator).map_err(|error| error.to_string());
+    push(&frame(r#""id":"call_1","type":"function","function":{"name":"write_file","arguments":""}"#))?;
+    push(&piece("{\"path\": \"a\", \"contents\": \""))?;
+    for _ in 0..deltas / WORDS.len() {
+        push(&batch)?;
+    }
+    push(&piece("\"}"))?;
+    decoder.finish(&mut accumulator).map_err(|error| error.to_string())?;
+    let length: usize = accumulator.message().tool_calls().map(|call| call.arguments().len()).sum();
+    let own = deltas / WORDS.len() * WORDS.concat().len();
+    if length >= own { Ok(()) } else { Err(format!("{length} bytes of arguments came")) }
 }
 
 /// Reads as many calls: each in a body of its own, or ten in a stream, where they begin, grow once and end.

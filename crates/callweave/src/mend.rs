@@ -1,24 +1,25 @@
 //! What is done to tool calls on their way: their arguments are repaired, fitted to the schemas of the tools that were
 //! declared, and checked against them.
 //!
-//! A repair takes nothing back: text flows while it is strict JSON, and is held from the first oddity to the end of
-//! its call. To fit arguments to a schema all of them must be there, so they are held from the start. What was changed
-//! is told in a notice, with what the model wrote. A call that was cut off stays as it is.
+//! Nothing is taken back. Where arguments are repaired, their text flows while it is strict JSON, and is held from the
+//! first oddity to the end of the call. Where they are coerced, each value flows that its schema cannot change, and any
+//! other is held to its own end ([`StreamCoercer`]). What was changed is reported in a notice, with what the model wrote.
+//! Of a call that was cut off nothing is repaired, and nothing is coerced after the cut.
 //!
-//! Schemas decide how much work it is to fit and check a call, and others write them. So each call has a
-//! [budget](Mend::budget) of steps; one that would take more is passed on as it is, and told to be unchecked.
+//! Schemas decide how much work it is to coerce and check a call, and others write them. So each call has a
+//! [budget](Mend::budget) of steps; where it is spent the rest is passed on as it is, and reported to be unchecked.
 
 use std::borrow::Cow;
 
 use crate::dialect::Tools;
+use crate::error::Error;
 #[cfg(feature = "schema")]
 use crate::error::ErrorKind;
-use crate::error::{Error, Result};
 use crate::event::{
     BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, EventSink, Notice, NoticeCode,
 };
 use crate::json::repair;
-use crate::json::schema::{self, Budget};
+use crate::json::schema::{self, Budget, FitOptions, StreamCoercer};
 use crate::json::{Container, Scanner, Token, Value, Visit};
 
 /// Mends calls. See the [module](self).
@@ -42,23 +43,25 @@ struct Call {
     name: String,
     /// The arguments, as the model wrote them.
     written: String,
-    /// How many bytes of them were passed on.
+    /// How many bytes of them were passed on, to the coercer if there is one.
     passed: usize,
     /// Whether what was passed on was taken back, so that only all of it can be told.
     is_anew: bool,
-    /// What may be passed on; none where all is held.
+    /// What may be passed on, where something may be repaired later.
     flow: Option<Flow>,
+    coerced: Option<Box<Coerced>>,
 }
 
-/// What became of the arguments of a call.
-#[derive(Default)]
-struct Mended {
-    /// What they should be, and what was changed in words, if anything was.
-    text: Option<(String, String)>,
-    /// What they say, where somebody had to read them.
-    value: Option<Value>,
-    /// Why they could not be looked at, if they could not.
-    unchecked: Option<Error>,
+/// The arguments of a call that are coerced while they come.
+#[derive(Clone, Debug)]
+struct Coerced {
+    coercer: StreamCoercer,
+    /// What was passed on last.
+    piece: String,
+    /// How many bytes were passed on in all.
+    passed: usize,
+    /// What was passed on, once that is no longer how the arguments began.
+    text: Option<String>,
 }
 
 /// What a schema says of the arguments of a call.
@@ -168,7 +171,7 @@ impl Mend {
                 match self.open.iter().position(|call| call.block == *block) {
                     Some(at) => {
                         let call = self.open.swap_remove(at);
-                        self.end(event.choice, &call, *completion, sink);
+                        self.end(event.choice, call, *completion, sink);
                     }
                     None => self.finish(sink),
                 }
@@ -198,55 +201,94 @@ impl Mend {
     }
 
     fn call(&self, block: BlockId, name: &str) -> Call {
-        let is_held = self.is_coercing && self.tools.schema(name).is_some();
-        let flow = (!is_held).then(Flow::default);
-        Call { block, name: name.to_owned(), written: String::new(), passed: 0, is_anew: false, flow }
+        Call {
+            block,
+            name: name.to_owned(),
+            written: String::new(),
+            passed: 0,
+            is_anew: false,
+            flow: self.is_repairing.then(Flow::default),
+            coerced: self.coerced(name).map(Box::new),
+        }
+    }
+
+    fn coerced(&self, name: &str) -> Option<Coerced> {
+        let schema = self.tools.schema(name).filter(|_| self.is_coercing)?;
+        let coercer = StreamCoercer::new(schema, FitOptions::default(), self.steps()).of_arguments();
+        Some(Coerced { coercer, piece: String::new(), passed: 0, text: None })
+    }
+
+    fn steps(&self) -> Budget {
+        Budget::new(self.steps.unwrap_or(Budget::STEPS))
     }
 
     /// Tells what is left to tell of a call that ends.
-    fn end(&mut self, choice: u32, call: &Call, completion: Completion, sink: &mut EventSink<'_>) {
-        let Call { block, name, written, .. } = call;
+    fn end(&mut self, choice: u32, mut call: Call, completion: Completion, sink: &mut EventSink<'_>) {
         let complaint = self.complaint.take();
-        let mut budget = Budget::new(self.steps.unwrap_or(Budget::STEPS));
-        let Mended { text: mended, value, unchecked } = match completion {
-            Completion::Whole => self.mended(call, &mut budget),
-            _ => Mended::default(),
+        let is_whole = completion == Completion::Whole;
+        let mut changes = Changes::default();
+        let repaired = if is_whole { self.repaired(&call.written, &mut changes) } else { None };
+        let text = repaired.as_deref().unwrap_or(&call.written);
+        let is_extended = !call.is_anew && text.starts_with(&call.written[..call.passed]);
+        let (rest, mut budget, mut unchecked) = (&text[call.passed.min(text.len())..], self.steps(), None);
+        let mut told = is_extended.then_some(rest);
+        let mut arguments = Cow::Borrowed(text);
+        let fresh = if is_extended { None } else { self.coerced(&call.name) };
+        let coerced = match (call.coerced.take(), fresh) {
+            (Some(_), Some(fresh)) => Some((fresh, text)),
+            (coerced, _) => coerced.map(|coerced| (*coerced, rest)),
         };
-        let arguments = mended.as_ref().map_or(written.as_str(), |(text, _)| text);
-        let told = match call.is_anew {
-            true => None,
-            false => arguments.strip_prefix(&written[..call.passed]),
-        };
-        let text = Cow::Borrowed(told.unwrap_or(arguments));
+        let coerced = coerced.map(|(mut coerced, rest)| {
+            coerced.end(rest, is_whole, &call.written);
+            coerced
+        });
+        if let Some(coerced) = &coerced {
+            changes.of_value(coerced.coercer.changes());
+            if let Some(coerced) = &coerced.text {
+                arguments = Cow::Borrowed(coerced);
+            }
+            told = is_extended.then_some(&coerced.piece);
+        }
+        let Call { block, name, written, .. } = &call;
+        let arguments = &*arguments;
         match told {
             Some("") => {}
-            Some(_) => {
-                let body = Body::Delta { block: *block, kind: DeltaKind::Arguments, text };
-                sink.put(Event::new(choice, body));
+            Some(piece) => {
+                let (kind, text) = (DeltaKind::Arguments, Cow::Borrowed(piece));
+                sink.put(Event::new(choice, Body::Delta { block: *block, kind, text }));
             }
-            None => sink.put(Event::new(choice, Body::Correction { block: *block, text })),
+            None => {
+                let text = Cow::Borrowed(arguments);
+                sink.put(Event::new(choice, Body::Correction { block: *block, text }));
+            }
         }
         let notice = |code, detail: String, text: Option<&str>| {
             let text = text.map(|text| Cow::Owned(text.to_owned()));
             let notice = Notice { block: Some(*block), text, ..Notice::new(code, 0, detail) };
             Event::new(choice, Body::Notice(notice))
         };
-        match (&mended, complaint) {
-            (Some((_, changes)), _) => {
-                let detail = format!("the arguments of {name} were repaired: {changes}");
-                sink.put(notice(NoticeCode::Repaired, detail, Some(written)));
-            }
-            (None, Some(complaint)) => sink.put(complaint),
-            (None, None) => {}
+        let is_changed = arguments != written;
+        if is_changed {
+            let detail = format!("the arguments of {name} were repaired: {}", changes.words());
+            sink.put(notice(NoticeCode::Repaired, detail, Some(written)));
+        }
+        // What was repaired is no longer to be complained of.
+        let is_good = is_changed && is_whole;
+        if let Some(complaint) = complaint
+            && !(is_good && arguments.parse::<Value>().is_ok())
+        {
+            sink.put(complaint);
+        }
+        if let Some(coerced) = &coerced {
+            unchecked = coerced.coercer.error().cloned();
+            budget = coerced.coercer.budget().clone();
         }
         if self.tools.is_empty() || name.is_empty() {
         } else if !self.tools.contains(name) {
             let detail = format!("the tool {name:?} was not declared");
             sink.put(notice(NoticeCode::UnknownTool, detail, None));
         } else {
-            match unchecked
-                .map_or_else(|| self.verdict(name, arguments, value, &mut budget), Verdict::Unchecked)
-            {
+            match unchecked.map_or_else(|| self.verdict(name, arguments, &mut budget), Verdict::Unchecked) {
                 Verdict::Fitting => {}
                 #[cfg(feature = "schema")]
                 Verdict::Misfit(misfit) => sink.put(notice(NoticeCode::SchemaMismatch, misfit, None)),
@@ -258,53 +300,29 @@ impl Mend {
         }
     }
 
-    /// The arguments as they should be.
-    fn mended(&self, call: &Call, budget: &mut Budget) -> Mended {
-        let mut changes = Changes::default();
-        let (mut value, mut unchecked) = (None, None);
-        let mut text = Cow::Borrowed(call.written.as_str());
+    /// The arguments as they should be, if they have to be repaired and can be.
+    fn repaired(&self, written: &str, changes: &mut Changes) -> Option<String> {
         // None at all are none.
-        if self.is_repairing && !text.trim_ascii().is_empty() {
-            // The call ended as it should, so nothing more was to come: what is open was forgotten.
-            let repaired = repair::RepairOptions::new().close_truncated().repair(&call.written);
-            let is_mended =
-                matches!(repaired.verdict, repair::Verdict::Repaired | repair::Verdict::Incomplete);
-            if is_mended && is_object(&repaired.text) {
-                changes.of_text(&repaired.changes);
-                text = Cow::Owned(repaired.text.into_owned());
-            }
+        if !self.is_repairing || written.trim_ascii().is_empty() {
+            return None;
         }
-        let schema = self.tools.schema(&call.name).filter(|_| self.is_coercing);
-        match schema.map(|schema| self.fit(schema, &text, budget)) {
-            Some(Ok(Some(fit))) => {
-                if !fit.is_unchanged() {
-                    changes.of_value(&fit.changes);
-                    text = Cow::Owned(fit.value.to_string());
-                }
-                value = Some(fit.value);
-            }
-            Some(Err(error)) => unchecked = Some(error),
-            Some(Ok(None)) | None => {}
+        // The call ended as it should, so nothing more was to come: what is open was forgotten.
+        let repaired = repair::RepairOptions::new().close_truncated().repair(written);
+        let is_mended = matches!(repaired.verdict, repair::Verdict::Repaired | repair::Verdict::Incomplete);
+        if !is_mended || !is_object(&repaired.text) {
+            return None;
         }
-        let text = (*text != call.written).then(|| (text.into_owned(), changes.words()));
-        Mended { text, value, unchecked }
-    }
-
-    /// Fits the arguments to a schema. A text that spells them is read where the schema wants an object.
-    fn fit(&self, schema: &schema::Schema, text: &str, budget: &mut Budget) -> Result<Option<schema::Fit>> {
-        let text = if text.trim_ascii().is_empty() { "{}" } else { text };
-        let Ok(value) = text.parse::<Value>() else { return Ok(None) };
-        let fit = schema.coerce_within(&value, schema::FitOptions::default(), budget)?;
-        Ok(Some(fit).filter(|fit| fit.value.is_object()))
+        changes.of_text(&repaired.changes);
+        Some(repaired.text.into_owned())
     }
 
     #[cfg(feature = "schema")]
-    fn verdict(&self, name: &str, arguments: &str, value: Option<Value>, budget: &mut Budget) -> Verdict {
+    fn verdict(&self, name: &str, arguments: &str, budget: &mut Budget) -> Verdict {
         let Some(schema) = self.tools.schema(name).filter(|_| self.is_validating) else {
             return Verdict::Fitting;
         };
         let arguments = if arguments.trim_ascii().is_empty() { "{}" } else { arguments };
-        let value = value.or_else(|| arguments.parse().ok()).filter(Value::is_object);
+        let value = arguments.parse().ok().filter(Value::is_object);
         let Some(value) = value else { return Verdict::Fitting };
         let problems = match schema.validate_within(&value, budget) {
             Ok(problems) => problems,
@@ -324,7 +342,7 @@ impl Mend {
     }
 
     #[cfg(not(feature = "schema"))]
-    fn verdict(&self, _: &str, _: &str, _: Option<Value>, _: &mut Budget) -> Verdict {
+    fn verdict(&self, _: &str, _: &str, _: &mut Budget) -> Verdict {
         Verdict::Fitting
     }
 }
@@ -334,10 +352,58 @@ impl Call {
     fn take(&mut self, text: &str) -> &str {
         let start = self.written.len();
         self.written.push_str(text);
-        let Some(flow) = self.flow.as_mut().filter(|_| !self.is_anew) else { return "" };
-        flow.push(text, start);
-        let passed = std::mem::replace(&mut self.passed, flow.sure);
-        &self.written[passed..flow.sure]
+        if self.is_anew {
+            return "";
+        }
+        let sure = match &mut self.flow {
+            Some(flow) => {
+                flow.push(text, start);
+                flow.sure
+            }
+            None => self.written.len(),
+        };
+        let passed = std::mem::replace(&mut self.passed, sure);
+        let sure = &self.written[passed..sure];
+        match &mut self.coerced {
+            Some(coerced) => {
+                coerced.push(sure, &self.written);
+                &coerced.piece
+            }
+            None => sure,
+        }
+    }
+}
+
+impl Coerced {
+    /// Takes more of the arguments, which were `written` so.
+    fn push(&mut self, sure: &str, written: &str) {
+        self.piece.clear();
+        self.coercer.push(sure, &mut self.piece);
+        self.pass(written);
+    }
+
+    /// Takes the rest of the arguments, which is as it is where they were cut.
+    fn end(&mut self, rest: &str, is_whole: bool, written: &str) {
+        self.piece.clear();
+        if is_whole {
+            self.coercer.push(rest, &mut self.piece);
+        }
+        self.coercer.finish(&mut self.piece);
+        if !is_whole {
+            self.piece.push_str(rest);
+        }
+        self.pass(written);
+    }
+
+    fn pass(&mut self, written: &str) {
+        match &mut self.text {
+            Some(text) => text.push_str(&self.piece),
+            None if self.coercer.has_diverged() => {
+                self.text = Some([&written[..self.passed], &self.piece].concat());
+            }
+            None => {}
+        }
+        self.passed += self.piece.len();
     }
 }
 
@@ -397,7 +463,8 @@ impl Visit for Follow<'_> {
     fn begin(&mut self, token: Token, at: usize) {
         self.token();
         self.flow.is_quoted = matches!(token, Token::Key | Token::String);
-        self.is_sure_to(at + usize::from(self.flow.is_quoted));
+        // A key of which nothing came is left out.
+        self.is_sure_to(at + usize::from(token == Token::String));
     }
 
     fn text(&mut self, run: &str) {
@@ -409,6 +476,10 @@ impl Visit for Follow<'_> {
         let sound = run.bytes().position(|byte| byte < b' ');
         self.is_sure_to(start + sound.unwrap_or(run.len()));
         self.flow.is_odd |= sound.is_some();
+    }
+
+    fn escape(&mut self, _: u16, at: usize) {
+        self.is_sure_to(at);
     }
 }
 
@@ -458,6 +529,8 @@ impl Changes {
                 format!("{kind} at bytes {}", places.join(", "))
             }
         });
-        kinds.chain(self.values).collect::<Vec<_>>().join("; ")
+        let words: Vec<String> = kinds.chain(self.values).collect();
+        // A member waited for the end of its object, to get a name that another one had.
+        if words.is_empty() { "members were moved".to_owned() } else { words.join("; ") }
     }
 }

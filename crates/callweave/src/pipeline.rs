@@ -70,7 +70,7 @@ pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
 /// let body = r#"{"object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message":
 ///     {"content": "<tool_call>{'name': 'look', 'arguments': {'times': '3'}}</tool_call>"}}]}"#;
 /// let message = decoder.decode(body.as_bytes())?;
-/// assert_eq!(message.tool_calls().next().map(|call| call.arguments()), Some(r#"{"times":3}"#));
+/// assert_eq!(message.tool_calls().next().map(|call| call.arguments()), Some(r#"{"times": 3}"#));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -116,7 +116,8 @@ impl Builder {
         Self { mend, ..self }
     }
 
-    /// The tools that the model was told of. A call of another one is told in a notice.
+    /// The tools that the model was told of. A call of one of them begins as soon as its name has come, unless that
+    /// begins another declared name, too; a call of any other is told in a notice.
     pub fn tools(self, tools: Tools) -> Self {
         Self { mend: self.mend.tools(tools), ..self }
     }
@@ -128,7 +129,8 @@ impl Builder {
     }
 
     /// Arguments are fitted to the schemas of the [tools](Builder::tools) (`"5"` becomes 5 where a number is wanted),
-    /// and names to those they were declared by; each change is told in a notice. Such arguments come at the end of their call.
+    /// and names to those they were declared by; each change is told in a notice. A value that its schema cannot change
+    /// flows as it comes, any other comes at its own end: see [`StreamCoercer`](crate::json::schema::StreamCoercer).
     pub fn coerce(self) -> Self {
         Self { mend: self.mend.coerce(), ..self }
     }
@@ -170,7 +172,8 @@ impl Builder {
     pub fn build_for_frames(self) -> FrameDecoder {
         let Self { protocol, candidates, dialect, mend, id_prefix, reads_all, .. } = self;
         let is_named = protocol.is_some();
-        let reader = Reader { protocol, candidates, is_named, reads_all, ..Reader::default() };
+        let weave = Weave::with_tools(mend.declared().clone());
+        let reader = Reader { protocol, candidates, is_named, reads_all, weave, ..Reader::default() };
         let dialect = dialect.map(|dialect| match mend.declared() {
             tools if tools.is_empty() => dialect,
             tools => dialect.tools(tools.clone()),

@@ -5,8 +5,10 @@ mod streams;
 
 use allocation_counter::{AllocationInfo, measure};
 use callweave::accumulator::Accumulator;
+use callweave::dialect::Tools;
 use callweave::doors::loose::reqllm::ChunkAccumulator;
-use callweave::event::{Body, Event};
+use callweave::event::{BlockId, BlockKind, Body, CallKind, DeltaKind, Event};
+use callweave::mend::Mend;
 use callweave::message::{Content, Message};
 use callweave::pipeline::Decoder;
 use streams::STREAMS;
@@ -76,6 +78,31 @@ fn allocations_grow_with_the_logarithm_and_memory_with_the_message() {
         }
         assert!(counted.iter().zip(STEPS).all(|((_, text), count)| *text > count), "{}", stream.name);
     }
+}
+
+/// Arguments that flow through repair and coercion are passed on from memory that is used again.
+#[test]
+fn coerced_arguments_are_not_allocated_piece_by_piece() {
+    let parameters = serde_json::json!({"properties": {"text": {"type": "string"}}});
+    let mut tools = Tools::default();
+    tools.declare("look", Some(&parameters));
+    let counted = STEPS.map(|count| {
+        let (block, mut deltas) = (BlockId(0), 0);
+        let mut mend = Mend::new().tools(tools.clone()).repair().coerce();
+        let (id, is_made, name, call) = (None, false, "look".into(), CallKind::Function);
+        let kind = BlockKind::ToolCall { id, is_made, name, call };
+        let mut sink = |event: Event<'_>| deltas += usize::from(matches!(event.body, Body::Delta { .. }));
+        let info = measure(|| {
+            mend.push(Event::new(0, Body::block_start(block, kind)), &mut sink);
+            for text in ["{\"text\": \""].into_iter().chain(std::iter::repeat_n("word\\n ", count)) {
+                let kind = DeltaKind::Arguments;
+                mend.push(Event::new(0, Body::Delta { block, kind, text: text.into() }), &mut sink);
+            }
+        });
+        assert_eq!(deltas, count + 1);
+        info.count_total
+    });
+    assert!(counted[2] <= counted[1] + 10, "{counted:?}");
 }
 
 /// So much an open stream may hold beside its message.

@@ -1,10 +1,14 @@
 //! Arguments that are repaired, fitted and checked while they stream.
 
+#[path = "support/dice.rs"]
+mod dice;
+
 use callweave::dialect::Tools;
 use callweave::event::{BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, NoticeCode, Sink};
 use callweave::json::repair::{Verdict, repair};
 use callweave::json::{Scanner, Status};
 use callweave::mend::Mend;
+use dice::Dice;
 use serde_json::json;
 
 /// Arguments as models write them.
@@ -136,12 +140,12 @@ fn arguments_are_fitted_and_checked() {
     let events = |mend: &Mend, name, text| told(&mended(mend, name, &[text], Completion::Whole));
     let coerce = Mend::new().tools(tools()).coerce();
     let fitted = events(&coerce, "look", r#"{"days": "3", "at": "{\"x\": 1}"}"#);
-    assert_eq!(fitted, (r#"{"days":3,"at":{"x":1}}"#.to_owned(), false, vec![NoticeCode::Repaired]));
+    assert_eq!(fitted, (r#"{"days": 3, "at": {"x":1}}"#.to_owned(), false, vec![NoticeCode::Repaired]));
     // What fits is as it was written.
     let written = r#"{ "days" : 3 }"#;
     assert_eq!(events(&coerce, "look", written), (written.to_owned(), false, vec![]));
     let both = events(&coerce.clone().repair(), "look", "{days: '3',}");
-    assert_eq!((both.0.as_str(), both.1), (r#"{"days":3}"#, false));
+    assert_eq!((both.0.as_str(), both.1), (r#"{"days": 3}"#, false));
     let strange = events(&coerce, "jump", "{}");
     assert_eq!(strange, ("{}".to_owned(), false, vec![NoticeCode::UnknownTool]));
     #[cfg(feature = "schema")]
@@ -152,6 +156,100 @@ fn arguments_are_fitted_and_checked() {
         assert_eq!(events(&check, "look", "").2, [NoticeCode::SchemaMismatch]);
         assert_eq!(events(&check, "look", written).2, []);
     }
+}
+
+/// What is noticed in full, with what is told.
+fn noticed(events: &[Event<'_>]) -> (String, bool, String) {
+    let (text, is_corrected, _) = told(events);
+    let notices = events.iter().filter(|event| matches!(event.body, Body::Notice(_)));
+    (text, is_corrected, format!("{:?}", notices.collect::<Vec<_>>()))
+}
+
+/// Whatever is done to a call, it comes to the same in pieces. Tells whether something was taken back.
+fn any_cut_is_mended_alike(mend: &Mend, written: &str, at: usize) -> bool {
+    let mut is_taken_back = false;
+    for completion in [Completion::Whole, Completion::Cut] {
+        let whole = noticed(&mended(mend, "look", &[written], completion));
+        let by_characters: Vec<_> = written.split_inclusive(|_| true).collect();
+        let flowed = noticed(&mended(mend, "look", &by_characters, completion));
+        assert_eq!(flowed, whole, "{written:?} by characters");
+        if let Some((one, other)) = written.split_at_checked(at) {
+            let cut = noticed(&mended(mend, "look", &[one, other], completion));
+            assert_eq!(cut, whole, "{written:?} cut at {at}");
+        }
+        is_taken_back |= whole.1;
+    }
+    is_taken_back
+}
+
+fn ways(tools: &Tools) -> Vec<Mend> {
+    let coerce = Mend::new().tools(tools.clone()).coerce();
+    let ways = [coerce.clone(), coerce.clone().repair(), coerce.clone().repair().budget(60)];
+    #[cfg(feature = "schema")]
+    let ways = ways.into_iter().chain([coerce.repair().validate()]);
+    ways.into_iter().collect()
+}
+
+#[test]
+fn what_flows_is_what_would_be_held() {
+    for mend in ways(&tools()) {
+        for &written in WRITTEN {
+            for at in 0..=written.len() {
+                any_cut_is_mended_alike(&mend, written, at);
+            }
+        }
+    }
+    let mut dice = Dice::new(3);
+    for _ in 0..2_000 {
+        let mut tools = Tools::default();
+        tools.declare("look", Some(&dice.schema()));
+        let text = dice.text();
+        let damaged = dice.damaged(&text);
+        for (way, mend) in ways(&tools).iter().enumerate() {
+            // Only a repair takes something back, of a text that is none.
+            assert!(!any_cut_is_mended_alike(mend, &text, dice.below(text.len() + 1)), "{text}");
+            let is_taken_back = any_cut_is_mended_alike(mend, &damaged, dice.below(damaged.len() + 1));
+            assert!(!is_taken_back || way > 0, "{damaged}");
+        }
+    }
+}
+
+/// The deltas of a call whose arguments come in these pieces: what is told with each of them.
+fn deltas(mend: &Mend, pieces: &[&str]) -> Vec<String> {
+    let (block, mut mend, mut told) = (BlockId(0), mend.clone(), Vec::new());
+    let kind =
+        BlockKind::ToolCall { id: None, is_made: false, name: "look".into(), call: CallKind::Function };
+    mend.push(Event::new(0, Body::block_start(block, kind)), &mut Vec::<Event<'static>>::new());
+    for piece in pieces {
+        let (text, mut out) = ((*piece).into(), Vec::<Event<'static>>::new());
+        mend.push(Event::new(0, Body::Delta { block, kind: DeltaKind::Arguments, text }), &mut out);
+        told.push(self::told(&out).0);
+    }
+    told
+}
+
+#[test]
+fn what_fits_leaves_with_its_piece() {
+    let mut tools = Tools::default();
+    let file =
+        json!({"type": "object", "properties": {"path": {"type": "string"}, "contents": {"type": "string"}}});
+    tools.declare("look", Some(&file));
+    for mend in ways(&tools) {
+        let mut pieces = vec!["{\"path\": \"a.rs\", \"contents\": \"".to_owned()];
+        pieces.extend((0..100).map(|line| format!("let x{line} = {line};\\n")));
+        let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+        assert_eq!(deltas(&mend, &pieces), pieces);
+    }
+}
+
+#[test]
+fn a_cut_call_keeps_what_was_coerced_and_says_so() {
+    let mend = Mend::new().tools(tools()).coerce();
+    let cut = |text| told(&mended(&mend, "look", &[text], Completion::Cut));
+    assert_eq!(cut(r#"{"days": "3"#), (r#"{"days": "3"#.into(), false, vec![]));
+    assert_eq!(cut(r#"{"days": "3", "x"#), (r#"{"days": 3, "x"#.into(), false, vec![NoticeCode::Repaired]));
+    // A member that waits for the end of its object does not come any more.
+    assert_eq!(cut(r#"{"Days": 3, "x": "y"#), (r#"{ "x": "y"#.into(), false, vec![NoticeCode::Repaired]));
 }
 
 #[test]
@@ -196,7 +294,7 @@ fn a_declared_tool_is_called_by_its_name() {
     };
     let fitted = Mend::new().tools(tools()).coerce();
     let repaired = [NoticeCode::Repaired; 2].to_vec();
-    assert_eq!(name(&fitted, "Look"), ("look".into(), (r#"{"days":3}"#.into(), false, repaired)));
+    assert_eq!(name(&fitted, "Look"), ("look".into(), (r#"{"days": 3}"#.into(), false, repaired)));
     assert_eq!(name(&fitted, "look").1.2, [NoticeCode::Repaired]);
     // Where nothing is to be fitted, and where nobody is meant, the name stays.
     assert_eq!(name(&Mend::new().tools(tools()), "Look").0, "Look");

@@ -1,5 +1,6 @@
 //! The work grows with the input, whatever the input.
 
+mod coercion;
 mod decoder;
 mod dialects;
 mod partial;

@@ -235,7 +235,7 @@ fn native_calls_are_checked_against_the_tools() {
     assert_eq!(ran.json()["tool_calls"][0]["invalid"]["reason"], "unknown_tool");
     decode("look", "{\"times\": ", &[]).bad("cut off");
     let message = decode("look", "{times: '1'}", &["--repair", "--coerce"]).good().json();
-    assert_eq!(message["tool_calls"][0]["arguments"], "{\"times\":1}");
+    assert_eq!(message["tool_calls"][0]["arguments"], "{\"times\": 1}");
     // Rows bring their own.
     let row = json!({"data": calling("jump", "{}"), "tools": tools}).to_string();
     let row = run(&["decode", "--jsonl"], row).bad("1 of 1 rows failed").json();

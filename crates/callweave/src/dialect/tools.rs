@@ -77,6 +77,13 @@ impl Tools {
         self.tools.iter().any(|(tool, ..)| tool.starts_with(text))
     }
 
+    /// Whether `name` is a declared tool, and not the beginning of another one's name.
+    pub(crate) fn is_whole_name(&self, name: &str) -> bool {
+        let mut begun =
+            self.tools.iter().map(|(tool, ..)| tool).filter(|tool| tool.starts_with(name)).peekable();
+        begun.peek().is_some() && begun.all(|tool| tool == name)
+    }
+
     /// The schema of a tool's arguments.
     pub fn schema(&self, name: &str) -> Option<&Schema> {
         self.tools.iter().find(|(tool, ..)| tool == name).and_then(|(_, schema, _)| schema.as_ref())

@@ -450,7 +450,7 @@ impl Visit for Builder<'_, '_> {
         }
     }
 
-    fn escape(&mut self, unit: u16) {
+    fn escape(&mut self, unit: u16, _: usize) {
         if self.tree.skipped == 0 {
             self.grow(|text, surrogate| push_unit(unit, text, surrogate));
         }

@@ -91,9 +91,9 @@ pub trait Visit {
     fn text(&mut self, run: &str) {
         let _ = run;
     }
-    /// An escape in the open key or string: the UTF-16 unit that it stands for.
-    fn escape(&mut self, unit: u16) {
-        let _ = unit;
+    /// An escape in the open key or string, which ended before `at`: the UTF-16 unit that it stands for.
+    fn escape(&mut self, unit: u16, at: usize) {
+        let _ = (unit, at);
     }
     /// The open token ended before `at`.
     fn end(&mut self, token: Token, at: usize) {
@@ -468,7 +468,7 @@ impl Scanner {
         let Some(&letter) = bytes.get(at) else { return self.cut(at, Cut::Escape(token)) };
         match short_escape(letter) {
             Some(unit) => {
-                visit.escape(unit);
+                visit.escape(unit, at + 1);
                 Ok(at + 1)
             }
             None if letter == b'u' => self.unicode(bytes, at + 1, token, 4, 0, visit),
@@ -495,7 +495,7 @@ impl Scanner {
             left -= 1;
             at += 1;
         }
-        visit.escape(unit);
+        visit.escape(unit, at);
         Ok(at)
     }
 

@@ -609,8 +609,9 @@ impl Choice {
         }
     }
 
-    /// Starts the calls whose name came in an earlier frame and has not grown in this one, up to the one at `before`
-    /// or to one whose name still grows: calls begin in the order in which they were named.
+    /// Starts the calls whose name is sure: it came in an earlier frame and has not grown in this one, or it is that of a
+    /// declared tool and begins no other's. Calls begin in the order in which they were named, so it stops at the one
+    /// at `before` and at one whose name may still grow.
     fn settle_names(&mut self, before: Option<usize>, context: &mut Context, sink: &mut EventSink<'_>) {
         let Self { ripe, slots, .. } = self;
         let mut is_waiting = false;
@@ -619,7 +620,9 @@ impl Choice {
             if slot.block.is_some() || slot.is_ended {
                 return false;
             }
-            let is_growing = slot.as_call().is_some_and(|call| call.named_in == context.frame);
+            let is_growing = slot.as_call().is_some_and(|call| {
+                call.named_in == context.frame && !context.is_whole_name(call.name.as_str())
+            });
             is_waiting |= is_growing || before == Some(at);
             if !is_waiting {
                 slot.start(context, sink);
@@ -913,14 +916,14 @@ impl Choice {
         }
     }
 
-    /// The frame is over: names that did not grow in it are settled.
+    /// The frame is over: names that did not grow in it are settled, and those that cannot grow.
     pub(super) fn end_frame(&mut self, context: &mut Context, sink: &mut EventSink<'_>) {
-        self.settle_names(None, context, sink);
         match self.ripe.is_empty() {
             true => std::mem::swap(&mut self.ripe, &mut self.named),
             false => self.ripe.append(&mut self.named),
         }
         self.begun = 0;
+        self.settle_names(None, context, sink);
     }
 
     /// The calls whose name may still grow.

@@ -27,6 +27,7 @@ use self::glance::Glance;
 use self::members::{Member, Members, path_of};
 use self::seen::{Seen, Spot};
 use self::slot::{Cut, Name, Slot};
+use crate::dialect::Tools;
 use crate::event::{
     AttachmentKind, BlockId, Body, CallKind, Counters, Event, EventSink, ItemId, Json, Notice, NoticeCode,
     Scope, Sink,
@@ -93,6 +94,8 @@ pub struct PendingCall<'a> {
 /// What all choices share.
 #[derive(Clone, Default)]
 struct Context {
+    /// The tools that were declared, whose names are known in full.
+    declared: Option<Tools>,
     choice: u32,
     frame: u64,
     offset: u64,
@@ -162,6 +165,11 @@ impl Context {
         // Previews of images are long.
         details.shrink_to(LONGEST_DETAILS);
         self.details = details;
+    }
+
+    /// Whether a call of that name cannot turn out to be one of another name that begins so.
+    fn is_whole_name(&self, name: &str) -> bool {
+        self.declared.as_ref().is_some_and(|declared| declared.is_whole_name(name))
     }
 
     fn next_block(&mut self) -> BlockId {
@@ -267,6 +275,13 @@ impl Weave {
         Self::default()
     }
 
+    /// A fold that knows the declared tools. A call of one of them begins with the frame that brought its name, unless
+    /// that begins another declared name, too; any other begins with its first arguments or with the next frame.
+    pub fn with_tools(declared: Tools) -> Self {
+        let declared = Some(declared).filter(|declared| !declared.is_empty());
+        Self { context: Context { declared, ..Context::default() }, ..Self::default() }
+    }
+
     /// Takes the fragments of one frame that began at byte `offset` of the input: `frame` is called once,
     /// with the sink to put them in.
     pub fn push(&mut self, offset: u64, frame: impl FnOnce(&mut FragmentSink<'_>), sink: &mut EventSink<'_>) {
@@ -345,8 +360,9 @@ impl Weave {
     /// Finishes the answer; what comes is the next one.
     pub(crate) fn begin_anew(&mut self, sink: &mut EventSink<'_>) {
         self.finish(sink);
-        let Context { frame, scratch, .. } = std::mem::take(&mut self.context);
-        *self = Self { context: Context { frame, scratch, ..Context::default() }, ..Self::default() };
+        let Context { frame, scratch, declared, .. } = std::mem::take(&mut self.context);
+        *self =
+            Self { context: Context { frame, scratch, declared, ..Context::default() }, ..Self::default() };
     }
 
     /// Whether what comes may be another answer.

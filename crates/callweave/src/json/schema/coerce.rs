@@ -47,6 +47,7 @@ pub(super) struct Coercer<'s> {
 type Tried = Result<Trial, Spent>;
 
 /// One step of a path into a value.
+#[derive(Clone, Debug)]
 pub(super) enum Segment {
     Key(String),
     Index(usize),
@@ -66,7 +67,7 @@ impl Trial {
         self.absorb(next.cost, next.changes, next.problems);
     }
 
-    fn absorb(&mut self, cost: u32, changes: Vec<Change>, problems: Vec<Problem>) {
+    pub(super) fn absorb(&mut self, cost: u32, changes: Vec<Change>, problems: Vec<Problem>) {
         self.cost = self.cost.saturating_add(cost);
         self.changes.extend(changes);
         self.problems.extend(problems);
@@ -78,6 +79,16 @@ impl<'s> Coercer<'s> {
     /// that spell texts.
     pub(super) fn new(graph: &'s Graph, options: FitOptions, reach: Reach, budget: &'s mut Budget) -> Self {
         Self { graph, options, reach, budget, path: Vec::new(), depth: 0, enclosed: 0, trail: Vec::new() }
+    }
+
+    /// For fitting values that stand somewhere in another.
+    pub(super) fn at(self, path: Vec<Segment>, depth: usize) -> Self {
+        Self { path, depth, ..self }
+    }
+
+    /// Where those values stand.
+    pub(super) fn into_path(self) -> Vec<Segment> {
+        self.path
     }
 
     pub(super) fn fit(&mut self, id: Id, value: &Value) -> Tried {
@@ -126,6 +137,10 @@ impl<'s> Coercer<'s> {
         // What takes the value as it is comes first, because it ends the search.
         let takes = |branch: &&Id| self.graph.node(**branch).types.contains(Types::of(value));
         let (likely, others): (Vec<&Id>, Vec<&Id>) = branches.iter().partition(takes);
+        // Nothing else is made of a container that one of them takes, so that its parts need not wait for its end.
+        if let ([only], true) = (&likely[..], value.is_object() || value.is_array()) {
+            return self.fit(**only, value);
+        }
         for &branch in likely.into_iter().chain(others) {
             let trial = self.fit(branch, value)?;
             if best.as_ref().is_none_or(|best| trial.cost < best.cost) {
@@ -291,11 +306,7 @@ impl<'s> Coercer<'s> {
         let mut trial = Trial::default();
         let mut fitted: Vec<Option<Value>> = Vec::with_capacity(elements.len());
         for (index, element) in elements.iter().enumerate() {
-            let schemas =
-                graph.together(id).filter_map(|node| node.prefix.get(index).copied().or(node.items));
-            self.path.push(Segment::Index(index));
-            let inner = self.fit_all(schemas, element)?;
-            self.path.pop();
+            let inner = self.fit_element(graph.element(id, index), index, element)?;
             fitted.push(inner.value);
             trial.absorb(inner.cost, inner.changes, inner.problems);
         }
@@ -305,6 +316,19 @@ impl<'s> Coercer<'s> {
             self.spend_on_copy(elements.iter())?;
         }
         Ok(trial)
+    }
+
+    /// Fits one element of an array.
+    pub(super) fn fit_element(
+        &mut self,
+        schemas: impl Iterator<Item = Id>,
+        index: usize,
+        element: &Value,
+    ) -> Tried {
+        self.path.push(Segment::Index(index));
+        let inner = self.fit_all(schemas, element)?;
+        self.path.pop();
+        Ok(inner)
     }
 
     fn fit_all(&mut self, schemas: impl Iterator<Item = Id>, value: &Value) -> Tried {
@@ -317,16 +341,10 @@ impl<'s> Coercer<'s> {
     }
 
     fn fit_members(&mut self, id: Id, members: &Object, value: &Value) -> Tried {
-        let graph = self.graph;
-        let shape = Shape::new(graph, id);
-        // Each member is looked for among the names, and each name that was given is looked for in all spellings.
-        let names = shape.nodes.len() + shape.properties().count() / 8;
-        self.budget.spend_on(members.len().saturating_mul(names))?;
-        let unknown = members.keys().filter(|key| shape.properties().all(|(name, _)| name != *key)).count();
-        self.budget.spend_on(unknown.saturating_mul(names * 16))?;
+        let shape = Shape::new(self.graph, id);
         if let Some(name) = self.only_member(id)
             && !members.is_empty()
-            && members.keys().all(|key| shape.name_of(key, members).is_none())
+            && members.keys().all(|key| shape.name_of(key, |name| members.contains_key(name)).is_none())
         {
             let mut trial = self.change(ChangeKind::Keyed, value, keyed(name, value))?;
             let next = self.fit_other(id, trial.value.as_ref().unwrap_or(value))?;
@@ -338,31 +356,23 @@ impl<'s> Coercer<'s> {
         let mut trial = Trial::default();
         // Name, new value if it changed, and the value as it was.
         let mut kept: Vec<(&str, Option<Value>, &Value)> = Vec::with_capacity(members.len());
+        let mut later = Vec::new();
         for (key, member) in members {
-            self.path.push(Segment::Key(key.to_owned()));
-            let name = shape.name_of(key, members).unwrap_or(key);
-            if name != key {
-                let renamed = self.change(ChangeKind::Renamed, &key.into(), name.into())?;
-                trial.absorb(renamed.cost, renamed.changes, renamed.problems);
+            if self.is_spelled_otherwise(&shape, key)? {
+                later.push((key, member));
+            } else if let Some(new) = self.fit_member(&shape, key, key, member, &mut trial)? {
+                kept.push((key, new, member));
             }
-            self.budget.spend_on(shape.patterns)?;
-            let schemas = shape.schemas(name);
-            let is_droppable = if schemas.is_empty() {
-                shape.is_closed
-            } else {
-                member.is_null() && !shape.is_required(name) && !shape.allows_null(&schemas)
-            };
-            if is_droppable {
-                let dropped = self.change(ChangeKind::Dropped, member, Value::Null)?;
-                trial.absorb(dropped.cost, dropped.changes, dropped.problems);
-            } else {
-                let inner = self.fit_all(schemas.iter().copied(), member)?;
-                // An undeclared member is no problem, but makes an alternative less likely.
-                let surprise = u32::from(schemas.is_empty() && shape.has_properties());
-                trial.absorb(inner.cost.saturating_add(surprise), inner.changes, inner.problems);
-                kept.push((name, inner.value, member));
+        }
+        // Whether a member has another's name is known when all have come.
+        let mut given: HashSet<&str> = HashSet::new();
+        for (key, member) in later {
+            let is_there = |name: &str| members.contains_key(name) || given.contains(name);
+            let name = shape.name_of(key, is_there).unwrap_or(key);
+            given.insert(name);
+            if let Some(new) = self.fit_member(&shape, key, name, member, &mut trial)? {
+                kept.push((name, new, member));
             }
-            self.path.pop();
         }
         let names: HashSet<&str> = kept.iter().map(|(name, ..)| *name).collect();
         let added = self.add_missing(&shape, &names, &mut trial)?;
@@ -375,7 +385,56 @@ impl<'s> Coercer<'s> {
         Ok(trial)
     }
 
-    fn add_missing(
+    /// Whether a key is no declared name but may mean one.
+    pub(super) fn is_spelled_otherwise(&mut self, shape: &Shape<'_>, key: &str) -> Result<bool, Spent> {
+        // Each key is looked for among the names, and one that is none of them in all spellings.
+        let names = shape.ids.len() + shape.properties().count() / 8;
+        self.budget.spend_on(names)?;
+        if shape.declares(key) {
+            return Ok(false);
+        }
+        self.budget.spend_on(names.saturating_mul(16))?;
+        Ok(shape.meant_by(key).next().is_some())
+    }
+
+    /// Fits the member `key`, which is `name` to the schema: its new value if it changed; nothing if it is left out.
+    pub(super) fn fit_member(
+        &mut self,
+        shape: &Shape<'_>,
+        key: &str,
+        name: &str,
+        member: &Value,
+        trial: &mut Trial,
+    ) -> Result<Option<Option<Value>>, Spent> {
+        self.path.push(Segment::Key(key.to_owned()));
+        if name != key {
+            let renamed = self.change(ChangeKind::Renamed, &key.into(), name.into())?;
+            trial.absorb(renamed.cost, renamed.changes, renamed.problems);
+        }
+        self.budget.spend_on(shape.patterns())?;
+        let schemas = shape.schemas(name);
+        let is_droppable = if schemas.is_empty() {
+            shape.is_closed()
+        } else {
+            member.is_null() && !shape.is_required(name) && !shape.allows_null(&schemas)
+        };
+        let kept = if is_droppable {
+            let dropped = self.change(ChangeKind::Dropped, member, Value::Null)?;
+            trial.absorb(dropped.cost, dropped.changes, dropped.problems);
+            None
+        } else {
+            let inner = self.fit_all(schemas.iter().copied(), member)?;
+            // An undeclared member is no problem, but makes an alternative less likely.
+            let surprise = u32::from(schemas.is_empty() && shape.has_properties());
+            trial.absorb(inner.cost.saturating_add(surprise), inner.changes, inner.problems);
+            Some(inner.value)
+        };
+        self.path.pop();
+        Ok(kept)
+    }
+
+    /// Fills in the members that are not there, or says that they are missing.
+    pub(super) fn add_missing(
         &mut self,
         shape: &Shape<'_>,
         names: &HashSet<&str>,
@@ -383,8 +442,9 @@ impl<'s> Coercer<'s> {
     ) -> Result<Vec<(String, Value)>, Spent> {
         let mut added = Vec::new();
         self.budget.spend_on(shape.properties().count())?;
+        let required = shape.required().count();
         for (name, schema) in shape.missing(names) {
-            self.budget.spend_on(1 + shape.required / 8)?;
+            self.budget.spend_on(1 + required / 8)?;
             let is_required = shape.is_required(name);
             self.path.push(Segment::Key(name.to_owned()));
             let next = match self.stand_in(schema, is_required)? {
@@ -495,74 +555,92 @@ pub(super) fn path_of(segments: &[Segment]) -> String {
 }
 
 /// What the schemas of one place say about the members of an object, taken together.
-struct Shape<'s> {
+#[derive(Clone, Copy)]
+pub(super) struct Shape<'s> {
     graph: &'s Graph,
-    nodes: Vec<&'s Node>,
-    is_closed: bool,
-    /// How many patterns there are.
-    patterns: usize,
-    /// How many required names.
-    required: usize,
+    ids: &'s [Id],
 }
 
 impl<'s> Shape<'s> {
-    fn new(graph: &'s Graph, id: Id) -> Self {
-        let nodes: Vec<&Node> = graph.together(id).collect();
-        let is_closed = nodes.iter().any(|node| node.is_closed);
-        let patterns = nodes.iter().map(|node| node.patterns.len()).sum();
-        let required = nodes.iter().map(|node| node.required.len()).sum();
-        Self { graph, nodes, is_closed, patterns, required }
+    pub(super) fn new(graph: &'s Graph, id: Id) -> Self {
+        Self { graph, ids: &graph.node(id).together }
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &'s Node> {
+        let graph = self.graph;
+        self.ids.iter().map(|&id| graph.node(id))
     }
 
     fn properties(&self) -> impl Iterator<Item = (&'s str, Id)> {
-        self.nodes.iter().flat_map(|node| &node.properties).map(|(name, id)| (name.as_str(), *id))
+        self.nodes().flat_map(|node| &node.properties).map(|(name, id)| (name.as_str(), *id))
+    }
+
+    fn required(&self) -> impl Iterator<Item = &'s str> {
+        self.nodes().flat_map(|node| &node.required).map(String::as_str)
+    }
+
+    /// How many patterns there are.
+    pub(super) fn patterns(&self) -> usize {
+        self.nodes().map(|node| node.patterns.len()).sum()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.nodes().any(|node| node.is_closed)
     }
 
     fn has_properties(&self) -> bool {
-        self.nodes.iter().any(|node| !node.properties.is_empty())
+        self.nodes().any(|node| !node.properties.is_empty())
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        self.properties().any(|(other, _)| other == name)
     }
 
     fn is_required(&self, name: &str) -> bool {
-        self.nodes.iter().any(|node| node.required.iter().any(|required| required == name))
+        self.required().any(|required| required == name)
     }
 
     fn allows_null(&self, schemas: &[Id]) -> bool {
         schemas.iter().all(|&id| self.graph.node(id).types.allows_null())
     }
 
-    /// Which declared member `key` is: by its name, else by the spelling of its name or by its title, if
-    /// the object has no such member already.
-    fn name_of<'k>(&self, key: &'k str, members: &Object) -> Option<&'k str>
+    /// The declared names that `key` may mean: by another spelling or by their title.
+    fn meant_by(&self, key: &str) -> impl Iterator<Item = &'s str> {
+        let (graph, spelled) = (self.graph, scalar::letters_and_digits(key));
+        self.properties()
+            .filter(move |(name, id)| {
+                graph.title(*id) == Some(key)
+                    || (!spelled.is_empty() && scalar::letters_and_digits(name) == spelled)
+            })
+            .map(|(name, _)| name)
+    }
+
+    /// Which declared member `key` is: by its name, else the only one that it may mean, of those that are not there
+    /// already.
+    pub(super) fn name_of<'k>(&self, key: &'k str, is_there: impl Fn(&str) -> bool) -> Option<&'k str>
     where
         's: 'k,
     {
-        if self.properties().any(|(name, _)| name == key) {
+        if self.declares(key) {
             return Some(key);
         }
-        let spelled = scalar::letters_and_digits(key);
-        let is_meant = |(name, id): &(&str, Id)| {
-            let title = self.graph.title(*id);
-            !members.contains_key(name)
-                && (title == Some(key)
-                    || (!spelled.is_empty() && scalar::letters_and_digits(name) == spelled))
-        };
-        let mut meant = self.properties().filter(is_meant);
+        let mut meant = self.meant_by(key).filter(|name| !is_there(name));
         match (meant.next(), meant.next()) {
-            (Some((name, _)), None) => Some(name),
+            (Some(name), None) => Some(name),
             _ => None,
         }
     }
 
     /// The schemas for the member `name`.
-    fn schemas(&self, name: &str) -> Vec<Id> {
-        let of = |node: &&Node| {
+    pub(super) fn schemas(&self, name: &str) -> Vec<Id> {
+        let of = |node: &'s Node| {
             let named = node.properties.iter().filter(|(other, _)| other == name).map(|(_, id)| *id);
             let by_pattern =
                 node.patterns.iter().filter(|(pattern, _)| pattern.matches(name)).map(|(_, id)| *id);
             let found: Vec<Id> = named.chain(by_pattern).collect();
             if found.is_empty() { node.additional.into_iter().collect() } else { found }
         };
-        self.nodes.iter().flat_map(of).collect()
+        self.nodes().flat_map(of).collect()
     }
 
     /// The declared and required members that `members` has not.
@@ -570,7 +648,7 @@ impl<'s> Shape<'s> {
         let mut missing: Vec<(&str, Option<Id>)> = Vec::new();
         let mut known: HashSet<&str> = HashSet::new();
         let declared = self.properties().map(|(name, id)| (name, Some(id)));
-        let required = self.nodes.iter().flat_map(|node| &node.required).map(|name| (name.as_str(), None));
+        let required = self.required().map(|name| (name, None));
         for (name, id) in declared.chain(required) {
             if !members.contains(name) && known.insert(name) {
                 missing.push((name, id));

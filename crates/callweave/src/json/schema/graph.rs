@@ -26,6 +26,12 @@ pub(super) struct Node {
     is_nullable: bool,
     /// What the node allows all in all.
     pub(super) types: Types,
+    /// The types whose values it takes as they are, whatever is in them.
+    pub(super) takes: Types,
+    /// The types whose values it never changes, whatever is in them: they fit, or cannot be made to.
+    keeps: Types,
+    /// Whether it is a choice of values: see [`Graph::choices`].
+    is_choice: bool,
     title: Option<String>,
     /// The values of `enum` or `const`.
     values: Option<Vec<Value>>,
@@ -61,6 +67,8 @@ impl Graph {
         for id in 0..graph.nodes.len() {
             graph.nodes[id].together = graph.conjunction(id);
         }
+        graph.settle_choices();
+        graph.settle_kept();
         graph
     }
 
@@ -92,9 +100,128 @@ impl Graph {
         }
     }
 
+    /// Finds the nodes that are choices of values.
+    fn settle_choices(&mut self) {
+        let lists: Vec<bool> =
+            (0..self.nodes.len()).map(|id| self.together(id).any(|node| node.values.is_some())).collect();
+        // Whether all alternatives of the first group of each node list values.
+        let offers: Vec<Option<bool>> = self
+            .nodes
+            .iter()
+            .map(|node| node.any.first().map(|group| group.iter().all(|&branch| lists[branch])))
+            .collect();
+        for (id, &lists) in lists.iter().enumerate() {
+            let first = self.nodes[id].together.iter().find_map(|&id| offers[id]);
+            self.nodes[id].is_choice = lists || first == Some(true);
+        }
+    }
+
+    /// Finds which values no node changes. Sets only ever grow, so stopping early calls changeable what is not, never the
+    /// other way round.
+    fn settle_kept(&mut self) {
+        const PASSES: usize = 8;
+        // What each schema says with those that hold with it, alternatives aside.
+        let own: Vec<(Types, Types)> = (0..self.nodes.len()).map(|id| self.own_kept(id)).collect();
+        for _ in 0..PASSES {
+            let mut has_changed = false;
+            // What the alternatives of each node say.
+            let any: Vec<(Types, Types)> = self.nodes.iter().map(|node| self.any_kept(node)).collect();
+            for id in (0..self.nodes.len()).rev() {
+                let node = &self.nodes[id];
+                let mut kept = own[id];
+                for &other in &node.together {
+                    kept = (kept.0 & any[other].0, kept.1 & any[other].1);
+                }
+                has_changed |= kept != (node.takes, node.keeps);
+                (self.nodes[id].takes, self.nodes[id].keeps) = kept;
+            }
+            if !has_changed {
+                break;
+            }
+        }
+    }
+
+    fn own_kept(&self, id: Id) -> (Types, Types) {
+        let node = &self.nodes[id];
+        if node.is_choice {
+            return (Types::NONE, Types::NONE);
+        }
+        let mut said = Types::NONE;
+        for node in self.together(id) {
+            if node.is_about_members() {
+                said = said | Types::OBJECT;
+            }
+            if node.is_about_elements() {
+                said = said | Types::ARRAY;
+            }
+        }
+        let keeps = node.types.without(said);
+        let is_demanding = self.together(id).any(|node| !node.required.is_empty());
+        let takes = if is_demanding { keeps.without(Types::OBJECT) } else { keeps };
+        // Nothing is made of `null`.
+        (takes, keeps | Types::NULL)
+    }
+
+    fn any_kept(&self, node: &Node) -> (Types, Types) {
+        let mut kept = (Types::ANY, Types::ANY);
+        for group in &node.any {
+            let takes = group.iter().map(|&branch| self.nodes[branch].takes).collect::<Types>();
+            let keeps = group.iter().fold(Types::ANY, |keeps, &branch| keeps & self.nodes[branch].keeps);
+            kept = (kept.0 & takes, kept.1 & (takes | keeps));
+        }
+        kept
+    }
+
+    /// Which schemas say something of the parts of a container of the type `kind` that `id` describes, with how many
+    /// are tried one inside the other to come there; none if it is not known before all of it is there. Whoever `fills`
+    /// in what is missing makes something of objects that others only find wanting.
+    pub(super) fn parts(
+        &self,
+        id: Id,
+        kind: Types,
+        fills: bool,
+        depth: usize,
+        found: &mut Vec<(Id, usize)>,
+        budget: &mut Budget,
+    ) -> Result<Option<()>, Spent> {
+        /// Alternatives inside alternatives that are followed.
+        const MOST: usize = 16;
+        let node = &self.nodes[id];
+        budget.spend_on(node.together.len())?;
+        if node.is_choice || !node.types.contains(kind) || depth > MOST {
+            return Ok(None);
+        }
+        for group in self.together(id).flat_map(|node| &node.any) {
+            budget.spend_on(group.len())?;
+            let is_taken = group.iter().any(|&branch| self.nodes[branch].takes.contains(kind));
+            let is_kept = group.iter().all(|&branch| self.nodes[branch].keeps.contains(kind)) && !fills;
+            if is_taken || is_kept {
+                continue;
+            }
+            let mut fitting = group.iter().filter(|&&branch| self.nodes[branch].types.contains(kind));
+            let (Some(&branch), None) = (fitting.next(), fitting.next()) else { return Ok(None) };
+            if self.parts(branch, kind, fills, depth + 1, found, budget)?.is_none() {
+                return Ok(None);
+            }
+        }
+        let is_about_parts = |node: &Node| match kind {
+            Types::OBJECT => node.is_about_members() || !node.required.is_empty(),
+            _ => node.is_about_elements(),
+        };
+        if self.together(id).any(is_about_parts) {
+            found.push((id, depth));
+        }
+        Ok(Some(()))
+    }
+
     /// The nodes that say something about a place that `id` describes, alternatives aside.
     pub(super) fn together(&self, id: Id) -> impl Iterator<Item = &Node> {
         self.nodes[id].together.iter().map(|&id| &self.nodes[id])
+    }
+
+    /// The schemas of the element at `index` of an array that `id` describes.
+    pub(super) fn element(&self, id: Id, index: usize) -> impl Iterator<Item = Id> {
+        self.together(id).filter_map(move |node| node.prefix.get(index).copied().or(node.items))
     }
 
     /// The values to choose from, if the schema is a choice of values: by `enum`, by `const`, or by
@@ -151,6 +278,17 @@ impl Graph {
     }
 }
 
+impl Node {
+    fn is_about_members(&self) -> bool {
+        let has_names = !self.properties.is_empty() || !self.patterns.is_empty();
+        has_names || self.additional.is_some() || self.is_closed
+    }
+
+    fn is_about_elements(&self) -> bool {
+        !self.prefix.is_empty() || self.items.is_some()
+    }
+}
+
 struct Builder<'v> {
     root: &'v Value,
     /// The number of each schema, by its address inside `root`.
@@ -172,6 +310,9 @@ impl<'v> Builder<'v> {
             own: Types::ANY,
             is_nullable: false,
             types: Types::ANY,
+            takes: Types::NONE,
+            keeps: Types::NONE,
+            is_choice: false,
             title: None,
             values: None,
             all: Vec::new(),

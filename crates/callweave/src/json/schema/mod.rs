@@ -2,6 +2,7 @@
 //!
 //! - [`Schema::coerce`]: a value in, the value that the schema wants out, with every [`Change`] and what
 //!   could not be fitted.
+//! - [`StreamCoercer`]: the same for JSON text that is still growing.
 //! - [`Schema::read`]: the same from an answer's text, broken or in prose.
 //! - [`Schema::validate`] and [`Schema::apply`]: full validation, and the [`Policy`] that says what
 //!   follows from it (feature `schema`).
@@ -30,8 +31,9 @@
 //! - What fits as it was written stays: a place for strings or numbers keeps `"5"` and `5` alike.
 //! - Nothing is invented: defaults are filled in only on request ([`Missing`]).
 //! - A `null` for an optional member that takes none is left out: models write it for "not given".
-//! - Members are found by another spelling of their name or by their title; undeclared ones are left out
-//!   only where the schema is closed.
+//! - Members are found by another spelling of their name or by their title, and then stand last, as they do where text
+//!   flows; undeclared ones are left out only where the schema is closed.
+//! - Of several alternatives an object or array is fitted to the only one that takes it, whatever is wrong with its parts.
 //! - A fraction is never rounded to an integer.
 //! - A root that takes only strings is the text itself, quotes and all.
 
@@ -43,11 +45,13 @@ mod graph;
 mod name;
 mod read;
 mod scalar;
+mod stream;
 mod types;
 #[cfg(feature = "schema")]
 mod validate;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::bounded;
 pub use budget::Budget;
@@ -55,6 +59,7 @@ use coerce::{Coercer, Trial};
 use graph::{Graph, Id};
 pub use name::match_name;
 use scalar::Reach;
+pub use stream::StreamCoercer;
 pub use types::Types;
 #[cfg(feature = "schema")]
 pub use validate::{Outcome, Policy};
@@ -67,7 +72,7 @@ use crate::json::{AsValue, Value};
 /// References are local (`#/$defs/…`); one that leads elsewhere or nowhere says nothing.
 #[derive(Clone, Debug)]
 pub struct Schema {
-    graph: Graph,
+    graph: Arc<Graph>,
     is_too_large: bool,
     #[cfg(feature = "schema")]
     validator: validate::Lazy,
@@ -78,7 +83,7 @@ pub struct Schema {
 pub struct Fit {
     /// The value, as far as it could be fitted.
     pub value: Value,
-    /// Every change that was made, in the order of the value.
+    /// Every change that was made, in the order of the outcome.
     pub changes: Vec<Change>,
     /// What could not be fitted and stays as it was.
     pub problems: Vec<Problem>,
@@ -239,7 +244,7 @@ impl Schema {
         let is_too_large = is_too_large(&schema);
         let schema = if is_too_large { Cow::Owned(Value::Bool(true)) } else { bounded(&schema) };
         Self {
-            graph: Graph::new(&schema),
+            graph: Arc::new(Graph::new(&schema)),
             is_too_large,
             #[cfg(feature = "schema")]
             validator: validate::Lazy::new(&schema),

@@ -438,7 +438,12 @@ impl Stream {
             _ => words::TOOL_CALLS,
         };
         let index = if is_mended { call.as_ref().map(|call| i64::from(call.ordinal)) } else { *index };
+        let is_announced = is_mended && call.is_some();
         choice.blocks.push(Running { block: *block, word: word.to_owned(), index, members: paths, call });
+        // Clients see whom a call is for before its arguments come.
+        if is_announced {
+            self.write(number, Some((*block, "")), out, |_| {});
+        }
     }
 
     fn delta(&mut self, number: u32, block: BlockId, text: &str, out: &mut Vec<u8>) {

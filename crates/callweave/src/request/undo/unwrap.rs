@@ -91,7 +91,7 @@ impl Visit for Found {
         }
     }
 
-    fn escape(&mut self, unit: u16) {
+    fn escape(&mut self, unit: u16, _: usize) {
         if !self.is_inside {
             return;
         }

@@ -1,0 +1,707 @@
+//! Coercion of JSON text that is still growing.
+
+use std::collections::HashSet;
+use std::mem::take;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::budget::Spent;
+use super::coerce::{Coercer, Segment, Shape, Trial};
+use super::graph::{Graph, Id};
+use super::scalar::Reach;
+use super::types::is_integer;
+use super::{Budget, Change, FitOptions, Missing, Schema, Types};
+use crate::error::Error;
+use crate::json::{Container, Literal, Scanner, Status, Token, Value, Visit};
+
+/// Fits JSON text to a schema while it comes, and gives it on as early as is safe.
+///
+/// Each value is looked at where it begins. One that no word of the schema can change flows, strings in pieces; any other
+/// is held to its own end, and then fitted as [`Schema::coerce`] does it. So a string flows where strings are
+/// allowed, an object and an array flow part by part, and `"5"` for an integer is held. Held as a whole are:
+///
+/// - values of `enum` and `const`, and scalars but strings, which are short;
+/// - values of a type that the schema does not allow there;
+/// - objects that several alternatives of an `anyOf` or `oneOf` take, and so arrays;
+/// - members whose key is no declared name but may mean one: they come at the end of their object, and so do members
+///   that are filled in.
+///
+/// What needs no change is given on byte for byte. Where the text is no JSON any more, where it ends early and where
+/// the [`Budget`] is spent, the rest is given on as it is. The result depends on the text alone, not on its pieces.
+///
+/// ```
+/// use callweave::json::schema::{Budget, FitOptions, Schema, StreamCoercer};
+/// use serde_json::json;
+///
+/// let schema = Schema::new(&json!({"properties": {"path": {"type": "string"}, "line": {"type": "integer"}}}));
+/// let mut coercer = StreamCoercer::new(&schema, FitOptions::default(), Budget::default());
+/// let mut out = String::new();
+/// coercer.push(r#"{"path": "src/li"#, &mut out);
+/// assert_eq!(out, r#"{"path": "src/li"#);
+/// coercer.push(r#"b.rs", "line": "1"#, &mut out);
+/// assert_eq!(out, r#"{"path": "src/lib.rs""#);
+/// coercer.push(r#"2"}"#, &mut out);
+/// assert_eq!(out, r#"{"path": "src/lib.rs", "line": 12}"#);
+/// ```
+#[derive(Clone, Debug)]
+pub struct StreamCoercer {
+    graph: Arc<Graph>,
+    scanner: Scanner,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    options: FitOptions,
+    budget: Budget,
+    /// Why nothing more is fitted.
+    error: Option<Error>,
+    wants_object: bool,
+    /// The containers that flow and are open.
+    open: Vec<Open>,
+    /// Where the innermost of them stands.
+    path: Vec<Segment>,
+    now: Now,
+    /// How many containers are open inside the value that is passed or held.
+    nested: usize,
+    /// In an object: what came since its last member, up to the value of the next.
+    lead: Lead,
+    /// The text of the value that is held, and what it is.
+    held: String,
+    kind: Kind,
+    /// The schemas of the value that has begun.
+    ids: Vec<Id>,
+    /// Whether its place is decided at the end of its object.
+    is_late: bool,
+    /// Whether something was told otherwise than it came.
+    has_diverged: bool,
+    changes: Vec<Change>,
+}
+
+/// What becomes of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Now {
+    /// It stands between values.
+    Between,
+    /// It is a key.
+    Key,
+    /// It is given on.
+    Pass,
+    /// It is held to the end of its value.
+    Hold,
+    /// Nothing is looked for in it any more.
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Object,
+    Array,
+    String,
+    Number,
+    Literal(Literal),
+}
+
+/// What is done with a value that begins.
+enum Decision {
+    Pass,
+    /// Its parts are looked at one by one, by that schema; so many schemas are tried around them.
+    Enter(Id, usize),
+    Hold,
+}
+
+/// A container that flows.
+#[derive(Clone, Debug)]
+struct Open {
+    id: Id,
+    /// How many schemas are tried one inside the other where its parts are.
+    depth: usize,
+    parts: Parts,
+}
+
+#[derive(Clone, Debug)]
+enum Parts {
+    Members(Members),
+    /// So many elements are over.
+    Elements(usize),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Members {
+    /// The last key.
+    key: String,
+    is_told: bool,
+    /// All declared names that came, and all others that were kept.
+    names: Vec<String>,
+    /// The names of those that were left out.
+    dropped: Vec<String>,
+    later: Vec<Later>,
+}
+
+/// A member that comes at the end of its object.
+#[derive(Clone, Debug)]
+struct Later {
+    lead: Lead,
+    key: String,
+    text: String,
+}
+
+/// What stands before the value of a member: the comma, the key and the colon.
+#[derive(Clone, Debug, Default)]
+struct Lead {
+    text: String,
+    /// Where the key stands in it, quotes included.
+    key: Range<usize>,
+}
+
+/// So many containers flow one inside the other; the scanner tells keys as such a little longer.
+const MAX_OPEN: usize = 96;
+
+impl StreamCoercer {
+    /// For one text, with the steps of a budget.
+    pub fn new(schema: &Schema, options: FitOptions, budget: Budget) -> Self {
+        let state = State {
+            options,
+            budget,
+            error: schema.within_limits().err(),
+            wants_object: false,
+            open: Vec::new(),
+            path: Vec::new(),
+            now: Now::Between,
+            nested: 0,
+            lead: Lead::default(),
+            held: String::new(),
+            kind: Kind::Object,
+            ids: Vec::new(),
+            is_late: false,
+            has_diverged: false,
+            changes: Vec::new(),
+        };
+        Self { graph: Arc::clone(&schema.graph), scanner: Scanner::new(), state }
+    }
+
+    /// Changes nothing where the outcome is no object: arguments are one.
+    pub(crate) fn of_arguments(mut self) -> Self {
+        self.state.wants_object = true;
+        self
+    }
+
+    /// Takes the next piece of the text, and appends what is sure by now to `out`.
+    pub fn push(&mut self, text: &str, out: &mut String) {
+        if self.state.now == Now::Over {
+            return out.push_str(text);
+        }
+        let Self { graph, scanner, state } = self;
+        let mut walk = Walk { graph, state, text, from: 0, out };
+        let taken = scanner.push_to(text, &mut walk);
+        walk.flush(taken);
+        if matches!(scanner.status(), Status::Complete | Status::Broken) {
+            walk.give_up();
+            out.push_str(&text[taken..]);
+        }
+    }
+
+    /// Says that no more text will come: what is held is appended as it was written, but for members that wait for the
+    /// end of an object that has none.
+    pub fn finish(&mut self, out: &mut String) {
+        let Self { graph, scanner, state } = self;
+        let mut walk = Walk { graph, state, text: "", from: 0, out };
+        scanner.finish_to(&mut walk);
+        walk.give_up();
+    }
+
+    /// What was changed so far.
+    pub fn changes(&self) -> &[Change] {
+        &self.state.changes
+    }
+
+    /// Why what follows is given on as it is, if it is: see [`Budget`].
+    pub fn error(&self) -> Option<&Error> {
+        self.state.error.as_ref()
+    }
+
+    /// Whether the text that was given on is not the beginning of the one that came.
+    pub(crate) fn has_diverged(&self) -> bool {
+        self.state.has_diverged
+    }
+
+    /// What is left of the budget.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.state.budget
+    }
+}
+
+/// Goes through one piece of the text.
+struct Walk<'a> {
+    graph: &'a Graph,
+    state: &'a mut State,
+    text: &'a str,
+    /// Up to where the piece was dealt with.
+    from: usize,
+    out: &'a mut String,
+}
+
+impl Walk<'_> {
+    /// Deals with the text up to `to` as what it is now.
+    fn flush(&mut self, to: usize) {
+        let run = &self.text[self.from..to];
+        self.from = to;
+        let State { now, open, lead, held, .. } = &mut *self.state;
+        match now {
+            Now::Between if matches!(open.last(), Some(Open { parts: Parts::Members(_), .. })) => {
+                lead.text.push_str(run);
+            }
+            Now::Key => lead.text.push_str(run),
+            Now::Hold => held.push_str(run),
+            Now::Between | Now::Pass | Now::Over => self.out.push_str(run),
+        }
+    }
+
+    /// Gives on what is held, and looks at nothing any more.
+    fn give_up(&mut self) {
+        if self.state.now == Now::Over {
+            return;
+        }
+        let is_late = self.state.now == Now::Hold && self.state.is_late;
+        if is_late {
+            self.state.has_diverged = true;
+        } else {
+            self.out.push_str(&self.state.lead.text);
+            self.out.push_str(&self.state.held);
+        }
+        let has_later = |open: &Open| matches!(&open.parts, Parts::Members(it) if !it.later.is_empty());
+        self.state.has_diverged |= self.state.open.iter().any(has_later);
+        self.state.lead.text.clear();
+        self.state.held.clear();
+        self.state.now = Now::Over;
+    }
+
+    /// A value begins at `at`.
+    fn begin_value(&mut self, kind: Kind, at: usize) {
+        self.flush(at);
+        self.state.kind = kind;
+        self.state.is_late = false;
+        let decision = if self.state.error.is_some() { Ok(Decision::Pass) } else { self.decide() };
+        let decision = decision.unwrap_or_else(|spent| {
+            self.state.error = Some(spent.into());
+            Decision::Pass
+        });
+        let is_container = matches!(kind, Kind::Object | Kind::Array);
+        match decision {
+            Decision::Pass => {
+                self.put_lead(None);
+                self.state.now = Now::Pass;
+                self.state.nested = 0;
+            }
+            Decision::Hold => {
+                self.state.now = Now::Hold;
+                self.state.nested = 0;
+            }
+            Decision::Enter(id, depth) => {
+                self.put_lead(None);
+                let parts = match kind {
+                    Kind::Object => Parts::Members(Members::default()),
+                    _ => Parts::Elements(0),
+                };
+                self.out.push_str(&self.text[at..=at]);
+                self.from = at + 1;
+                let State { open, path, .. } = &mut *self.state;
+                path.extend(open.last().map(Open::segment));
+                open.push(Open { id, depth, parts });
+                return;
+            }
+        }
+        self.state.nested = usize::from(is_container);
+    }
+
+    /// What is done with the value that begins.
+    fn decide(&mut self) -> Result<Decision, Spent> {
+        let graph = self.graph;
+        let State { open, budget, options, ids, is_late, .. } = &mut *self.state;
+        ids.clear();
+        match open.last() {
+            None => ids.push(Graph::ROOT),
+            Some(Open { id, parts: Parts::Elements(index), .. }) => ids.extend(graph.element(*id, *index)),
+            Some(Open { id, parts: Parts::Members(members), .. }) => {
+                let shape = Shape::new(graph, *id);
+                let mut coercer = Coercer::new(graph, *options, Reach::Value, budget);
+                if coercer.is_spelled_otherwise(&shape, &members.key)? {
+                    *is_late = true;
+                    return Ok(Decision::Hold);
+                }
+                budget.spend_on(shape.patterns())?;
+                *ids = shape.schemas(&members.key);
+                if ids.is_empty() && shape.is_closed() {
+                    return Ok(Decision::Hold);
+                }
+            }
+        }
+        let decision = self.by_schemas()?;
+        if let (Decision::Pass | Decision::Enter(..), Some(members)) = (&decision, self.members()) {
+            let key = members.key.clone();
+            members.names.push(key);
+        }
+        Ok(decision)
+    }
+
+    /// What the schemas of the value say of it.
+    fn by_schemas(&mut self) -> Result<Decision, Spent> {
+        let State { ids, budget, open, kind, options, .. } = &mut *self.state;
+        let kind = match kind {
+            _ if ids.is_empty() => return Ok(Decision::Pass),
+            Kind::Number | Kind::Literal(_) => return Ok(Decision::Hold),
+            Kind::String => Types::STRING,
+            Kind::Array => Types::ARRAY,
+            Kind::Object => Types::OBJECT,
+        };
+        let mut found = Vec::new();
+        let fills = options.missing != Missing::Keep;
+        for &id in &*ids {
+            budget.spend_on(self.graph.node(id).together.len())?;
+            if self.graph.node(id).takes.contains(kind) {
+                continue;
+            }
+            if kind == Types::STRING || self.graph.parts(id, kind, fills, 1, &mut found, budget)?.is_none() {
+                return Ok(Decision::Hold);
+            }
+        }
+        let outside = open.last().map_or(0, |open| open.depth);
+        Ok(match found[..] {
+            [] => Decision::Pass,
+            [(id, depth)] if open.len() < MAX_OPEN => Decision::Enter(id, outside + depth),
+            _ => Decision::Hold,
+        })
+    }
+
+    /// The value that was passed or held ends before `at`.
+    fn end_value(&mut self, at: usize) {
+        self.flush(at);
+        let is_held = self.state.now == Now::Hold;
+        self.state.now = Now::Between;
+        if is_held {
+            let held = take(&mut self.state.held);
+            if let Err(spent) = self.end_held(&held) {
+                self.state.error = Some(spent.into());
+                self.put_lead(None);
+                self.out.push_str(&held);
+            }
+            self.state.held = held;
+            self.state.held.clear();
+        }
+        self.count();
+    }
+
+    /// One more element is over.
+    fn count(&mut self) {
+        if let Some(Open { parts: Parts::Elements(index), .. }) = self.state.open.last_mut() {
+            *index += 1;
+        }
+    }
+
+    fn end_held(&mut self, held: &str) -> Result<(), Spent> {
+        if self.state.is_late {
+            let lead = take(&mut self.state.lead);
+            self.state.has_diverged = true;
+            if let Some(members) = self.members() {
+                let (key, text) = (members.key.clone(), held.to_owned());
+                members.later.push(Later { lead, key, text });
+            }
+            return Ok(());
+        }
+        let fitted = match self.is_taken(held) {
+            true => None,
+            false => held.parse::<Value>().ok(),
+        };
+        let key = self.members().map(|members| members.key.clone());
+        let Some(value) = fitted else {
+            if let (Some(key), Some(members)) = (key, self.members()) {
+                members.names.push(key);
+            }
+            self.put_lead(None);
+            self.out.push_str(held);
+            return Ok(());
+        };
+        match key {
+            Some(key) => self.end_member(&key, &key, &value, held, None),
+            None => self.end_part(&value, held),
+        }
+    }
+
+    /// Whether the value that was held is a scalar that all of its schemas take.
+    fn is_taken(&self, held: &str) -> bool {
+        let kind = match self.state.kind {
+            Kind::Number if is_integer(held) => Types::INTEGER,
+            Kind::Number => Types::NUMBER,
+            Kind::Literal(Literal::Null) => Types::NULL,
+            Kind::Literal(_) => Types::BOOLEAN,
+            Kind::Object | Kind::Array | Kind::String => return false,
+        };
+        !self.state.ids.is_empty()
+            && self.state.ids.iter().all(|&id| self.graph.node(id).takes.contains(kind))
+    }
+
+    /// Ends an element, or the whole value.
+    fn end_part(&mut self, value: &Value, held: &str) -> Result<(), Spent> {
+        let graph = self.graph;
+        let State { open, budget, options, path, .. } = &mut *self.state;
+        let depth = open.last().map_or(0, |open| open.depth);
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
+        let trial = match open.last() {
+            Some(Open { id, parts: Parts::Elements(index), .. }) => {
+                coercer.fit_element(graph.element(*id, *index), *index, value)?
+            }
+            _ => coercer.fit(Graph::ROOT, value)?,
+        };
+        *path = coercer.into_path();
+        let is_root = self.state.open.is_empty();
+        if is_root && self.state.wants_object && !trial.value.as_ref().unwrap_or(value).is_object() {
+            self.out.push_str(held);
+            return Ok(());
+        }
+        self.put_value(trial.value.as_ref(), held);
+        self.state.changes.extend(trial.changes);
+        Ok(())
+    }
+
+    /// Ends the member `key`, which is `name` to the schema; its own lead is told before one that is `late`.
+    fn end_member(
+        &mut self,
+        key: &str,
+        name: &str,
+        value: &Value,
+        held: &str,
+        late: Option<Lead>,
+    ) -> Result<(), Spent> {
+        let graph = self.graph;
+        let State { open, budget, options, path, .. } = &mut *self.state;
+        let Some(Open { id, depth, .. }) = open.last() else { return Ok(()) };
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), *depth);
+        let mut trial = Trial::default();
+        let kept = coercer.fit_member(&Shape::new(graph, *id), key, name, value, &mut trial)?;
+        *path = coercer.into_path();
+        self.state.changes.extend(trial.changes);
+        if let Some(late) = late {
+            self.state.lead = late;
+        }
+        match &kept {
+            Some(new) => {
+                self.put_lead((name != key).then_some(name));
+                self.put_value(new.as_ref(), held);
+            }
+            None => {
+                self.state.lead.text.clear();
+                self.state.has_diverged = true;
+            }
+        }
+        if let Some(members) = self.members() {
+            let names = if kept.is_some() { &mut members.names } else { &mut members.dropped };
+            names.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The innermost object that flows ends before `at`.
+    fn end_object(&mut self, at: usize) {
+        let trail = take(&mut self.state.lead.text);
+        let later = self.members().map(|members| take(&mut members.later));
+        for later in later.into_iter().flatten() {
+            self.put_later(later);
+        }
+        if self.state.error.is_none()
+            && let Err(spent) = self.fill_in()
+        {
+            self.state.error = Some(spent.into());
+        }
+        self.out.push_str(&trail);
+        self.out.push_str(&self.text[self.from..at]);
+        self.from = at;
+        self.state.lead.text = trail;
+        self.state.lead.text.clear();
+    }
+
+    fn put_later(&mut self, Later { lead, key, text }: Later) {
+        let names = self.members().map_or(0, |members| members.names.len() + members.dropped.len());
+        // The name that it may have is looked for among those.
+        if self.state.error.is_none()
+            && let Err(spent) = self.state.budget.spend_on(names / 16)
+        {
+            self.state.error = Some(spent.into());
+        }
+        let value = text.parse::<Value>().ok().filter(|_| self.state.error.is_none());
+        let name = self.state.open.last().filter(|_| value.is_some()).and_then(|open| {
+            let Parts::Members(members) = &open.parts else { return None };
+            let has = |names: &[String], name: &str| names.iter().any(|other| other == name);
+            let is_there = |name: &str| has(&members.names, name) || has(&members.dropped, name);
+            Shape::new(self.graph, open.id).name_of(&key, is_there)
+        });
+        if let Some(value) = value {
+            let name = name.unwrap_or(&key).to_owned();
+            match self.end_member(&key, &name, &value, &text, Some(lead.clone())) {
+                Ok(()) => return,
+                Err(spent) => self.state.error = Some(spent.into()),
+            }
+        }
+        self.state.lead = lead;
+        self.put_lead(None);
+        self.out.push_str(&text);
+        if let Some(members) = self.members() {
+            members.names.push(key);
+        }
+    }
+
+    /// Fills in the members of the innermost object that are not there.
+    fn fill_in(&mut self) -> Result<(), Spent> {
+        let graph = self.graph;
+        let State { open, budget, options, path, .. } = &mut *self.state;
+        let Some(Open { id, parts: Parts::Members(members), depth }) = open.last() else { return Ok(()) };
+        if options.missing == Missing::Keep {
+            return Ok(());
+        }
+        let names: HashSet<&str> = members.names.iter().map(String::as_str).collect();
+        let mut trial = Trial::default();
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), *depth);
+        let added = coercer.add_missing(&Shape::new(graph, *id), &names, &mut trial)?;
+        *path = coercer.into_path();
+        self.state.changes.extend(trial.changes);
+        for (name, value) in added {
+            self.state.lead = Lead::default();
+            self.put_lead(Some(&name));
+            self.out.push_str(&value.to_string());
+            self.state.has_diverged = true;
+        }
+        Ok(())
+    }
+
+    /// Gives on what stands before the value of a member, under another name if there is one.
+    fn put_lead(&mut self, name: Option<&str>) {
+        let State { lead, open, has_diverged, .. } = &mut *self.state;
+        let Some(Open { parts: Parts::Members(members), .. }) = open.last_mut() else { return };
+        let before = &lead.text[..lead.key.start];
+        let comma = before.find(',');
+        match (comma, members.is_told) {
+            (Some(_), true) | (None, false) => self.out.push_str(before),
+            (None, true) => self.out.extend([",", before]),
+            (Some(comma), false) => self.out.extend([&before[..comma], &before[comma + 1..]]),
+        }
+        match name {
+            Some(name) => {
+                self.out.push_str(&Value::from(name).to_string());
+                let after = &lead.text[lead.key.end..];
+                self.out.push_str(if after.is_empty() { ":" } else { after });
+                *has_diverged = true;
+            }
+            None => self.out.push_str(&lead.text[lead.key.start..]),
+        }
+        members.is_told = true;
+        lead.text.clear();
+    }
+
+    /// Gives on a new value, or what was held.
+    fn put_value(&mut self, new: Option<&Value>, held: &str) {
+        match new {
+            Some(new) => {
+                self.out.push_str(&new.to_string());
+                self.state.has_diverged = true;
+            }
+            None => self.out.push_str(held),
+        }
+    }
+
+    /// The innermost container that flows, if it is an object.
+    fn members(&mut self) -> Option<&mut Members> {
+        match self.state.open.last_mut() {
+            Some(Open { parts: Parts::Members(members), .. }) => Some(members),
+            _ => None,
+        }
+    }
+}
+
+impl Open {
+    /// The step to the part that has begun.
+    fn segment(&self) -> Segment {
+        match &self.parts {
+            Parts::Members(members) => Segment::Key(members.key.clone()),
+            Parts::Elements(index) => Segment::Index(*index),
+        }
+    }
+}
+
+impl Visit for Walk<'_> {
+    fn open(&mut self, container: Container, at: usize) {
+        if self.state.now != Now::Between {
+            self.state.nested += 1;
+            return;
+        }
+        let kind = match container {
+            Container::Object => Kind::Object,
+            Container::Array => Kind::Array,
+        };
+        self.begin_value(kind, at);
+    }
+
+    fn close(&mut self, _: Container, at: usize) {
+        if self.state.now != Now::Between {
+            self.state.nested -= 1;
+            if self.state.nested == 0 {
+                self.end_value(at);
+            }
+            return;
+        }
+        match self.members() {
+            Some(_) => {
+                // The blanks before the brace.
+                self.flush(at - 1);
+                self.end_object(at);
+            }
+            None => self.flush(at),
+        }
+        self.state.open.pop();
+        self.state.path.pop();
+        self.count();
+    }
+
+    fn begin(&mut self, token: Token, at: usize) {
+        if self.state.now != Now::Between {
+            return;
+        }
+        match token {
+            Token::Key => {
+                self.flush(at);
+                self.state.lead.key.start = self.state.lead.text.len();
+                self.state.now = Now::Key;
+            }
+            Token::String => self.begin_value(Kind::String, at),
+            Token::Number => self.begin_value(Kind::Number, at),
+            Token::Literal(literal) => self.begin_value(Kind::Literal(literal), at),
+        }
+    }
+
+    fn end(&mut self, _: Token, at: usize) {
+        match self.state.now {
+            Now::Key => {
+                self.flush(at);
+                self.state.now = Now::Between;
+                let lead = &mut self.state.lead;
+                lead.key.end = lead.text.len();
+                let key = read_key(&lead.text[lead.key.clone()]);
+                if let Some(members) = self.members() {
+                    members.key = key;
+                }
+            }
+            Now::Pass | Now::Hold if self.state.nested == 0 => self.end_value(at),
+            _ => {}
+        }
+    }
+}
+
+/// What a key says that is written so.
+fn read_key(written: &str) -> String {
+    let plain = written.get(1..written.len().saturating_sub(1)).unwrap_or_default();
+    if !plain.contains('\\') {
+        return plain.to_owned();
+    }
+    match written.parse::<Value>() {
+        Ok(Value::String(key)) => key,
+        _ => plain.to_owned(),
+    }
+}

@@ -1,0 +1,177 @@
+//! Recorded calls with the recorded schemas of their tools: they flow, and what flows is what would be held.
+
+#[path = "support/shared.rs"]
+mod shared;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use callweave::json::schema::{Budget, FitOptions, Schema, StreamCoercer};
+use callweave::json::{Container, Scanner, Token, Value, Visit};
+use callweave::pipeline::Decoder;
+use callweave::protocol::Protocol;
+use callweave::request::{Arguments, Body, Tool, ToolKind};
+
+/// A call, as the text of its arguments, with the schema of its tool.
+struct Recorded {
+    schema: Value,
+    text: String,
+}
+
+/// The rows of an index, with their protocols and what stands in their files.
+fn rows(folder: &str) -> Option<Vec<(&'static Protocol, Vec<u8>)>> {
+    let folder = shared::find(folder)?;
+    let index = fs::read_to_string(folder.join("INDEX.jsonl")).expect("an index");
+    let rows = index.lines().map(|line| line.parse::<Value>().expect("an index row"));
+    let read = |row: Value| {
+        let protocol = Protocol::named(row["protocol"].as_str()?)?;
+        Some((protocol, fs::read(folder.join(row["file"].as_str()?)).ok()?))
+    };
+    Some(rows.filter_map(read).collect())
+}
+
+fn declared<'t>(tools: &'t [Tool], found: &mut Vec<(&'t str, &'t Value)>) {
+    for tool in tools {
+        match &tool.kind {
+            ToolKind::Function { schema: Some(schema) } => found.push((&tool.name, schema)),
+            ToolKind::Group(tools) => declared(tools, found),
+            _ => {}
+        }
+    }
+}
+
+/// Whether all arguments are declared there.
+fn knows(schema: &Value, text: &str) -> bool {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let Ok(Value::Object(arguments)) = text.parse::<Value>() else { return false };
+    properties.is_some_and(|properties| arguments.keys().all(|key| properties.contains_key(key)))
+}
+
+/// The calls in the histories of requests, with the tools of the same request; and those of responses, with a tool of
+/// that name that knows their arguments.
+fn recorded() -> Option<Vec<Recorded>> {
+    let mut calls = Vec::new();
+    let mut by_name: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for folder in ["requests", "requests-2"] {
+        for (protocol, body) in rows(folder)? {
+            let Ok(body) = String::from_utf8_lossy(&body).parse::<Value>() else { continue };
+            let Ok(request) = protocol.read_request(body) else { continue };
+            let mut tools = Vec::new();
+            declared(&request.tools, &mut tools);
+            for (name, schema) in &tools {
+                let known = by_name.entry((*name).to_owned()).or_default();
+                if !known.contains(schema) {
+                    known.push((*schema).clone());
+                }
+            }
+            for part in request.messages.iter().flat_map(|message| &message.content.parts) {
+                let Body::Call(call) = &part.body else { continue };
+                let text = match &call.arguments {
+                    Arguments::Text(text) => text.clone(),
+                    Arguments::Json(value) => value.to_string(),
+                };
+                let tool = tools.iter().find(|(name, _)| *name == call.name);
+                calls.extend(tool.map(|(_, schema)| Recorded { schema: (*schema).clone(), text }));
+            }
+        }
+    }
+    for folder in ["corpus", "corpus-2"] {
+        for (protocol, bytes) in rows(folder)? {
+            let Ok(message) = Decoder::new(protocol).decode(&bytes) else { continue };
+            for call in message.tool_calls() {
+                let text = call.arguments();
+                let tools = by_name.get(&call.name).into_iter().flatten();
+                let tool = tools.into_iter().find(|schema| knows(schema, text));
+                calls.extend(tool.map(|schema| Recorded { schema: schema.clone(), text: text.to_owned() }));
+            }
+        }
+    }
+    Some(calls)
+}
+
+/// With which byte each byte of a text leaves at the latest, if it flows: in a string with itself, in another token with
+/// its end, and what stands between with the value that follows.
+#[derive(Default)]
+struct Due {
+    due: Vec<usize>,
+    /// Where the token began that is open.
+    begun: usize,
+}
+
+impl Due {
+    fn of(text: &str) -> Vec<usize> {
+        let mut due = Self::default();
+        Scanner::new().push_to(text, &mut due);
+        due.to(text.len(), text.len());
+        due.due
+    }
+
+    /// What is not known yet up to `end` leaves with the byte at `by`.
+    fn to(&mut self, end: usize, by: usize) {
+        let from = self.due.len();
+        self.due.extend((from..end).map(|_| by));
+    }
+}
+
+impl Visit for Due {
+    fn open(&mut self, _: Container, at: usize) {
+        self.to(at + 1, at);
+    }
+
+    fn close(&mut self, _: Container, at: usize) {
+        self.to(at, at - 1);
+    }
+
+    fn begin(&mut self, token: Token, at: usize) {
+        self.begun = at;
+        if token == Token::String {
+            self.to(at, at);
+        }
+    }
+
+    fn end(&mut self, token: Token, at: usize) {
+        match token {
+            Token::Key => {}
+            Token::String => self.due.extend(self.begun..at),
+            Token::Number | Token::Literal(_) => self.to(at, at),
+        }
+    }
+}
+
+#[test]
+fn recorded_calls_flow() {
+    let Some(calls) = recorded() else { return };
+    let (mut all, mut flowing, mut changed) = (0, 0, 0);
+    for Recorded { schema, text } in &calls {
+        let read = Schema::new(schema);
+        let coercer = || StreamCoercer::new(&read, FitOptions::default(), Budget::default());
+        let (mut held, mut whole) = (coercer(), String::new());
+        held.push(text, &mut whole);
+        held.finish(&mut whole);
+        let (mut coercer, mut out, mut left) = (coercer(), String::new(), Vec::new());
+        for (at, letter) in text.char_indices() {
+            coercer.push(letter.encode_utf8(&mut [0; 4]), &mut out);
+            left.resize(left.len().max(out.len()), at);
+        }
+        coercer.finish(&mut out);
+        left.resize(out.len(), usize::MAX);
+        assert_eq!(out, whole, "{text} with {schema}");
+        assert_eq!(format!("{:?}", coercer.changes()), format!("{:?}", held.changes()), "{text}");
+        all += text.len();
+        if out != *text {
+            // It is not known which byte became which.
+            changed += 1;
+            continue;
+        }
+        let due = Due::of(text);
+        // A letter of several bytes leaves with its first.
+        let due = text
+            .char_indices()
+            .flat_map(|(at, letter)| std::iter::repeat_n(due[at].max(at), letter.len_utf8()));
+        flowing += due.zip(left).filter(|(due, left)| left <= due).count();
+    }
+    let share = flowing as f64 / all as f64 * 100.0;
+    let told = format!("{} calls, {changed} changed: {share:.2} % of {all} bytes flow", calls.len());
+    println!("{told}");
+    assert!(calls.len() > 500 && share >= 95.0, "{told}");
+}

@@ -1,0 +1,203 @@
+//! Coercion of growing text: what flows is what would have been held, for generated schemas, texts and cuts, the shared
+//! vectors, and own cases.
+
+#[path = "support/dice.rs"]
+mod dice;
+#[path = "support/schema_vectors.rs"]
+#[expect(dead_code, reason = "only what the rows are made of is used")]
+mod schema_vectors;
+#[path = "support/shared.rs"]
+mod shared;
+
+use callweave::json::schema::{Budget, FitOptions, Missing, Schema, StreamCoercer};
+use dice::Dice;
+use serde_json::json;
+
+/// What becomes of a text that comes in pieces: all that was given on, what was given on with each piece, and what was said
+/// of it.
+struct Told {
+    text: String,
+    pieces: Vec<String>,
+    said: String,
+}
+
+fn told<'p>(
+    schema: &Schema,
+    options: FitOptions,
+    budget: u64,
+    pieces: impl Iterator<Item = &'p str>,
+) -> Told {
+    let mut coercer = StreamCoercer::new(schema, options, Budget::new(budget));
+    let mut told = Told { text: String::new(), pieces: Vec::new(), said: String::new() };
+    let mut put = |out: String| {
+        told.text.push_str(&out);
+        told.pieces.push(out);
+    };
+    for piece in pieces {
+        let mut out = String::new();
+        coercer.push(piece, &mut out);
+        put(out);
+    }
+    let mut out = String::new();
+    coercer.finish(&mut out);
+    put(out);
+    told.said = format!("{:?} {:?}", coercer.changes(), coercer.error());
+    told
+}
+
+/// Any cut gives the same.
+fn flows_as_held(schema: &Schema, options: FitOptions, budget: u64, text: &str, dice: &mut Dice) -> Told {
+    let held = told(schema, options, budget, [text].into_iter());
+    let by_characters = told(schema, options, budget, text.split_inclusive(|_| true));
+    let same = |flowed: &Told, how: &str| {
+        assert_eq!(flowed.text, held.text, "{how}: {text}\n{schema:?}");
+        assert_eq!(flowed.said, held.said, "{how}: {text}");
+    };
+    same(&by_characters, "by characters");
+    let at = dice.below(text.len() + 1);
+    if let Some((one, other)) = text.split_at_checked(at) {
+        same(&told(schema, options, budget, [one, other].into_iter()), &format!("cut at {at}"));
+    }
+    held
+}
+
+/// The text is fitted to what its value is.
+fn agrees_with_values(schema: &Schema, options: FitOptions, text: &str, told: &Told) {
+    let Ok(value) = text.parse::<callweave::json::Value>() else { return };
+    let fit = schema.coerce_with(&value, options);
+    match told.text.parse::<callweave::json::Value>() {
+        Ok(flowed) => assert_eq!(flowed, fit.value, "{text} with {schema:?}"),
+        // Filling in may nest a value more deeply than text is read.
+        Err(error) => {
+            assert_eq!((error.kind(), &told.text), (callweave::ErrorKind::Limit, &fit.value.to_string()));
+        }
+    }
+    let said = format!("{:?} None", fit.changes);
+    assert_eq!(told.said, said, "{text} with {schema:?}");
+    // Members that may mean another that comes later are moved without a change.
+    if fit.is_unchanged() && told.text != text {
+        let sorted = |text: &str| {
+            let mut bytes: Vec<u8> = text.bytes().filter(|byte| !b" ,".contains(byte)).collect();
+            bytes.sort_unstable();
+            bytes
+        };
+        assert_eq!(sorted(&told.text), sorted(text), "{text}");
+    }
+}
+
+#[test]
+fn generated() {
+    let mut dice = Dice::new(1);
+    let mut changed = 0;
+    for _ in 0..20_000 {
+        let schema = Schema::new(&dice.schema());
+        let missing = [Missing::Keep, Missing::Keep, Missing::Empty, Missing::Blank, Missing::Infer];
+        let options = FitOptions { missing: missing[dice.below(5)], ..FitOptions::default() };
+        let text = dice.text();
+        let told = flows_as_held(&schema, options, Budget::STEPS, &text, &mut dice);
+        changed += usize::from(told.text != text);
+        agrees_with_values(&schema, options, &text, &told);
+        // The same, damaged and with keys that come twice.
+        let damaged = dice.damaged(&text);
+        flows_as_held(&schema, options, Budget::STEPS, &damaged, &mut dice);
+        let budget = dice.below(200) as u64;
+        flows_as_held(&schema, options, budget, &text, &mut dice);
+    }
+    assert!(changed > 5_000, "{changed}");
+}
+
+#[test]
+fn shared_vectors() {
+    let Some(rows) = schema_vectors::rows() else { return };
+    let mut dice = Dice::new(2);
+    let options = FitOptions::default();
+    for row in &rows {
+        let schema = Schema::new(&row.schema);
+        let told = flows_as_held(&schema, options, Budget::STEPS, &row.input, &mut dice);
+        agrees_with_values(&schema, options, &row.input, &told);
+    }
+}
+
+/// What is given on with each piece.
+fn pieces(schema: serde_json::Value, text: &[&str]) -> Vec<String> {
+    let schema = Schema::new(&schema);
+    let mut told = told(&schema, FitOptions::default(), Budget::STEPS, text.iter().copied());
+    let last = told.pieces.pop();
+    assert_eq!(last.as_deref(), Some(""), "something was left to the end");
+    told.pieces
+}
+
+#[test]
+fn strings_flow_in_pieces() {
+    let schema = json!({"properties": {"path": {"type": "string"}, "contents": {"type": "string"}}});
+    let text = [r#"{"path": "a"#, r#".rs","#, r#" "contents""#, r#": "fn "#, r#"main\"#, r#"n"#, r#"" }"#];
+    let expected = [r#"{"path": "a"#, r#".rs""#, "", r#", "contents": "fn "#, r#"main\"#, "n", r#"" }"#];
+    assert_eq!(pieces(schema.clone(), &text), expected);
+    // Whatever alternatives there are beside it, and where the schema says nothing.
+    for schema in [
+        json!({}),
+        json!({"properties": {"contents": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}),
+        json!({"properties": {"contents": {"oneOf": [{"enum": ["A"]}, {"type": "string"}]}}}),
+        json!({"properties": {"contents": {"$ref": "#/$defs/t"}}, "$defs": {"t": {"type": ["null", "string"]}}}),
+        json!({"allOf": [schema, {"required": ["path"]}]}),
+        json!({"additionalProperties": {"type": "string", "minLength": 3}}),
+    ] {
+        let told = pieces(schema.clone(), &text);
+        assert_eq!(told.concat(), text.concat(), "{schema}");
+        assert!(told[3].ends_with(": \"fn ") && told[4] == "main\\" && told[5] == "n", "{schema}: {told:?}");
+    }
+}
+
+#[test]
+fn parts_flow_one_by_one() {
+    let schema = json!({"properties": {"list": {"items": {"anyOf": [
+        {"properties": {"n": {"type": "integer"}, "t": {"type": "string"}}}, {"type": "null"}]}}}});
+    let text =
+        [r#"{"list": [{"n": "#, r#""1""#, r#", "t": "x"#, r#"y"}, nul"#, r#"l, {"t"#, r#"": 1}]"#, "}"];
+    let expected =
+        [r#"{"list": [{"#, r#""n": 1"#, r#", "t": "x"#, r#"y"}, "#, "null, {", r#""t": "1"}]"#, "}"];
+    assert_eq!(pieces(schema, &text), expected);
+}
+
+#[test]
+fn values_that_may_change_are_held_to_their_end() {
+    let schema = json!({"properties": {
+        "n": {"type": "integer"}, "list": {"type": "array"}, "unit": {"enum": ["C", "F"]}, "rest": {"type": "string"}}});
+    for (text, held) in [
+        ([r#"{"n": "#, r#""1"#, r#"2""#, r#", "rest": "x"#], r#""n": 12"#),
+        ([r#"{"list": "#, r#""[1"#, r#",2]""#, r#", "rest": "x"#], r#""list": [1,2]"#),
+        ([r#"{"unit": "#, r#""c"#, r#"""#, r#", "rest": "x"#], r#""unit": "C""#),
+    ] {
+        let told = &pieces(schema.clone(), &text);
+        assert_eq!(told[..], ["{", "", held, r#", "rest": "x"#], "{text:?}");
+    }
+}
+
+#[test]
+fn members_spelled_otherwise_come_at_the_end() {
+    let schema = json!({"properties": {"file_path": {"type": "string"}, "line": {"type": "integer"}},
+        "additionalProperties": false});
+    let text = [r#"{ "filePath": "a", "#, r#""line": 1, "why": "be"#, r#"cause" "#, "}"];
+    let expected = ["{", r#" "line": 1"#, "", r#", "file_path": "a" }"#];
+    assert_eq!(pieces(schema, &text), expected);
+    // One that means a member that comes itself stays what it is.
+    let schema = json!({"properties": {"a": {"type": "integer"}}});
+    assert_eq!(pieces(schema, &[r#"{"A": 1, "a": "2"}"#]).concat(), r#"{ "a": 2,"A": 1}"#);
+}
+
+#[test]
+fn alternatives_of_objects_hold_them() {
+    let branch = |word: &str, kind: &str| json!({"properties": {"kind": {"const": word}, "n": {"type": kind}}, "required": ["kind"]});
+    let schema = json!({"properties": {"it": {"oneOf": [branch("a", "integer"), branch("b", "string")]}}});
+    let text = [r#"{"it": {"kind": "b", "#, r#""n": 1}"#, r#", "x": "y"#, "\"}"];
+    assert_eq!(pieces(schema, &text), ["{", r#""it": {"kind":"b","n":"1"}"#, r#", "x": "y"#, "\"}"]);
+}
+
+#[test]
+fn a_spent_budget_lets_the_rest_pass() {
+    let schema = Schema::new(&json!({"items": {"type": "integer"}}));
+    let text = format!("[{}]", vec!["\"1\""; 50].join(","));
+    let told = told(&schema, FitOptions::default(), 200, text.split_inclusive(|_| true));
+    assert!(told.text.starts_with("[1,1,") && told.text.ends_with(",\"1\",\"1\"]"), "{}", told.text);
+    assert!(told.said.contains("too much work"), "{}", told.said);
+}
