@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use callweave::exchange::{Exchange, Next, Outgoing, Refusal, UpstreamFault};
-use callweave::request::Loss;
 
 use crate::asked::Asked;
 use crate::failure::{Failure, header_map};
@@ -76,9 +75,6 @@ enum Tick {
 
 /// How long the last bytes are waited for.
 const LAST_BYTES: Duration = Duration::from_millis(50);
-
-/// The number of losses of a request that are logged.
-const MAX_LOSSES: usize = 16;
 
 impl Live {
     pub(crate) fn new(
@@ -221,13 +217,9 @@ impl Live {
     }
 
     fn log_losses(&self) {
-        let mut lost: Vec<&str> = Vec::new();
-        for Loss { what, .. } in self.exchange.losses() {
-            if !lost.contains(&what.as_str()) && lost.len() < MAX_LOSSES {
-                lost.push(what);
-            }
-        }
+        let lost: Vec<&str> = self.exchange.lost_parameters().collect();
         if !lost.is_empty() {
+            self.gateway.metrics.loss(&self.target.upstream.name);
             let (request, upstream) = (self.asked.id.as_str(), self.target.upstream.name.as_str());
             tracing::warn!(request, upstream, lost = lost.join(", "), "left out of the request");
         }

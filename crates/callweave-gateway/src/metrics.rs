@@ -15,6 +15,7 @@ pub(crate) struct Metrics {
     calls: Counts<4>,
     requests: Counts<3>,
     tokens: Counts<3>,
+    losses: Counts<1>,
     retries: AtomicU64,
     active: AtomicI64,
     /// How long the gateway itself worked on a request, apart from waiting.
@@ -116,6 +117,11 @@ impl Metrics {
         self.tokens.add([kind, upstream, model], count);
     }
 
+    /// A request loses something in its translation.
+    pub(crate) fn loss(&self, upstream: &str) {
+        self.losses.add([upstream], 1);
+    }
+
     /// A request is sent again.
     pub(crate) fn retry(&self) {
         self.retries.fetch_add(1, Relaxed);
@@ -160,6 +166,12 @@ impl Metrics {
             "callweave_tokens_total",
             "Tokens as upstreams count them.",
             ["kind", "upstream", "model"],
+            &mut text,
+        );
+        self.losses.write(
+            "callweave_requests_with_losses_total",
+            "Requests of which the upstream did not get everything.",
+            ["upstream"],
             &mut text,
         );
         head("callweave_retries_total", "Requests that were sent again.", "counter", &mut text);

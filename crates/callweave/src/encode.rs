@@ -161,6 +161,12 @@ pub struct Encoder {
 impl Encoder {
     /// Appends what the wire says of the event; for many events that is nothing, or it waits for the next.
     pub fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write(event, out);
+        escape_line_separators(out, start);
+    }
+
+    fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         // By far the most are deltas, and nothing is lost of them.
         if !matches!(event.body, Body::Delta { .. }) {
             self.ledger.take(event);
@@ -222,6 +228,31 @@ pub(crate) fn put_event(name: Option<&str>, data: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\n\n");
 }
 
+/// Escapes the line separators of Unicode that are not escaped in JSON text from `start` on: many clients split streams
+/// there. The text stands in strings, since JSON allows them nowhere else. Binary frames are left as they are.
+pub(crate) fn escape_line_separators(out: &mut Vec<u8>, start: usize) {
+    let is_binary = out.get(start) == Some(&0);
+    let Some(first) = next_separator(&out[start..]).filter(|_| !is_binary) else { return };
+    let rest = out.split_off(start + first.0);
+    let mut rest = rest.as_slice();
+    while let Some((at, length, escape)) = next_separator(rest) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(escape);
+        rest = &rest[at + length..];
+    }
+    out.extend_from_slice(rest);
+}
+
+/// The next of U+0085, U+2028 and U+2029: its place, its length, and its escape.
+fn next_separator(bytes: &[u8]) -> Option<(usize, usize, &'static [u8])> {
+    memchr::memchr2_iter(0xc2, 0xe2, bytes).find_map(|at| match bytes[at..] {
+        [0xc2, 0x85, ..] => Some((at, 2, br"\u0085".as_slice())),
+        [0xe2, 0x80, 0xa8, ..] => Some((at, 3, br"\u2028".as_slice())),
+        [0xe2, 0x80, 0xa9, ..] => Some((at, 3, br"\u2029".as_slice())),
+        _ => None,
+    })
+}
+
 /// Takes token counts that go with those before, as a message does.
 pub(crate) fn count(total: &mut Option<Usage>, counters: &Counters, raw: &Json<'_>) {
     match total {
@@ -273,7 +304,9 @@ impl Protocol {
     pub fn encode_whole(&self, message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) -> bool {
         let Some(encoding) = self.encode else { return false };
         let failed = if options.reports_truncation { break_off::failed(message) } else { None };
+        let start = out.len();
         (encoding.whole)(failed.as_ref().unwrap_or(message), options, out);
+        escape_line_separators(out, start);
         true
     }
 

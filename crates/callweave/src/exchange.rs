@@ -237,14 +237,19 @@ impl Exchange {
             hold: match target.engine.policy.invalid_calls {
                 _ if !incoming.has_tools => Hold::Nothing,
                 InvalidCalls::Pass => Hold::Nothing,
-                InvalidCalls::Error => Hold::Calls,
+                InvalidCalls::Error => Hold::End,
                 InvalidCalls::Reask => Hold::All,
             },
             keeps_id: is_same,
             tells_usage: incoming.wants_usage(),
             // Upstreams stream by the framing of their protocol, not by one that a client chose.
-            is_raw: is_same && incoming.options.framing.is_none() && target.engine.is_plain(),
-            has_comments: !incoming.pings()[0].is_empty(),
+            is_raw: is_same
+                && incoming.options.framing.is_none()
+                && target.engine.is_plain()
+                && incoming.model == target.model,
+            has_comments: incoming.takes_comments(),
+            has_lines: incoming.content_type() == "application/x-ndjson",
+            model: (incoming.model != target.model).then(|| incoming.model.clone()),
         });
         Self {
             incoming,
@@ -477,6 +482,13 @@ impl Exchange {
         &self.losses
     }
 
+    /// The names of what was lost, each once, and no more than 16.
+    pub fn lost_parameters(&self) -> impl Iterator<Item = &str> {
+        let names = self.losses.iter().map(|loss| loss.what.as_str()).enumerate();
+        let is_first = |(at, name): &(usize, &str)| !self.losses[..*at].iter().any(|loss| loss.what == *name);
+        names.filter(is_first).map(|(_, name)| name).take(16)
+    }
+
     /// The tokens of all responses.
     pub fn usage(&self) -> Counters {
         self.output.usage()
@@ -498,6 +510,14 @@ impl Exchange {
             return ResponseHead { status: written.status, headers };
         }
         headers.push(("content-type".into(), self.incoming.content_type().into()));
+        let lost = self.lost_parameters().map(shown_in_header).collect::<Vec<_>>();
+        if !lost.is_empty() {
+            headers.push(("x-callweave-lost".into(), lost.join(", ").into_bytes()));
+        }
+        if self.incoming.model != self.target.model {
+            let model = shown_in_header(&self.target.model);
+            headers.push(("x-callweave-model".into(), model.into_bytes()));
+        }
         if self.incoming.is_streamed {
             headers.push(("cache-control".into(), "no-cache".into()));
             headers.push(("x-accel-buffering".into(), "no".into()));
@@ -626,6 +646,12 @@ impl Exchange {
             self.target.engine.shared.keep(&self.incoming, &self.message);
         }
     }
+}
+
+/// A text of the client's or the configuration's as a header may have it.
+fn shown_in_header(text: &str) -> String {
+    let letters = text.chars().take(100);
+    letters.map(|letter| if matches!(letter, ' '..='~') && letter != ',' { letter } else { '?' }).collect()
 }
 
 /// Bindings share these between threads.

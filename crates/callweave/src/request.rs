@@ -55,6 +55,8 @@ pub use conversation::{
 };
 pub use kept::Kept;
 pub use loss::Loss;
+#[cfg(feature = "exchange")]
+pub(crate) use outline::call_ids_of;
 pub use outline::{Outline, RequestSize, renamed};
 pub use seals::{SealHarvest, SealKeeper, SealScope, TurnCache, TurnKey, TurnStore};
 pub use settings::{Compaction, Format, Grammar, Reasoning, Sampling, Thinking, Tool, ToolChoice, ToolKind};

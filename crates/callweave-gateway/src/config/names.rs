@@ -38,7 +38,7 @@ impl Names {
         }
     }
 
-    /// Who is meant by a name: exactly, by the upstream's name before a slash, by the beginning, or by default.
+    /// Who is meant by a name: exactly, by the upstream's name before a slash, by the longest beginning, or by default.
     pub(crate) fn find(&self, name: &str) -> Option<Named<'_>> {
         let is_exact = |row: &&Model| row.name == name || row.aliases.iter().any(|alias| alias == name);
         if let Some(row) = self.models.iter().find(is_exact) {
@@ -49,10 +49,13 @@ impl Names {
         {
             return self.of_upstream(upstream, model);
         }
-        let begins =
-            |pattern: &String| pattern.strip_suffix('*').is_some_and(|start| name.starts_with(start));
-        let is_alike = |row: &&Model| begins(&row.name) || row.aliases.iter().any(begins);
-        if let Some(row) = self.models.iter().find(is_alike) {
+        let matched = |pattern: &String| {
+            pattern.strip_suffix('*').filter(|start| name.starts_with(start)).map(str::len)
+        };
+        let longest = |row: &Model| std::iter::once(&row.name).chain(&row.aliases).filter_map(matched).max();
+        let alike = self.models.iter().filter_map(|row| Some((longest(row)?, row)));
+        // The first of several that are equally long.
+        if let Some((_, row)) = alike.reduce(|best, next| if next.0 > best.0 { next } else { best }) {
             return self.of_row(row, name);
         }
         let lists = |(_, models): &(&String, &Vec<String>)| models.iter().any(|model| model == name);

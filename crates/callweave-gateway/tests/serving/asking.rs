@@ -145,7 +145,7 @@ async fn text_is_parsed_for_whoever_has_asked_the_model_already() {
     let got = post(&gateway, "/v1/tools/parse", &json!({"text": text, "tools": tools})).await;
     assert_eq!(got.status, 200, "{}", got.text);
     assert!(
-        got.text.contains("look") && got.text.contains("\"times\\\":3") || got.text.contains("\"times\":3"),
+        got.text.contains("look") && got.text.contains("\"times\\\": 3") || got.text.contains("\"times\":3"),
         "{}",
         got.text
     );

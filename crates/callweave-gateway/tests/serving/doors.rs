@@ -242,7 +242,7 @@ async fn calls_and_thoughts_are_parsed_out_of_a_text_alone() {
     assert!(got["dialect"].is_string(), "{got}");
     assert_eq!(
         (&got["calls"][0]["name"], &got["calls"][0]["arguments"]),
-        (&json!("look"), &json!("{\"times\":3}"))
+        (&json!("look"), &json!("{\"times\": 3}"))
     );
     assert_eq!((&got["content"], &got["reasoning"]), (&json!("So: "), &json!("Hm.")), "{got}");
     let text = "<function=look>\n<parameter=times>\n3\n</parameter>\n</function>";

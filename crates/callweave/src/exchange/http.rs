@@ -28,11 +28,11 @@ pub struct HttpWire {
     pub streams_by_default: bool,
     /// The content type of a stream.
     pub stream_type: &'static str,
-    /// The prefix of response ids.
-    pub id_prefix: &'static str,
     /// The bytes that keep a silent stream alive: before the response has begun, and afterwards. Empty where clients
     /// would not understand any.
     pub pings: [&'static str; 2],
+    /// Whether clients skip comments in a stream.
+    pub takes_comments: bool,
 }
 
 /// The beginning of a path.
@@ -46,6 +46,8 @@ enum PathRoot {
 
 /// A comment, which clients of server-sent events skip.
 const COMMENT: &str = ": keep-alive\n\n";
+/// An end of a line, which ends no event.
+const BLANK: &str = "\n";
 /// The keep-alive that Anthropic's clients expect once the response has begun.
 const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
 
@@ -65,8 +67,8 @@ const fn usual(protocol: &'static Protocol, root: PathRoot, path: &'static str) 
         forwarded_headers: &[],
         streams_by_default: false,
         stream_type: SSE,
-        id_prefix: "",
         pings: [COMMENT, COMMENT],
+        takes_comments: true,
     }
 }
 
@@ -74,25 +76,25 @@ const fn usual(protocol: &'static Protocol, root: PathRoot, path: &'static str) 
 static TABLE: &[HttpWire] = &[
     HttpWire {
         forwarded_headers: OPENAI,
-        id_prefix: "chatcmpl-",
         ..usual(&protocol::OPENAI_CHAT, PathRoot::IfBare("/v1"), "/chat/completions")
     },
     HttpWire {
         forwarded_headers: OPENAI,
-        id_prefix: "resp_",
         ..usual(&protocol::OPENAI_RESPONSES, PathRoot::IfBare("/v1"), "/responses")
     },
     HttpWire {
         key_header: ("x-api-key", ""),
         version_header: Some(("anthropic-version", "2023-06-01")),
         forwarded_headers: &["anthropic-beta", "anthropic-version"],
-        id_prefix: "msg_",
         pings: [COMMENT, PING],
         ..usual(&protocol::ANTHROPIC_MESSAGES, PathRoot::Always("/v1"), "/messages")
     },
     HttpWire {
         streaming_path: "/models/{model}:streamGenerateContent?alt=sse",
         key_header: ("x-goog-api-key", ""),
+        // Google's clients take a comment for a broken response.
+        pings: [BLANK, BLANK],
+        takes_comments: false,
         ..usual(
             &protocol::GEMINI_GENERATE_CONTENT,
             PathRoot::Always("/v1beta"),
@@ -104,6 +106,7 @@ static TABLE: &[HttpWire] = &[
         streams_by_default: true,
         stream_type: "application/x-ndjson",
         pings: ["", ""],
+        takes_comments: false,
         ..usual(&protocol::OLLAMA, PathRoot::Always("/api"), "/chat")
     },
     usual(&protocol::COHERE_V2, PathRoot::Always("/v2"), "/chat"),
@@ -111,8 +114,8 @@ static TABLE: &[HttpWire] = &[
         streaming_path: "/model/{model}/converse-stream",
         models_path: "/foundation-models",
         stream_type: "application/vnd.amazon.eventstream",
-        id_prefix: "resp_",
         pings: ["", ""],
+        takes_comments: false,
         ..usual(&protocol::BEDROCK_CONVERSE, PathRoot::Always(""), "/model/{model}/converse")
     },
 ];

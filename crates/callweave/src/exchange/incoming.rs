@@ -127,6 +127,8 @@ pub struct IncomingRequest {
     pub(super) store: Option<bool>,
     /// The size of the request and of the conversation that it continues.
     amount: Amount,
+    /// The ids of the calls in the conversation.
+    call_ids: Vec<Box<str>>,
     content: Mutex<Option<RequestContent>>,
 }
 
@@ -213,12 +215,15 @@ impl IncomingRequest {
             false => !request.tools.is_empty(),
         };
         let model = named.filter(|name| !name.is_empty()).ok_or_else(|| invalid("model is missing"))?;
+        let mut call_ids = Vec::new();
+        outline.call_ids(|id| call_ids.push(id.into()));
         let mut original = is_relayable.then(|| outline.models());
         let earlier = match request.previous.clone().filter(|_| *protocol == OPENAI_RESPONSES) {
             None => None,
             Some(previous) => {
                 let earlier = shared.conversation(&scope, &previous, first.as_ref())?;
                 if let Some(earlier) = &earlier {
+                    earlier.call_ids(&mut call_ids);
                     amount.values = body.value_count();
                     amount = amount + earlier.amount();
                     amount.check(limits)?;
@@ -228,7 +233,7 @@ impl IncomingRequest {
             }
         };
         let mut options = EncodeOptions::mended()
-            .id([wire.id_prefix, id.as_str()].concat())
+            .id([protocol.response_id_prefix(), id.as_str()].concat())
             .model(model.clone())
             .created(created);
         if let Some(framing) = framing {
@@ -260,6 +265,7 @@ impl IncomingRequest {
             id,
             tools_key,
             amount,
+            call_ids,
             content: Mutex::new(Some(RequestContent { body: bytes, request, original, earlier })),
         })
     }
@@ -308,6 +314,11 @@ impl IncomingRequest {
         }
     }
 
+    /// Whether the client skips comments in its stream.
+    pub(super) fn takes_comments(&self) -> bool {
+        self.wire.takes_comments && !self.pings()[0].is_empty()
+    }
+
     /// A stream that is nothing but an error, for a client that has got its status and no content.
     pub fn error_stream(&self, error: UpstreamError<'static>) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -323,6 +334,11 @@ impl IncomingRequest {
     /// Drops the body and all that was read of it: a long stream must not hold a long conversation.
     pub(super) fn release(&self) {
         *self.content() = None;
+    }
+
+    /// Whether the conversation has a call of that id.
+    pub(super) fn has_call(&self, id: &str) -> bool {
+        self.call_ids.iter().any(|own| **own == *id)
     }
 
     /// Whether the client gets the usage of the response.

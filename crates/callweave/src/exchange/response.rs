@@ -1,7 +1,7 @@
 //! The stages between the bytes of an upstream and the bytes of the client.
 //!
 //! ```text
-//! bytes ─▶ Decoder (dialect, repair, schema) ─▶ Undo ─▶ Stopper ─▶ Ending ─▶ ResponseStats ─▶ Output ─▶ bytes, message
+//! bytes ─▶ Decoder (dialect, repair, schema) ─▶ Undo ─▶ UniqueIds ─▶ Stopper ─▶ Ending ─▶ ResponseStats ─▶ Output ─▶ bytes, message
 //! ```
 
 mod chain;
@@ -9,6 +9,7 @@ mod ending;
 mod output;
 mod stats;
 mod stopper;
+mod unique_ids;
 
 pub(super) use chain::{Chain, Reading};
 pub(super) use output::{Hold, Output, OutputConfig};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::amount::Amount;
 use crate::json::{Array, Tape, Value};
 use crate::protocol::OPENAI_RESPONSES;
-use crate::request::{Message, TurnStore};
+use crate::request::{Message, TurnStore, call_ids_of};
 
 /// The owner of what is kept: a digest of the client's key, for example. No scope sees what another one keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -85,6 +85,18 @@ impl StoredTurn {
     /// The size of the whole conversation.
     pub(super) fn amount(&self) -> Amount {
         self.amount
+    }
+
+    /// The ids of the calls in the whole conversation.
+    pub(super) fn call_ids(&self, ids: &mut Vec<Box<str>>) {
+        let mut tape = Tape::new();
+        for turn in std::iter::successors(Some(self), |turn| turn.earlier.as_deref()) {
+            for text in [turn.input(), turn.output()] {
+                if let Ok(items) = tape.parse(text) {
+                    items.elements().for_each(|item| call_ids_of(item, &mut |id| ids.push(id.into())));
+                }
+            }
+        }
     }
 
     /// The whole conversation.

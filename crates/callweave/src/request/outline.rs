@@ -44,6 +44,32 @@ pub struct RequestSize {
     pub tools: usize,
 }
 
+/// The ids of the calls in a message, or of one that is an item of its own.
+pub(crate) fn call_ids_of(message: Node<'_>, put: &mut impl FnMut(&str)) {
+    let mut put_id = |node: Node<'_>, key: &str| {
+        if let Some(id) = node.get(key).and_then(Node::str).filter(|id| !id.written().is_empty()) {
+            put(&id.to_cow());
+        }
+    };
+    put_id(message, "call_id");
+    for (key, list) in message.members().filter(|(_, list)| list.kind() == Kind::Array) {
+        match key {
+            "tool_calls" => list.elements().for_each(|call| put_id(call, "id")),
+            "content" => {
+                let is_call = |part: &Node<'_>| {
+                    part.get("type").and_then(Node::str).is_some_and(|kind| kind.is("tool_use"))
+                };
+                list.elements().filter(is_call).for_each(|call| put_id(call, "id"));
+            }
+            "parts" => {
+                let calls = list.elements().filter_map(|part| part.get("functionCall"));
+                calls.for_each(|call| put_id(call, "id"));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Members that hold a conversation, in any protocol.
 const CONVERSATION: &[&str] =
     &["messages", "input", "contents", "system", "systemInstruction", "system_instruction", "instructions"];
@@ -102,6 +128,14 @@ impl<'t> Outline<'t> {
     /// The model that is named in the body.
     pub fn model(&self) -> Option<Cow<'t, str>> {
         self.node.get(self.coding.model)?.str().map(|model| model.to_cow())
+    }
+
+    /// The ids of the calls in the conversation, without reading it.
+    pub fn call_ids(&self, mut put: impl FnMut(&str)) {
+        let messages = self.node.members().filter(|(key, _)| MESSAGES.contains(key));
+        for message in messages.flat_map(|(_, messages)| messages.elements()) {
+            call_ids_of(message, &mut put);
+        }
     }
 
     /// The declarations of tools, as they are written.

@@ -7,6 +7,7 @@ use callweave::exchange::http::ClientRoute;
 use callweave::exchange::store::{Scope, Store, StoredResponse};
 use callweave::exchange::{Engine, Incoming, Outgoing, Policy, Shared};
 use callweave::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
+use callweave::request::{TurnKey, TurnStore};
 
 use crate::driver::{End, Reply, run};
 
@@ -14,16 +15,24 @@ use crate::driver::{End, Reply, run};
 #[derive(Default)]
 struct Kept(Mutex<HashMap<(Scope, String), Arc<StoredResponse>>>);
 
+impl TurnStore for Kept {
+    fn put(&self, _: &[TurnKey], _: &[u8]) {}
+
+    fn get(&self, _: &TurnKey) -> Option<Arc<[u8]>> {
+        None
+    }
+}
+
 impl Store for Kept {
-    fn get(&self, scope: &Scope, id: &str) -> Option<Arc<StoredResponse>> {
+    fn response(&self, scope: &Scope, id: &str) -> Option<Arc<StoredResponse>> {
         self.0.lock().expect("nobody panicked").get(&(*scope, id.to_owned())).cloned()
     }
 
-    fn put(&self, scope: &Scope, id: &str, response: StoredResponse) {
+    fn put_response(&self, scope: &Scope, id: &str, response: StoredResponse) {
         self.0.lock().expect("nobody panicked").insert((*scope, id.to_owned()), Arc::new(response));
     }
 
-    fn remove(&self, scope: &Scope, id: &str) -> bool {
+    fn remove_response(&self, scope: &Scope, id: &str) -> bool {
         self.0.lock().expect("nobody panicked").remove(&(*scope, id.to_owned())).is_some()
     }
 }
@@ -32,7 +41,7 @@ fn engine(protocol: &'static Protocol) -> Arc<Engine> {
     let mut policy = Policy::default();
     policy.protocol = Some(protocol);
     policy.base_url = "http://upstream/v1".to_owned();
-    Engine::with_shared(policy, Arc::new(Shared::with_store(Arc::new(Kept::default())))).expect("a policy")
+    Engine::with_shared(policy, Arc::new(Shared::with_store(Arc::new(Kept::default()), [7; 16]))).expect("a policy")
 }
 
 fn incoming(id: &str, scope: u8, body: &str) -> Incoming {

@@ -32,8 +32,11 @@ const POLICIES: [fn(&mut Policy); 5] = [
     },
 ];
 
+/// The engines of an upstream's protocol, one for each policy.
+type Engines = (&'static Protocol, Vec<Arc<Engine>>);
+
 /// An engine for each upstream's protocol and each policy.
-static ENGINES: LazyLock<Vec<(&'static Protocol, Vec<Arc<Engine>>)>> = LazyLock::new(|| {
+static ENGINES: LazyLock<Vec<Engines>> = LazyLock::new(|| {
     let engine = |protocol: &'static Protocol, set: fn(&mut Policy)| {
         let mut policy = Policy::default();
         policy.protocol = Some(protocol);

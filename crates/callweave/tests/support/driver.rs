@@ -254,7 +254,7 @@ pub(crate) fn run(mut exchange: Exchange, mut answer: impl FnMut(&HttpRequest) -
     assert_eq!(exchange.next(), Next::Over, "goes on after its end");
     assert_eq!(exchange.take_bytes(), b"", "has more to say after its end");
     let now = (exchange.error().map(|error| error.to_string()), exchange.outcomes(), exchange.usage());
-    assert_eq!(now, (got.error.clone(), &got.outcomes[..], got.usage.clone()), "changes after its end");
+    assert_eq!(now, (got.error.clone(), &got.outcomes[..], got.usage), "changes after its end");
     assert_eq!(exchange.head().status, got.status, "has another status after its end");
     got
 }

@@ -1,10 +1,13 @@
 //! Bytes of an upstream to events for the client.
 
+use std::sync::Arc;
+
 use super::super::fault::UpstreamFault;
 use super::super::incoming::IncomingRequest;
 use super::super::policy::{Policy, SchemaMode, Target};
 use super::ending::Ending;
 use super::stopper::Stopper;
+use super::unique_ids::UniqueIds;
 use crate::dialect::{ExtractOptions, Tools};
 use crate::error::ErrorKind;
 use crate::event::{Event, EventSink};
@@ -19,6 +22,8 @@ pub(in crate::exchange) struct Chain {
     decoder: Decoder,
     /// Maps changes of the request back, if there were any.
     undo: Option<Box<Undo>>,
+    /// Replaces ids of calls that the conversation has already.
+    unique_ids: UniqueIds,
     /// Ends the response after its calls, where the policy says so.
     stopper: Option<Box<Stopper>>,
     ending: Ending,
@@ -39,7 +44,7 @@ pub(in crate::exchange) struct Reading<'r> {
     /// The prefix of made ids.
     pub(in crate::exchange) id_prefix: String,
     /// The client's request.
-    pub(in crate::exchange) incoming: &'r IncomingRequest,
+    pub(in crate::exchange) incoming: &'r Arc<IncomingRequest>,
     /// The target.
     pub(in crate::exchange) target: &'r Target,
 }
@@ -53,7 +58,7 @@ impl Chain {
             .limits(framing)
             .tools(reading.tools)
             .budget(limits.schema_steps)
-            .id_prefix(reading.id_prefix);
+            .id_prefix(reading.id_prefix.clone());
         if let Some(dialect) = reading.dialect {
             builder = builder.dialect(dialect);
         }
@@ -65,7 +70,7 @@ impl Chain {
             SchemaMode::Validate => builder.validate(),
             SchemaMode::Coerce => builder.coerce().validate(),
         };
-        let Reading { incoming, target, written, .. } = reading;
+        let Reading { incoming, target, written, id_prefix, .. } = reading;
         let undo = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
             let undo = Undo::new(written);
             Box::new(if *seals_in_ids { undo.carrying_seals() } else { undo })
@@ -79,6 +84,7 @@ impl Chain {
             decoder: builder.build(),
             undo,
             harvest,
+            unique_ids: UniqueIds::new(Arc::clone(incoming), format!("{id_prefix}n")),
             stopper: Stopper::new(stop).map(Box::new),
             ending: Ending::new(limits.argument_bytes, target.clone()),
         }
@@ -164,12 +170,15 @@ impl Chain {
         sink: &mut EventSink<'_>,
         decode: impl FnOnce(&mut Decoder, &mut EventSink<'_>) -> T,
     ) -> T {
-        let Self { decoder, undo, stopper, ending, harvest } = self;
+        let Self { decoder, undo, unique_ids, stopper, ending, harvest } = self;
         let mut keep = |event: Event<'_>| keep(harvest, event, sink);
         let mut end = |event: Event<'_>| ending.push(event, &mut keep);
-        let mut stop = |event: Event<'_>| match stopper {
-            Some(stopper) => stopper.push(event, &mut end),
-            None => end(event),
+        let mut stop = |mut event: Event<'_>| {
+            unique_ids.look(&mut event);
+            match stopper {
+                Some(stopper) => stopper.push(event, &mut end),
+                None => end(event),
+            }
         };
         match undo {
             Some(undo) => decode(decoder, &mut |event: Event<'_>| undo.push(event, &mut stop)),

@@ -3,8 +3,8 @@
 use super::super::incoming::start;
 use super::stats::ResponseStats;
 use crate::accumulator::Accumulator;
-use crate::encode::{EncodeOptions, Encoder};
-use crate::event::{BlockKind, Body, Counters, Event, Json, Notice, NoticeCode, Scope, Sink};
+use crate::encode::{EncodeOptions, Encoder, escape_line_separators};
+use crate::event::{Body, Counters, Event, Json, Notice, NoticeCode, Scope, Sink};
 use crate::json::Value;
 use crate::message::Message;
 use crate::protocol::Protocol;
@@ -15,8 +15,8 @@ use crate::upstream::UpstreamError;
 pub(in crate::exchange) enum Hold {
     /// Nothing.
     Nothing,
-    /// Everything from the first call on.
-    Calls,
+    /// The end: it says that all went well.
+    End,
     /// Everything.
     All,
 }
@@ -44,6 +44,12 @@ pub(in crate::exchange) struct Output {
     tail: [u8; 4],
     /// Whether clients skip comments.
     has_comments: bool,
+    /// Whether frames are lines, not events.
+    has_lines: bool,
+    /// The client's name for the model, where the upstream's is another.
+    model: Option<String>,
+    /// Bytes of the upstream that may be the beginning of a line separator.
+    unsent: Vec<u8>,
     /// The number of invalid calls that were marked.
     marked: usize,
     /// Tokens of responses that the client does not get.
@@ -68,6 +74,10 @@ pub(in crate::exchange) struct OutputConfig {
     pub(in crate::exchange) is_raw: bool,
     /// Whether the client skips comments.
     pub(in crate::exchange) has_comments: bool,
+    /// Whether frames are lines, not events.
+    pub(in crate::exchange) has_lines: bool,
+    /// The client's name for the model, where the upstream's is another.
+    pub(in crate::exchange) model: Option<String>,
 }
 
 impl Output {
@@ -82,6 +92,8 @@ impl Output {
             tells_usage,
             is_raw,
             has_comments,
+            has_lines,
+            model,
         } = config;
         let encoder = if is_streamed && !is_raw { protocol.encoder(&options) } else { None };
         Self {
@@ -99,6 +111,9 @@ impl Output {
             is_raw,
             tail: [0; 4],
             has_comments,
+            has_lines,
+            model,
+            unsent: Vec::new(),
             marked: 0,
             spent: Counters::default(),
             is_kept,
@@ -109,7 +124,15 @@ impl Output {
     /// Takes bytes of the upstream, where the client gets them.
     pub(in crate::exchange) fn take_raw(&mut self, bytes: &[u8]) {
         if self.is_raw {
+            let start = self.buffer.len();
+            self.buffer.append(&mut self.unsent);
             self.buffer.extend_from_slice(bytes);
+            // Two of three bytes at most.
+            let tail = &self.buffer[self.buffer.len().saturating_sub(2).max(start)..];
+            let open =
+                tail.iter().position(|byte| matches!(byte, 0xc2 | 0xe2)).map_or(0, |at| tail.len() - at);
+            self.unsent = self.buffer.split_off(self.buffer.len() - open);
+            escape_line_separators(&mut self.buffer, start);
             for &byte in &bytes[bytes.len().saturating_sub(self.tail.len())..] {
                 self.tail.rotate_left(1);
                 self.tail[3] = byte;
@@ -119,10 +142,10 @@ impl Output {
 
     /// Whether the last bytes of the upstream ended inside a frame: an event, or a line.
     fn is_amid(&self) -> bool {
-        match self.has_comments {
+        match self.has_lines {
             _ if self.tail == [0; 4] => false,
-            true => !self.tail.ends_with(b"\n\n") && self.tail != *b"\r\n\r\n",
-            false => !self.tail.ends_with(b"\n"),
+            true => !self.tail.ends_with(b"\n"),
+            false => !self.tail.ends_with(b"\n\n") && self.tail != *b"\r\n\r\n",
         }
     }
 
@@ -146,6 +169,7 @@ impl Output {
 
     /// Writes a failure that the bytes of the upstream do not contain.
     pub(in crate::exchange) fn end_raw(&mut self) {
+        self.buffer.append(&mut self.unsent);
         if let Some(error) = self.stats.error.as_ref().filter(|_| self.is_raw)
             && let Some(mut encoder) = self.protocol.encoder(&self.options)
         {
@@ -271,6 +295,12 @@ impl<'e> Sink<Event<'e>> for Output {
     fn put(&mut self, event: Event<'e>) {
         let mut event = event;
         self.stats.see(&event);
+        if let Some(own) = &self.model
+            && let Body::Start { model: Some(model), .. } | Body::Identity { model: Some(model), .. } =
+                &mut event.body
+        {
+            *model = own.clone().into();
+        }
         match &mut event.body {
             // An id of another protocol is none here, and may repeat in the next response.
             Body::Start { id, .. } | Body::Identity { scope: Scope::Answer, id, .. } if !self.keeps_id => {
@@ -281,9 +311,7 @@ impl<'e> Sink<Event<'e>> for Output {
                 *counters = counters.plus(&self.spent);
                 *raw = Json::from_value(&Value::object([]));
             }
-            Body::BlockStart { kind: BlockKind::ToolCall { .. }, .. } => {
-                self.is_holding |= self.hold == Hold::Calls;
-            }
+            Body::Finish { .. } | Body::End => self.is_holding |= self.hold == Hold::End,
             _ => {}
         }
         if self.is_holding {
