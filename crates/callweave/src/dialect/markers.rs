@@ -3,6 +3,7 @@
 //! All live markers are searched in one pass. What stands at the end of the text and may still become
 //! a marker is told apart from what cannot, so that a caller holds back no more than it must.
 
+use super::quotation::begins_container;
 use super::table::{self, Hole};
 
 /// A set of markers, each with what it means.
@@ -24,9 +25,9 @@ type Row<M> = Vec<(Pattern, Vec<(Pattern, M)>)>;
 const PLAIN: u8 = u8::MAX;
 const LINE: u8 = PLAIN - 1;
 
-/// Whether a line, or inline code, may begin with that byte.
+/// Whether a line, inline code or a code container may begin with that byte.
 pub(super) fn is_line(byte: u8) -> bool {
-    matches!(byte, b'\n' | b'`')
+    matches!(byte, b'\n' | b'`') || begins_container(byte)
 }
 
 #[derive(Clone, Debug)]

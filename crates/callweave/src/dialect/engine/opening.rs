@@ -6,7 +6,7 @@ use super::super::markers::Found;
 use super::super::plan::{Candidate, Meaning, Plan};
 use super::super::position::Standing;
 use super::super::tools::Tools;
-use super::doubt::LONGEST;
+use super::doubt::{LONGEST, Why};
 use super::prose::Place;
 use super::{Ahead, Run, Shared, State, Step};
 use crate::event::{CallKind, Completion, EventSink, NoticeCode, Span};
@@ -92,7 +92,7 @@ impl Run {
                 {
                     let is_vouched =
                         plan.is_named(compiled) || self.shared.tools.find(&self.shared.name).is_some();
-                    if (is_vouched || !opening.head.is_empty()) && may_be_name(&self.shared.name) {
+                    if (is_vouched || opening.head.starts_with('{')) && may_be_name(&self.shared.name) {
                         return self.commit(compiled, text, sink);
                     }
                     return self.give_up(ahead, sink);
@@ -148,7 +148,7 @@ impl Run {
             match verdict {
                 Verdict::Call => return self.commit(compiled, text, sink),
                 Verdict::Doubt if self.is_trusting => return self.commit(compiled, text, sink),
-                Verdict::Doubt if offset >= self.settled => return self.doubt(place, space, true),
+                Verdict::Doubt if offset >= self.settled => return self.doubt(place, space, Why::Openerless),
                 Verdict::Doubt | Verdict::Text => {
                     let State::Opening(opening) = &mut self.state else { return Step::Wait };
                     opening.reason = opening.reason.or(Some(reason));

@@ -6,6 +6,7 @@ use super::super::evidence::{Arguments, Evidence, Strength, Verdict, is_filler, 
 use super::super::markers::{Found, Markers};
 use super::super::plan::{Live, Meaning};
 use super::super::position::{Position, Standing};
+use super::doubt::Why;
 use super::opening::Opening;
 use super::{Ahead, Run, State, Step};
 use crate::event::{CallKind, DeltaKind, EventSink, NoticeCode};
@@ -247,7 +248,7 @@ impl Run {
                     Verdict::Call => offset < self.shown,
                     Verdict::Text => true,
                     Verdict::Doubt if offset < self.settled => true,
-                    Verdict::Doubt => return self.doubt(place, space, false),
+                    Verdict::Doubt => return self.doubt(place, space, position.standing().into()),
                 }
             }
             Meaning::Fence if self.is_doubted => {
@@ -256,10 +257,11 @@ impl Run {
             Meaning::Fence => {
                 let is_first = place == Place::Text && position.may_open_fence() && offset >= self.settled;
                 if is_first && (self.is_named || !self.shared.tools.is_empty()) {
-                    return self.doubt(place, space, false);
+                    return self.doubt(place, space, Why::Block);
                 }
                 true
             }
+            _ if offset < self.shown => true,
             Meaning::Drop { is_tag: true } if !self.is_gap => true,
             Meaning::Drop { .. } if place.is_thought() => {
                 matches!(position.standing(), Standing::Quoted | Standing::Code)
@@ -277,9 +279,11 @@ impl Run {
             _ if self.is_trusting => false,
             _ => match position.standing() {
                 Standing::Quoted | Standing::Code => true,
-                Standing::Indented if self.is_doubted => false,
-                Standing::Indented if offset < self.settled => true,
-                Standing::Indented => return self.doubt(place, space, false),
+                Standing::Indented | Standing::Enclosed | Standing::Listed if self.is_doubted => false,
+                Standing::Indented | Standing::Enclosed | Standing::Listed if offset < self.settled => true,
+                standing @ (Standing::Indented | Standing::Enclosed | Standing::Listed) => {
+                    return self.doubt(place, space, standing.into());
+                }
                 Standing::Plain | Standing::LineStart | Standing::Json => false,
             },
         };
