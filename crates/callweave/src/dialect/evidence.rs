@@ -149,7 +149,7 @@ const RULES: [Rule; 15] = [
     rule(Text, "it has no marker, and its name is not declared", |it| it.is_weak() && !it.is_vouched()),
     // A body that lost its opener has to name a tool that there is.
     rule(Text, "it has no opener, and its name is not declared", |it| {
-        it.strength == Strength::Missing && !it.is_declared()
+        it.strength == Strength::Missing && !it.is_declared() && !(it.is_named && it.tools.is_empty())
     }),
     // A list of people has names as well; and among words, JSON of a tool that nobody declared is data.
     rule(Text, "nothing else speaks for it, and its name is not declared", |it| {

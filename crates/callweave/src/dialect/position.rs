@@ -97,8 +97,20 @@ impl Position {
             && self.quotation.is_quiet()
     }
 
-    /// The text goes on with `text`, which is quiet.
+    /// The text goes on with `text`, which is quiet, and ASCII.
     #[inline]
+    pub(super) fn pass_ascii(&mut self, text: &str) {
+        if self.quotation.is_calm()
+            && let Some(last) = text.as_bytes().last_chunk()
+        {
+            self.last = *last;
+        } else {
+            self.pass(text);
+        }
+    }
+
+    /// The text goes on with `text`, which is quiet.
+    #[cold]
     pub(super) fn pass(&mut self, text: &str) {
         if self.fence.is_none() {
             self.quotation.pass(text, self.last[3]);
@@ -111,6 +123,9 @@ impl Position {
 
     /// The text goes on with `text`.
     pub(super) fn follow(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
         if self.is_quiet() && !text.bytes().any(is_line) {
             return self.pass(text);
         }
@@ -232,6 +247,11 @@ impl Position {
     pub(super) fn follows_tag(&self) -> bool {
         let last = if self.last[3] == b'\n' { self.last[2] } else { self.last[3] };
         matches!(last, b'>' | b';')
+    }
+
+    /// Whether words and a blank stand before what comes next, on its line.
+    pub(super) fn is_among_words(&self) -> bool {
+        self.last[3] == b' ' && self.standing() == Standing::Plain
     }
 
     /// Whether a fence may open here: first on a line, in no other.

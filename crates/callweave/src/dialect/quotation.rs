@@ -101,7 +101,7 @@ const SIGNS: [&str; 11] = ["#", "//", "///", "//!", ";", ";;", "--", "%", ":", "
 const BEHIND_NUMBERS: [&str; 4] = ["|", "│", "┃", "→"];
 
 /// Bytes that a container may begin with.
-pub(super) fn begins_container(byte: u8) -> bool {
+pub(super) const fn begins_container(byte: u8) -> bool {
     matches!(byte, b'<' | b'[' | b'{' | b'\\')
 }
 
@@ -180,16 +180,20 @@ impl Quotation {
         self.token_len == 0 && self.enclosure == Enclosure::None
     }
 
-    /// The line goes on with `text`, which holds no byte that matters by itself; `before` stood last.
+    /// Whether ASCII that holds no byte that matters by itself changes nothing.
     #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.head_len > HEAD && !self.ends_in_mark
+    }
+
+    /// The line goes on with `text`, which holds no byte that matters by itself; `before` stood last.
     pub(super) fn pass(&mut self, text: &str, before: u8) {
         if self.head_len <= HEAD {
             text.bytes().for_each(|byte| self.push_head(byte));
         }
-        if text.is_ascii() {
-            self.ends_in_mark &= text.is_empty();
-        } else {
-            self.marks(text, before);
+        match text.is_ascii() {
+            true => self.ends_in_mark = false,
+            false => self.marks(text, before),
         }
     }
 

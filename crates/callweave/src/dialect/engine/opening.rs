@@ -5,6 +5,7 @@ use super::super::evidence::{Arguments, Evidence, Strength, Verdict, may_be_name
 use super::super::markers::Found;
 use super::super::plan::{Candidate, Meaning, Plan};
 use super::super::position::Standing;
+use super::super::table;
 use super::super::tools::Tools;
 use super::doubt::{LONGEST, Why};
 use super::prose::Place;
@@ -212,12 +213,27 @@ impl Run {
                 _ => {}
             }
         }
+        let reason = opening.reason;
         self.vain += (opening.start + opening.at) as u64;
+        // A fence of a dialect's own may hold another dialect's call.
+        if table::FENCES.iter().any(|fence| opener.text.starts_with(fence)) {
+            let mut position = self.position;
+            position.follow(&text[..space]);
+            let offset = self.emitter.offset() + space as u64;
+            let is_first = place == Place::Text && position.may_open_fence() && offset >= self.settled;
+            let is_vouched = self.is_named || !self.shared.tools.is_empty();
+            if self.is_doubted {
+                self.state = State::Prose(place);
+                return self.doubted_fence(space + table::FENCES[0].len(), ahead, sink);
+            } else if is_first && is_vouched && !self.is_trusting {
+                return self.doubt(place, space, Why::Block);
+            }
+        }
         if len == 1 && !self.is_trusting {
             // What it holds is no call either.
             self.position.begin_json();
         }
-        if let Some(reason) = opening.reason {
+        if let Some(reason) = reason {
             let detail = format!("what looks like a call of {:?} is text: {reason}", self.shared.name);
             self.emitter.notice(NoticeCode::Judged, detail, sink);
         }
@@ -317,7 +333,9 @@ fn is_mended(arguments: &str, shared: &Shared) -> bool {
 impl Opening {
     /// How much its marker says: a word that its body follows at once, as in `functools[{`, is none of a sentence.
     fn strength(&self, strength: Strength, text: &str) -> Strength {
-        let follows = text[self.start..].starts_with(['{', '[']) && self.start > self.before.0;
+        let is_body = text[self.start..].starts_with(['{', '[']) && self.start > self.before.0;
+        // Nor is one that a special token of its header follows.
+        let follows = is_body || text[self.start..self.start + self.at].contains("<|");
         if strength == Strength::Word && follows { Strength::Strong } else { strength }
     }
 
