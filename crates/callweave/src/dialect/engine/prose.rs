@@ -281,7 +281,12 @@ impl Run {
             _ if place.is_thought() => false,
             // Reasoning opens where nothing was said yet, behind other markup, or with its first word or line: a sentence
             // about the tag goes on behind it.
-            Meaning::Think(_) if self.has_text && !self.is_gap && is_tag(&text[space..whole]) => {
+            Meaning::Think(_)
+                if self.has_text
+                    && !self.is_gap
+                    && is_tag(&text[space..whole])
+                    && matches!(position.standing(), Standing::Plain | Standing::LineStart) =>
+            {
                 let speaks = match text[whole..].chars().next() {
                     None if !is_last => return Step::Wait,
                     next => !next.is_some_and(|next| next.is_alphanumeric() || next == '\n' || next == '\r'),
@@ -289,7 +294,7 @@ impl Run {
                 if speaks {
                     (self.lead, self.mentions_thought) = (None, true);
                 }
-                speaks || matches!(position.standing(), Standing::Quoted | Standing::Code)
+                speaks
             }
             Meaning::Unthink if self.mentions_thought => {
                 self.mentions_thought = false;
