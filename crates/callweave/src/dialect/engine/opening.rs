@@ -142,14 +142,19 @@ impl Run {
                 ..self.evidence(strength, &self.position, place)
             };
             let (verdict, reason) = evidence.verdict();
+            // Whoever looks everywhere finds no call without its opener that nobody declared.
+            let is_lost =
+                strength == Strength::Missing && self.shared.tools.find(&self.shared.name).is_none();
             if verdict == Verdict::Text && may_go_on && evidence.is_worth_mending() {
                 continue;
             }
             let offset = self.emitter.offset() + space as u64;
             match verdict {
                 Verdict::Call => return self.commit(compiled, text, sink),
-                Verdict::Doubt if self.is_trusting => return self.commit(compiled, text, sink),
-                Verdict::Doubt if offset >= self.settled => return self.doubt(place, space, Why::Openerless),
+                Verdict::Doubt if self.is_trusting && !is_lost => return self.commit(compiled, text, sink),
+                Verdict::Doubt if offset >= self.settled && !self.is_trusting => {
+                    return self.doubt(place, space, Why::Openerless);
+                }
                 Verdict::Doubt | Verdict::Text => {
                     let State::Opening(opening) = &mut self.state else { return Step::Wait };
                     opening.reason = opening.reason.or(Some(reason));
