@@ -94,7 +94,7 @@ const fn rule(verdict: Verdict, reason: &'static str, applies: fn(&Evidence<'_>)
 use Verdict::{Call, Doubt, Text};
 
 /// What the place of an opener says, before anything of the body is read.
-const AT_OPENER: [Rule; 7] = [
+const AT_OPENER: [Rule; 9] = [
     // Whoever quotes does not call: `write <tool_call>`, {"answer": "<tool_call>…"}, > <tool_call>.
     rule(Text, "it is quoted", |it| it.standing == Standing::Quoted),
     // A fence that holds something else first is a listing.
@@ -104,6 +104,9 @@ const AT_OPENER: [Rule; 7] = [
     rule(Text, "it stands in a code block of a thought", |it| {
         it.standing == Standing::Indented && it.is_in_thought && !it.is_doubted
     }),
+    // « {"name": … } »: what has no marker is data there.
+    rule(Text, "it is shown", |it| it.standing.is_shown() && it.is_bare()),
+    rule(Doubt, "it is shown", |it| it.standing.is_shown() && !it.is_doubted),
     // An example, unless the answer ends with it.
     rule(Doubt, "it stands in an indented block", |it| it.standing == Standing::Indented && !it.is_doubted),
     // A thought may quote, or may have been forgotten to close.
@@ -133,7 +136,7 @@ const RULES: [Rule; 15] = [
     // `<tool_call> and </tool_call>`, `<function=NAME>`.
     rule(Text, "its name is a word of the sentence around it, or stands for one", |it| {
         let is_filler = it.arguments == Arguments::Absent && is_filler(it.name);
-        let is_placeholder = !it.is_named && is_among(&table::PLACEHOLDERS, it.name);
+        let is_placeholder = !it.is_named && is_placeholder(it.name);
         (is_filler || is_placeholder) && !it.is_declared()
     }),
     // The description of a tool stands between markers, too: <tools>{"name": …}</tools>.
@@ -146,7 +149,7 @@ const RULES: [Rule; 15] = [
     rule(Text, "it has no marker, and its name is not declared", |it| it.is_weak() && !it.is_vouched()),
     // A body that lost its opener has to name a tool that there is.
     rule(Text, "it has no opener, and its name is not declared", |it| {
-        it.strength == Strength::Missing && !it.is_declared()
+        it.strength == Strength::Missing && !it.is_declared() && !(it.is_named && it.tools.is_empty())
     }),
     // A list of people has names as well; and among words, JSON of a tool that nobody declared is data.
     rule(Text, "nothing else speaks for it, and its name is not declared", |it| {
@@ -180,7 +183,14 @@ pub(super) fn may_be_name(name: &str) -> bool {
 
 /// Whether it is a word that stands among tags, and names nothing.
 pub(super) fn is_filler(name: &str) -> bool {
-    is_among(&table::NO_NAMES, name) || is_among(&table::PLACEHOLDERS, name)
+    is_among(&table::NO_NAMES, name) || is_placeholder(name)
+}
+
+/// Whether it stands for a name, perhaps for one of several: `tool_name_2`.
+fn is_placeholder(name: &str) -> bool {
+    let stem = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    let stem = if stem.len() < name.len() { stem.trim_end_matches(['-', '_']) } else { stem };
+    is_among(&table::PLACEHOLDERS, stem)
 }
 
 fn is_among(words: &[&str], name: &str) -> bool {

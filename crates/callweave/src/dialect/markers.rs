@@ -3,6 +3,7 @@
 //! All live markers are searched in one pass. What stands at the end of the text and may still become
 //! a marker is told apart from what cannot, so that a caller holds back no more than it must.
 
+use super::quotation::begins_container;
 use super::table::{self, Hole};
 
 /// A set of markers, each with what it means.
@@ -11,7 +12,7 @@ pub(super) struct Markers<M> {
     rows: Vec<Row<M>>,
     /// The distinct first bytes.
     firsts: Vec<u8>,
-    /// Which row a byte begins, or [`PLAIN`], or [`LINE`].
+    /// Which row a byte begins, or [`PLAIN`], or [`WIDE`], or [`LINE`].
     row_of: Box<[u8; 256]>,
     /// For each row a bit for every byte that may be the second of its markers.
     seconds: Vec<[u64; 4]>,
@@ -20,14 +21,27 @@ pub(super) struct Markers<M> {
 /// The markers with one first byte: what they begin with, and those that do.
 type Row<M> = Vec<(Pattern, Vec<(Pattern, M)>)>;
 
-/// A byte that begins neither a marker nor anything else, and one that a line or code begins with.
+/// A byte that begins neither a marker nor anything else; one of a letter that may be a quotation mark; and one that a
+/// line or code begins with.
 const PLAIN: u8 = u8::MAX;
-const LINE: u8 = PLAIN - 1;
+const WIDE: u8 = PLAIN - 1;
+const LINE: u8 = WIDE - 1;
 
-/// Whether a line, or inline code, may begin with that byte.
+/// Whether a line, inline code or a code container may begin with that byte.
+#[inline]
 pub(super) fn is_line(byte: u8) -> bool {
-    matches!(byte, b'\n' | b'`')
+    LINES[usize::from(byte)]
 }
+
+static LINES: [bool; 256] = {
+    let mut lines = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        lines[byte as usize] = matches!(byte, b'\n' | b'`') || begins_container(byte);
+        byte += 1;
+    }
+    lines
+};
 
 #[derive(Clone, Debug)]
 struct Pattern {
@@ -142,6 +156,7 @@ impl<M: Copy> Markers<M> {
     pub(super) fn new() -> Self {
         let mut row_of = Box::new([PLAIN; 256]);
         (0..=u8::MAX).filter(|&byte| is_line(byte)).for_each(|byte| row_of[usize::from(byte)] = LINE);
+        row_of[0x80..].fill(WIDE);
         Self { rows: Vec::new(), firsts: Vec::new(), row_of, seconds: Vec::new() }
     }
 
@@ -186,7 +201,7 @@ impl<M: Copy> Markers<M> {
         bytes.get(at + 1).is_none_or(|second| seconds[usize::from(second / 64)] >> (second % 64) & 1 == 1)
     }
 
-    /// Whether nothing in `text` begins a marker, line or code.
+    /// Whether `text` is ASCII, and nothing in it begins a marker, line or code.
     #[inline]
     pub(super) fn spare(&self, text: &str) -> bool {
         text.bytes().all(|byte| self.row_of[usize::from(byte)] == PLAIN)

@@ -37,6 +37,7 @@ mod markers;
 mod matcher;
 mod plan;
 mod position;
+mod quotation;
 mod registry;
 mod spec;
 mod stage;

@@ -228,6 +228,7 @@ fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
                 body.after.iter().map(String::as_str).filter(|after| after.starts_with(['[', '<'])).collect()
             }
             Body::Python {} if !compiled.is_bare() => vec!["("],
+            Body::Braces(_) => vec!["{"],
             _ => Vec::new(),
         };
         if !follows.is_empty() {

@@ -2,6 +2,7 @@
 //! inline code, in a quotation or in a JSON string is shown and not meant.
 
 use super::markers::is_line;
+use super::quotation::{Quotation, Showing};
 use crate::json::{Scanner, Status};
 
 /// Follows the visible text of an answer, from the start of a line.
@@ -15,14 +16,28 @@ pub(super) struct Position {
     /// How many backticks opened inline code on this line, and how many stand last.
     ticks: (usize, usize),
     /// What ends the quotation that markup was found in.
-    quote: u8,
+    quote: Quote,
     /// Whether the line before was blank, or indented code, and words stand before it.
     follows_blank: bool,
     has_words: bool,
-    /// The last two bytes.
-    last: [u8; 2],
+    /// The last bytes.
+    last: [u8; 4],
+    quotation: Quotation,
     /// The JSON value that the text is in.
     json: Option<Scanner>,
+}
+
+/// What ends a quotation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Quote {
+    #[default]
+    None,
+    /// The same sign, or the line.
+    Line(u8),
+    /// The same sign, three times.
+    Block(u8),
+    /// `)"`, of C++.
+    Raw,
 }
 
 /// What a line has begun with.
@@ -56,6 +71,17 @@ pub(super) enum Standing {
     Code,
     /// First on a line of an indented block.
     Indented,
+    /// In a quotation of any script, or a code container of any markup.
+    Enclosed,
+    /// Behind what the lines of a listing begin with.
+    Listed,
+}
+
+impl Standing {
+    /// Whether it is shown, unless the response ends with it.
+    pub(super) fn is_shown(self) -> bool {
+        matches!(self, Self::Enclosed | Self::Listed)
+    }
 }
 
 /// A line indented so far is code, where a blank line stands before it.
@@ -64,26 +90,51 @@ const CODE_INDENT: usize = 4;
 impl Position {
     /// Whether nothing matters before a line or code begins, but for the last bytes.
     pub(super) fn is_quiet(&self) -> bool {
-        self.line == Line::Words && self.json.is_none() && self.ticks.1 == 0 && self.quote == 0
+        self.line == Line::Words
+            && self.json.is_none()
+            && self.ticks.1 == 0
+            && self.quote == Quote::None
+            && self.quotation.is_quiet()
+    }
+
+    /// The text goes on with `text`, which is quiet, and ASCII.
+    #[inline]
+    pub(super) fn pass_ascii(&mut self, text: &str) {
+        if self.quotation.is_calm()
+            && let Some(last) = text.as_bytes().last_chunk()
+        {
+            self.last = *last;
+        } else {
+            self.pass(text);
+        }
     }
 
     /// The text goes on with `text`, which is quiet.
-    #[inline]
+    #[cold]
     pub(super) fn pass(&mut self, text: &str) {
-        match text.as_bytes() {
-            [.., one, two] => self.last = [*one, *two],
-            [only] => self.last = [self.last[1], *only],
-            [] => {}
+        if self.fence.is_none() {
+            self.quotation.pass(text, self.last[3]);
+        }
+        match text.as_bytes().last_chunk() {
+            Some(last) => self.last = *last,
+            None => text.bytes().for_each(|byte| self.push_last(byte)),
         }
     }
 
     /// The text goes on with `text`.
     pub(super) fn follow(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
         if self.is_quiet() && !text.bytes().any(is_line) {
             return self.pass(text);
         }
         let mut json_from = 0;
         for (at, byte) in text.bytes().enumerate() {
+            if !byte.is_ascii() && text.is_char_boundary(at) && self.fence.is_none() {
+                let letter = text[at..].chars().next().map_or(0, char::len_utf8);
+                self.quotation.marks(&text[at..at + letter], self.last[3]);
+            }
             if self.line == Line::Blank && matches!(byte, b'{' | b'[') && self.fence.is_none() {
                 self.follow_json(&text[json_from..at]);
                 json_from = at;
@@ -110,21 +161,33 @@ impl Position {
 
     /// What stands here is quoted, and so is what follows up to the closing quote.
     pub(super) fn begin_quotation(&mut self) {
-        if self.opens_quote() {
-            self.quote = self.last[1];
+        match self.opens_quote() {
+            Quote::None => {}
+            quote => self.quote = quote,
         }
+        self.quotation.keep_line(self.line == Line::Blank, self.indent);
+    }
+
+    fn push_last(&mut self, byte: u8) {
+        let [_, one, two, three] = self.last;
+        self.last = [one, two, three, byte];
     }
 
     fn byte(&mut self, byte: u8) {
-        if self.line == Line::Words && self.ticks.1 == 0 && self.quote == 0 && !is_line(byte) {
-            self.last = [self.last[1], byte];
-            return;
-        }
         // A backslash keeps a quotation open, at the end of a line, too.
-        if (byte == self.quote || byte == b'\n') && self.last[1] != b'\\' {
-            self.quote = 0;
+        let is_free = self.last[3] != b'\\';
+        self.push_last(byte);
+        let is_over = match self.quote {
+            Quote::None => false,
+            Quote::Line(sign) => (byte == sign || byte == b'\n') && is_free,
+            Quote::Block(sign) => self.last[1..] == [sign; 3],
+            Quote::Raw => self.last.ends_with(b")\""),
+        };
+        self.quote = if is_over { Quote::None } else { self.quote };
+        if byte != b'\n' && self.fence.is_none() {
+            let is_inline = self.ticks.0 > 0 || self.ticks.1 > 0;
+            self.quotation.byte(byte, self.line == Line::Blank, self.indent, is_inline);
         }
-        self.last = [self.last[1], byte];
         if byte == b'\n' {
             return self.end_line();
         }
@@ -163,6 +226,12 @@ impl Position {
             (Some((open, least)), Some((run, len, true))) if open == run && len >= least => None,
             (fence, _) => fence,
         };
+        if self.fence.is_some() || run.is_some() {
+            self.quotation.skip_line();
+        } else {
+            let [_, one, two, _] = self.last;
+            self.quotation.end_line([one, two], self.indent);
+        }
         let is_code = self.indent >= CODE_INDENT && self.follows_blank;
         self.has_words |= self.line != Line::Blank;
         self.follows_blank = self.has_words && (self.line == Line::Blank || is_code);
@@ -176,8 +245,13 @@ impl Position {
 
     /// Whether a tag stands last, of whatever kind, or before the last line break.
     pub(super) fn follows_tag(&self) -> bool {
-        let last = if self.last[1] == b'\n' { self.last[0] } else { self.last[1] };
+        let last = if self.last[3] == b'\n' { self.last[2] } else { self.last[3] };
         matches!(last, b'>' | b';')
+    }
+
+    /// Whether words and a blank stand before what comes next, on its line.
+    pub(super) fn is_among_words(&self) -> bool {
+        self.last[3] == b' ' && self.standing() == Standing::Plain
     }
 
     /// Whether a fence may open here: first on a line, in no other.
@@ -185,11 +259,20 @@ impl Position {
         self.line == Line::Blank && self.indent < CODE_INDENT && self.fence.is_none() && self.json.is_none()
     }
 
-    /// Whether a quote stands last that nothing before it lets it close.
-    fn opens_quote(&self) -> bool {
-        matches!(self.last[1], b'"' | b'\'')
-            && !self.last[0].is_ascii_alphanumeric()
-            && !matches!(self.last[0], b'.' | b'!' | b'?' | b',' | b')' | b'>' | b'}' | b']' | 0x80..)
+    /// The quotation that a quote opens which stands last, if nothing before it lets it close.
+    fn opens_quote(&self) -> Quote {
+        let [_, before, middle, sign] = self.last;
+        match sign {
+            b'(' if self.last.ends_with(b"R\"(") => Quote::Raw,
+            b'"' | b'\'' if before == sign && middle == sign => Quote::Block(sign),
+            b'"' | b'\''
+                if !middle.is_ascii_alphanumeric()
+                    && !matches!(middle, b'.' | b'!' | b'?' | b',' | b')' | b'>' | b'}' | b']' | 0x80..) =>
+            {
+                Quote::Line(sign)
+            }
+            _ => Quote::None,
+        }
     }
 
     /// Where something stands that comes next.
@@ -199,8 +282,10 @@ impl Position {
             (open, run) => open != run,
         };
         let is_code = self.indent >= CODE_INDENT && self.follows_blank;
+        let is_first = self.line == Line::Blank;
+        let showing = if is_inline { None } else { self.quotation.showing(is_first, self.indent) };
         match (self.line, &self.json) {
-            _ if self.quote != 0 => Standing::Quoted,
+            _ if self.quote != Quote::None => Standing::Quoted,
             (_, Some(scanner)) if scanner.is_in_string() => Standing::Quoted,
             // A closing fence is over where something else follows it on its line.
             (Line::Fence(run, len), _)
@@ -210,11 +295,13 @@ impl Position {
             }
             _ if self.fence.is_some() => Standing::Code,
             (Line::Quotation | Line::Sign, _) => Standing::Quoted,
+            _ if showing == Some(Showing::Enclosed) => Standing::Enclosed,
+            _ if showing == Some(Showing::Listed) => Standing::Listed,
             (Line::Blank, None) if is_code => Standing::Indented,
             (Line::Blank, None) => Standing::LineStart,
             _ if is_code => Standing::Code,
             (Line::Fence(..) | Line::Info(..), _) => Standing::Code,
-            _ if is_inline || self.opens_quote() => Standing::Quoted,
+            _ if is_inline || self.opens_quote() != Quote::None => Standing::Quoted,
             (_, Some(_)) => Standing::Json,
             _ => Standing::Plain,
         }

@@ -41,7 +41,8 @@ fn engine(protocol: &'static Protocol) -> Arc<Engine> {
     let mut policy = Policy::default();
     policy.protocol = Some(protocol);
     policy.base_url = "http://upstream/v1".to_owned();
-    Engine::with_shared(policy, Arc::new(Shared::with_store(Arc::new(Kept::default()), [7; 16]))).expect("a policy")
+    Engine::with_shared(policy, Arc::new(Shared::with_store(Arc::new(Kept::default()), [7; 16])))
+        .expect("a policy")
 }
 
 fn incoming(id: &str, scope: u8, body: &str) -> Incoming {
@@ -115,5 +116,5 @@ fn a_failed_response_is_not_kept() {
     let exchange = engine.open(incoming("a", 1, r#"{"model":"m","input":"The sky?"}"#)).expect("a request");
     let got = run(exchange, |_| Reply::cut(&ANSWER.as_bytes()[..60], &[], End::Fail));
     assert_eq!(got.status, 502);
-    assert!(engine.shared().store().expect("a store").get(&Scope([1; 32]), "resp_a").is_none());
+    assert!(engine.shared().store().expect("a store").response(&Scope([1; 32]), "resp_a").is_none());
 }

@@ -34,7 +34,16 @@ pub(in crate::dialect) struct Reader {
     literal: Option<Literal>,
     /// Whether no marker stands before it, so that the first key that no call has decides.
     is_unmarked: bool,
+    /// Whether nothing of the object was read but its brace.
+    is_fresh: bool,
 }
+
+/// Words before a call, between its markers, are not longer than this, nor are comments longer than that.
+const LONGEST_LEAD: usize = 32;
+const LONGEST_COMMENT: usize = 1 << 12;
+
+/// Quotes that text processors make of straight ones.
+const CURLY: [char; 6] = ['“', '”', '„', '‟', '‘', '’'];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
@@ -117,6 +126,31 @@ impl Reader {
             return self.cut_or_more(context);
         };
         match (self.at, byte) {
+            (At::Start | At::Element | At::Key | At::Colon(_) | At::Value(_), b'/') => {
+                match comment_len(text, context.is_last) {
+                    Some(0) => Token::Fail,
+                    Some(len) => Token::Markup(len),
+                    None => Token::More,
+                }
+            }
+            // A brace twice, as templates have it.
+            (At::Key, b'{') if self.is_fresh => {
+                self.is_fresh = false;
+                self.stack.push(Level::Part);
+                Token::Markup(1)
+            }
+            (At::Start | At::Element, b'a'..=b'z' | b'A'..=b'Z' | 0x80..) if !self.is_unmarked => {
+                match lead_len(text, context.is_last) {
+                    Some(0) => Token::Fail,
+                    Some(len) => Token::Markup(len),
+                    None => Token::More,
+                }
+            }
+            (At::Element, b'`') => match fence_len(text, context.is_last) {
+                Some(0) => Token::Fail,
+                Some(len) => Token::Markup(len),
+                None => Token::More,
+            },
             (At::Start, b'`') if !self.has_fence => match fence_len(text, context.is_last) {
                 Some(0) => Token::Fail,
                 Some(len) => {
@@ -137,10 +171,16 @@ impl Reader {
             (At::Key, b',') => Token::Markup(1),
             (At::Key, b'}') => self.close(body, context),
             (At::Key, b'"' | b'\'') => self.key(text, body, context),
+            (At::Key, _) if text.starts_with(CURLY) => self.key(text, body, context),
             (At::Key, b'a'..=b'z' | b'A'..=b'Z' | b'_') => self.key(text, body, context),
             (At::Colon(role), b':' | b'=') => {
                 self.at = At::Value(role);
                 Token::Markup(1)
+            }
+            // A colon too few.
+            (At::Colon(role), b'"' | b'\'' | b'{' | b'[') => {
+                self.at = At::Value(role);
+                Token::Markup(0)
             }
             (At::Value(role), _) => self.begin_value(role, byte, text, context),
             // The form's closer, before the last bracket.
@@ -164,6 +204,7 @@ impl Reader {
         self.has_arguments = false;
         self.has_others = false;
         self.is_flat = false;
+        self.is_fresh = true;
         self.at = At::Key;
         Token::Markup(1)
     }
@@ -175,21 +216,26 @@ impl Reader {
     }
 
     fn key(&mut self, text: &str, body: &Json, context: &mut Context<'_>) -> Token {
-        let is_bare = !text.starts_with(['"', '\'']);
+        self.is_fresh = false;
+        let is_bare = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         let bare = text.bytes().take_while(|byte| is_name(byte)).count();
         let len = if is_bare {
-            Some(bare).filter(|&len| len < text.len())
+            Some((bare, 0)).filter(|_| bare < text.len())
         } else {
-            quoted_len(text, &mut self.seen)
+            string_len(text, &mut self.seen)
         };
-        let Some(len) = len else {
+        let Some((len, quote)) = len else {
             return self.cut_or_more(context);
         };
         let key = match is_bare {
             true => &text[..len],
-            false => Str::Escaped(&text[1..len - 1]).decode(context.scratch),
+            false => Str::Escaped(inside(text, len, quote)).decode(context.scratch),
         };
+        // `"name="f"`: the sign stands before the quote.
+        let signless = key.trim_end_matches(['=', ':']);
+        let has_sign = signless.len() < key.len();
+        let key = if has_sign { signless } else { key };
         if text.starts_with('\'') && self.literal.is_none() {
             self.literal = Some(Literal::value());
         }
@@ -209,6 +255,9 @@ impl Reader {
             "function" => Role::Function,
             "tool_calls" | "tool_call" | "function_call" => Role::Calls,
             _ if is_call && self.is_parameter(key, context.tools, context.name) => Role::Parameter,
+            // As the agents of frameworks write it.
+            "action" if !self.has_name => Role::Name,
+            "action_input" => Role::Arguments,
             _ => Role::Other,
         };
         if role == Role::Parameter {
@@ -216,14 +265,14 @@ impl Reader {
             self.parameter.push_str(key);
         }
         self.has_others |= role == Role::Other && key != "type";
-        if self.has_others && self.is_unmarked && self.calls == 0 {
+        if self.has_others && self.is_unmarked && self.calls == 0 && !self.has_arguments {
             return Token::Fail;
         }
         // The description of a tool, of which a schema follows.
         if role == Role::Other && !self.has_arguments && table::DECLARING.contains(&key) {
             return Token::Fail;
         }
-        self.at = At::Colon(role);
+        self.at = if has_sign { At::Value(role) } else { At::Colon(role) };
         Token::Markup(len)
     }
 
@@ -234,17 +283,32 @@ impl Reader {
 
     fn begin_value(&mut self, role: Role, byte: u8, text: &str, context: &mut Context<'_>) -> Token {
         match (role, byte) {
-            (Role::Name | Role::Function, b'"' | b'\'') if !self.has_name => {
-                let Some(len) = quoted_len(text, &mut self.seen) else {
+            (Role::Name | Role::Function, _)
+                if !self.has_name && (matches!(byte, b'"' | b'\'') || text.starts_with(CURLY)) =>
+            {
+                let Some((len, quote)) = string_len(text, &mut self.seen) else {
                     return self.cut_or_more(context);
                 };
                 context.name.clear();
                 let mut surrogate = Surrogate::default();
-                Str::Escaped(&text[1..len - 1]).decode_into(context.name, &mut surrogate);
+                Str::Escaped(inside(text, len, quote)).decode_into(context.name, &mut surrogate);
                 surrogate.flush_into(context.name);
                 self.has_name = true;
                 self.settle();
                 Token::Name(len)
+            }
+            // A declared name without its quotes, or without the first of them.
+            (Role::Name, b'a'..=b'z' | b'A'..=b'Z' | b'_') if !self.has_name => {
+                let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+                let len = text.bytes().take_while(|byte| is_name(byte)).count();
+                let Some(next) = text.as_bytes().get(len) else { return self.cut_or_more(context) };
+                if !context.tools.contains(&text[..len]) {
+                    return Token::Fail;
+                }
+                self.has_name = true;
+                self.settle();
+                let name = text[..len].to_owned();
+                context.named(len + usize::from(*next == b'"'), &name)
             }
             (Role::Name, _) if !self.has_name => Token::Fail,
             (Role::Function | Role::Name, b'{') if role == Role::Function => {
@@ -423,4 +487,45 @@ impl Reader {
             false => Token::Done,
         }
     }
+}
+
+/// The length of the string at the start of `text`, whatever its quotes are, and that of one of them, once it is whole.
+fn string_len(text: &str, seen: &mut usize) -> Option<(usize, usize)> {
+    if text.starts_with(['"', '\'']) {
+        return Some((quoted_len(text, seen)?, 1));
+    }
+    let quote = text.chars().next().map_or(0, char::len_utf8);
+    let end = text[quote..].find(CURLY)?;
+    Some((quote + end + quote, quote))
+}
+
+/// What stands between the quotes of a string.
+fn inside(text: &str, len: usize, quote: usize) -> &str {
+    &text[quote..len - quote]
+}
+
+/// The length of a comment at the start of `text`, if one stands there. Nothing where more text is needed to tell.
+fn comment_len(text: &str, is_last: bool) -> Option<usize> {
+    let end = match text.as_bytes().get(1) {
+        Some(b'/') => text.find('\n'),
+        Some(b'*') => text[2..].find("*/").map(|end| end + 4),
+        None if !is_last => return None,
+        _ => return Some(0),
+    };
+    match end {
+        None if !is_last && text.len() < LONGEST_COMMENT => None,
+        end => Some(end.filter(|&end| end < LONGEST_COMMENT).unwrap_or(0)),
+    }
+}
+
+/// The length of the words at the start of `text` that announce a value: `Here: {`. Nothing where more text is needed.
+fn lead_len(text: &str, is_last: bool) -> Option<usize> {
+    let end = text.find(['{', '[', '<', '"', '}', ']']).filter(|&end| end <= LONGEST_LEAD);
+    let Some(end) = end else {
+        return if is_last || text.len() > LONGEST_LEAD { Some(0) } else { None };
+    };
+    let lead = text[..end].trim_ascii_end().to_ascii_lowercase();
+    let is_example = ["example", "e.g."].iter().any(|word| lead.contains(word));
+    let is_lead = text[end..].starts_with(['{', '[']) && lead.ends_with(':') && !is_example;
+    Some(if is_lead { end } else { 0 })
 }

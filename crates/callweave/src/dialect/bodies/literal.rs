@@ -330,6 +330,16 @@ impl Literal {
                         Some(_) => None,
                     }
                 }
+                Some(b':' | b'=') if !is_key && self.stack.last().is_some() => None,
+                // A further argument has a name; in code, a comma may be followed by anything.
+                Some(b',') if !is_key && self.stack.last() == Some(&Frame::Arguments) => {
+                    match begins_argument(&text[after + 1..]) {
+                        None if !is_last => return Piece::More,
+                        None | Some(true) => Some(1),
+                        Some(false) => None,
+                    }
+                }
+                Some(b']' | b'}') if !is_key && self.stack.last() == Some(&Frame::Arguments) => None,
                 Some(b',' | b']' | b'}' | b':' | b'=' | b'<') => Some(1),
                 Some(_) => None,
             }
@@ -465,9 +475,10 @@ impl Literal {
             self.at = At::Next;
             return self.next_element(byte, out);
         }
-        let separator = if frame == Frame::Arguments { b'=' } else { b':' };
-        match text.bytes().position(|byte| byte == separator || matches!(byte, b',' | b')' | b'}' | b'(')) {
-            Some(len) if text.as_bytes()[len] == separator && (1..=LOOK_AHEAD).contains(&len) => {
+        // Some write arguments as members: `f(a: "b")`.
+        let separates = |byte: u8| byte == b':' || byte == b'=' && frame == Frame::Arguments;
+        match text.bytes().position(|byte| separates(byte) || matches!(byte, b',' | b')' | b'}' | b'(')) {
+            Some(len) if separates(text.as_bytes()[len]) && (1..=LOOK_AHEAD).contains(&len) => {
                 self.pay_comma(out);
                 let key = text[..len].trim_end();
                 out.push('"');
@@ -607,4 +618,19 @@ fn number(word: &str) -> Option<String> {
 fn keep(text: &str, len: usize, out: &mut String) -> Piece {
     escape_into(&text[..len], out);
     Piece::Took(len)
+}
+
+/// Whether `text` begins with the name of an argument and its sign, or the end of all arguments. Nothing: more text is
+/// needed.
+fn begins_argument(text: &str) -> Option<bool> {
+    let bytes = &text.as_bytes()[..text.len().min(LOOK_AHEAD)];
+    let rest = bytes.trim_ascii_start();
+    let name = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+    let behind = rest[name..].trim_ascii_start();
+    match behind {
+        [b')', ..] if name == 0 => Some(true),
+        [b'=' | b':'] | [] if bytes.len() < LOOK_AHEAD => None,
+        [b'=' | b':', next, ..] => Some(name > 0 && *next != b'='),
+        _ => Some(false),
+    }
 }

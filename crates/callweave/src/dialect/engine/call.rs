@@ -112,6 +112,25 @@ impl Run {
                 Found::Marker { .. } | Found::Nothing => {}
             }
         }
+        // A closer that is cut with the answer, or one of something else in place of the form's own.
+        let is_begun = |closers: &Markers<()>| matches!(closers.starting(rest, false), Found::Perhaps(_));
+        if is_last && rest.len() > 1 && (is_begun(&compiled.closers) || is_begun(&live.closers)) {
+            return self.pass(text, sink);
+        }
+        if !is_closed && !compiled.form.close.is_empty() {
+            match foreign_closer(rest, is_last) {
+                None => return Step::Wait,
+                Some(0) => {}
+                Some(len) => {
+                    self.emitter.notice(
+                        NoticeCode::StrayMarkup,
+                        "the closer of something else ends a call",
+                        sink,
+                    );
+                    return self.pass(&text[..space + len], sink);
+                }
+            }
+        }
         match surplus(rest, [&compiled.closers, &live.closers], is_last) {
             Some(0) => {}
             // Without its opener, what closes more than it opened is the end of some code.
@@ -173,6 +192,21 @@ impl Run {
 /// Whether `text` begins with a fence: the same marker opens and closes, so one too many opens again.
 fn is_fence(text: &str) -> bool {
     text.starts_with("```") || text.starts_with("~~~")
+}
+
+/// The length of a closing tag at the start of `text`, of whatever it is. Nothing: more text is needed.
+fn foreign_closer(text: &str, is_last: bool) -> Option<usize> {
+    const LONGEST: usize = 64;
+    let Some(rest) = text.strip_prefix("</") else {
+        return if text == "<" && !is_last { None } else { Some(0) };
+    };
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(byte);
+    let name = rest.bytes().take(LONGEST).take_while(|byte| is_name(byte)).count();
+    match rest.as_bytes().get(name) {
+        None if !is_last => None,
+        Some(b'>') if name > 0 => Some(name + 3),
+        _ => Some(0),
+    }
 }
 
 /// How many bytes of closing brackets stand between a body and its closer, or that of the dialect. Nothing: more text is

@@ -3,7 +3,7 @@
 
 use super::super::bodies::boundary;
 use super::super::calls::{Calls, Told};
-use super::super::position::Position;
+use super::super::position::{Position, Standing};
 use super::prose::Place;
 use super::{Ahead, Run, Shared, State, Step};
 use crate::event::{Body, Completion, DeltaKind, Event, EventSink, NoticeCode, Sink};
@@ -22,8 +22,30 @@ pub(super) struct Doubt {
     /// Where it stands, and how much white space is before it.
     place: Place,
     space: usize,
-    /// Whether its opener is missing, so that markers in it are its own.
-    is_openerless: bool,
+    why: Why,
+}
+
+/// Why something is doubted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// It stands in a block of code, or in a thought.
+    Block,
+    /// It is enclosed by what shows it.
+    Enclosed,
+    /// It is listed: on a line of its own it is shown, even at the end.
+    Listed,
+    /// Its opener is missing, or it has none.
+    Openerless,
+}
+
+impl From<Standing> for Why {
+    fn from(standing: Standing) -> Self {
+        match standing {
+            Standing::Enclosed => Self::Enclosed,
+            Standing::Listed => Self::Listed,
+            _ => Self::Block,
+        }
+    }
 }
 
 /// The events that are told once there is no doubt left.
@@ -73,7 +95,7 @@ impl<'e> Sink<Event<'e>> for Kept {
 
 impl Run {
     /// Begins to read aside what comes next.
-    pub(super) fn doubt(&mut self, place: Place, space: usize, is_openerless: bool) -> Step {
+    pub(super) fn doubt(&mut self, place: Place, space: usize, why: Why) -> Step {
         let run = Self {
             state: State::Prose(Place::Text),
             emitter: self.emitter.clone(),
@@ -93,7 +115,7 @@ impl Run {
         };
         let remark = if place.is_thought() { LONGEST_REMARK } else { 0 };
         let kept = Kept { remark, ..Kept::default() };
-        self.state = State::Doubt(Box::new(Doubt { run, kept, read: 0, place, space, is_openerless }));
+        self.state = State::Doubt(Box::new(Doubt { run, kept, read: 0, place, space, why }));
         Step::Took(0)
     }
 
@@ -137,8 +159,12 @@ impl Run {
         }
         // What was said of a call in a thought that is closed is a part of that thought.
         let is_remarked = was_in_thought && !doubt.run.is_in_thought && doubt.run.has_text;
-        let is_call =
-            doubt.run.calls > 0 && (was_in_thought || !doubt.kept.has_cut) && !is_remarked && !self.is_cut;
+        let is_listed = doubt.why == Why::Listed && !text[doubt.space..].trim_ascii_end().contains('\n');
+        let is_call = !is_listed
+            && doubt.run.calls > 0
+            && (was_in_thought || !doubt.kept.has_cut)
+            && !is_remarked
+            && !self.is_cut;
         if !is_call {
             let end = self.emitter.offset() + end as u64;
             return self.dismiss(end, "the answer does not end with it", sink);
@@ -165,7 +191,8 @@ impl Run {
         self.state = State::Prose(doubt.place);
         self.vain = self.vain.max(doubt.run.vain) + doubt.read as u64;
         self.settled = until.max(offset + doubt.space as u64 + 1);
-        if doubt.is_openerless {
+        // Markers in it are its own.
+        if doubt.why != Why::Block {
             self.shown = self.settled;
         }
         if let Some(Told { name, .. }) = doubt.kept.calls.first() {

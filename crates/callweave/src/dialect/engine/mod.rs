@@ -62,6 +62,8 @@ struct Run {
     position: Position,
     /// The visible text so far, as long as it may turn out to be a thought that the prompt opened.
     lead: Option<String>,
+    /// Whether the visible text speaks of the tag that opens a thought, and not yet of the one that ends it.
+    mentions_thought: bool,
     /// Where prose goes on in its block and its line, if it does.
     calm: Option<Place>,
     /// What the visible text is shown behind.

@@ -5,8 +5,9 @@ use super::super::evidence::{Arguments, Evidence, Strength, Verdict, may_be_name
 use super::super::markers::Found;
 use super::super::plan::{Candidate, Meaning, Plan};
 use super::super::position::Standing;
+use super::super::table;
 use super::super::tools::Tools;
-use super::doubt::LONGEST;
+use super::doubt::{LONGEST, Why};
 use super::prose::Place;
 use super::{Ahead, Run, Shared, State, Step};
 use crate::event::{CallKind, Completion, EventSink, NoticeCode, Span};
@@ -92,7 +93,7 @@ impl Run {
                 {
                     let is_vouched =
                         plan.is_named(compiled) || self.shared.tools.find(&self.shared.name).is_some();
-                    if (is_vouched || !opening.head.is_empty()) && may_be_name(&self.shared.name) {
+                    if (is_vouched || opening.head.starts_with('{')) && may_be_name(&self.shared.name) {
                         return self.commit(compiled, text, sink);
                     }
                     return self.give_up(ahead, sink);
@@ -141,14 +142,19 @@ impl Run {
                 ..self.evidence(strength, &self.position, place)
             };
             let (verdict, reason) = evidence.verdict();
+            // Whoever looks everywhere finds no call without its opener that nobody declared.
+            let is_lost =
+                strength == Strength::Missing && self.shared.tools.find(&self.shared.name).is_none();
             if verdict == Verdict::Text && may_go_on && evidence.is_worth_mending() {
                 continue;
             }
             let offset = self.emitter.offset() + space as u64;
             match verdict {
                 Verdict::Call => return self.commit(compiled, text, sink),
-                Verdict::Doubt if self.is_trusting => return self.commit(compiled, text, sink),
-                Verdict::Doubt if offset >= self.settled => return self.doubt(place, space, true),
+                Verdict::Doubt if self.is_trusting && !is_lost => return self.commit(compiled, text, sink),
+                Verdict::Doubt if offset >= self.settled && !self.is_trusting => {
+                    return self.doubt(place, space, Why::Openerless);
+                }
                 Verdict::Doubt | Verdict::Text => {
                     let State::Opening(opening) = &mut self.state else { return Step::Wait };
                     opening.reason = opening.reason.or(Some(reason));
@@ -212,12 +218,27 @@ impl Run {
                 _ => {}
             }
         }
+        let reason = opening.reason;
         self.vain += (opening.start + opening.at) as u64;
+        // A fence of a dialect's own may hold another dialect's call.
+        if table::FENCES.iter().any(|fence| opener.text.starts_with(fence)) {
+            let mut position = self.position;
+            position.follow(&text[..space]);
+            let offset = self.emitter.offset() + space as u64;
+            let is_first = place == Place::Text && position.may_open_fence() && offset >= self.settled;
+            let is_vouched = self.is_named || !self.shared.tools.is_empty();
+            if self.is_doubted {
+                self.state = State::Prose(place);
+                return self.doubted_fence(space + table::FENCES[0].len(), ahead, sink);
+            } else if is_first && is_vouched && !self.is_trusting {
+                return self.doubt(place, space, Why::Block);
+            }
+        }
         if len == 1 && !self.is_trusting {
             // What it holds is no call either.
             self.position.begin_json();
         }
-        if let Some(reason) = opening.reason {
+        if let Some(reason) = reason {
             let detail = format!("what looks like a call of {:?} is text: {reason}", self.shared.name);
             self.emitter.notice(NoticeCode::Judged, detail, sink);
         }
@@ -317,7 +338,9 @@ fn is_mended(arguments: &str, shared: &Shared) -> bool {
 impl Opening {
     /// How much its marker says: a word that its body follows at once, as in `functools[{`, is none of a sentence.
     fn strength(&self, strength: Strength, text: &str) -> Strength {
-        let follows = text[self.start..].starts_with(['{', '[']) && self.start > self.before.0;
+        let is_body = text[self.start..].starts_with(['{', '[']) && self.start > self.before.0;
+        // Nor is one that a special token of its header follows.
+        let follows = is_body || text[self.start..self.start + self.at].contains("<|");
         if strength == Strength::Word && follows { Strength::Strong } else { strength }
     }
 

@@ -6,6 +6,7 @@ use super::super::evidence::{Arguments, Evidence, Strength, Verdict, is_filler, 
 use super::super::markers::{Found, Markers};
 use super::super::plan::{Live, Meaning};
 use super::super::position::{Position, Standing};
+use super::doubt::Why;
 use super::opening::Opening;
 use super::{Ahead, Run, State, Step};
 use crate::event::{CallKind, DeltaKind, EventSink, NoticeCode};
@@ -17,6 +18,9 @@ const REACH: usize = 1024;
 const MOST_VAIN: u64 = 64;
 /// So many bytes count as read before the text begins: a short one may be looked at as often as it likes.
 const FREE: u64 = 1024;
+
+/// The counter of a header is not longer than this.
+const SHORT_COUNTER: usize = 8;
 
 /// What prose is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +62,7 @@ impl Run {
     #[inline]
     pub(super) fn takes_as_is(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> bool {
         let Some(place) = self.calm.filter(|place| place.markers(live).spare(text)) else { return false };
+        self.position.pass_ascii(text);
         self.go_on(place, text, sink);
         true
     }
@@ -68,6 +73,7 @@ impl Run {
         let place = self.calm?;
         let taken = place.markers(live).spared(text)?;
         if taken > 0 {
+            self.position.pass(&text[..taken]);
             self.go_on(place, &text[..taken], sink);
         }
         Some(taken)
@@ -75,7 +81,6 @@ impl Run {
 
     #[inline(always)]
     fn go_on(&mut self, place: Place, text: &str, sink: &mut EventSink<'_>) {
-        self.position.pass(text);
         self.emitter.go_on(text, text.len(), sink);
         if let Some(lead) = self.lead.as_mut().filter(|_| !place.is_thought()) {
             lead.push_str(text);
@@ -160,6 +165,14 @@ impl Run {
             return Some(None);
         }
         let rest = rest.trim_start_matches('\n');
+        // The counter of a header.
+        let counted =
+            rest.strip_prefix(':').map(|rest| rest.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+        if counted == Some("") && !is_last && rest.len() < SHORT_COUNTER {
+            return None;
+        }
+        let is_counted = counted.is_some_and(|behind| behind.len() + 1 < rest.len());
+        let rest = counted.filter(|_| is_counted).unwrap_or(rest);
         // Code in a block calls functions, too.
         if self.fences > 0 && rest.starts_with('(') {
             return Some(None);
@@ -247,7 +260,7 @@ impl Run {
                     Verdict::Call => offset < self.shown,
                     Verdict::Text => true,
                     Verdict::Doubt if offset < self.settled => true,
-                    Verdict::Doubt => return self.doubt(place, space, false),
+                    Verdict::Doubt => return self.doubt(place, space, position.standing().into()),
                 }
             }
             Meaning::Fence if self.is_doubted => {
@@ -256,15 +269,47 @@ impl Run {
             Meaning::Fence => {
                 let is_first = place == Place::Text && position.may_open_fence() && offset >= self.settled;
                 if is_first && (self.is_named || !self.shared.tools.is_empty()) {
-                    return self.doubt(place, space, false);
+                    return self.doubt(place, space, Why::Block);
                 }
                 true
             }
+            _ if offset < self.shown => true,
             Meaning::Drop { is_tag: true } if !self.is_gap => true,
             Meaning::Drop { .. } if place.is_thought() => {
                 matches!(position.standing(), Standing::Quoted | Standing::Code)
             }
             _ if place.is_thought() => false,
+            // Reasoning opens where nothing was said yet, behind other markup, or with its first word or line: a sentence
+            // about the tag goes on behind it.
+            Meaning::Think(_)
+                if self.has_text
+                    && !self.is_gap
+                    && is_tag(&text[space..whole])
+                    && matches!(position.standing(), Standing::Plain | Standing::LineStart) =>
+            {
+                let speaks = match text[whole..].chars().next() {
+                    None if !is_last => return Step::Wait,
+                    next => !next.is_some_and(|next| next.is_alphanumeric() || next == '\n' || next == '\r'),
+                };
+                if speaks {
+                    (self.lead, self.mentions_thought) = (None, true);
+                }
+                speaks
+            }
+            Meaning::Unthink if self.mentions_thought => {
+                self.mentions_thought = false;
+                true
+            }
+            // `Write </think> to end it.`
+            Meaning::Unthink if !self.is_named && position.is_among_words() => {
+                let next = &text.as_bytes()[whole..];
+                if next.len() < 2 && !is_last {
+                    return Step::Wait;
+                }
+                let goes_on = matches!(next, [b' ', letter, ..] if letter.is_ascii_lowercase());
+                self.lead = self.lead.take().filter(|_| !goes_on);
+                goes_on
+            }
             Meaning::Drop { .. } | Meaning::Think(_)
                 if !self.is_named && position.standing() == Standing::Plain =>
             {
@@ -277,9 +322,11 @@ impl Run {
             _ if self.is_trusting => false,
             _ => match position.standing() {
                 Standing::Quoted | Standing::Code => true,
-                Standing::Indented if self.is_doubted => false,
-                Standing::Indented if offset < self.settled => true,
-                Standing::Indented => return self.doubt(place, space, false),
+                Standing::Indented | Standing::Enclosed | Standing::Listed if self.is_doubted => false,
+                Standing::Indented | Standing::Enclosed | Standing::Listed if offset < self.settled => true,
+                standing @ (Standing::Indented | Standing::Enclosed | Standing::Listed) => {
+                    return self.doubt(place, space, standing.into());
+                }
                 Standing::Plain | Standing::LineStart | Standing::Json => false,
             },
         };
@@ -459,4 +506,9 @@ impl Run {
         let is_frame = !self.has_text && !place.is_thought();
         self.enter(&text[..whole], State::Prose(place), is_frame, sink)
     }
+}
+
+/// Whether a marker is a tag, which sentences have, too, and no special token.
+fn is_tag(marker: &str) -> bool {
+    marker.starts_with('<') && !marker.contains(['|', '｜'])
 }

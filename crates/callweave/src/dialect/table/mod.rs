@@ -91,6 +91,7 @@ table! {
     apriel_16,
     cohere_command,
     cohere_command_r,
+    cohere_cofl,
     deepseek_r1,
     deepseek_v3,
     deepseek_v31,

@@ -24,6 +24,9 @@ pub(in super::super::super) struct Frame {
     has_outside: bool,
 }
 
+/// Names of parameters are not longer than this where their opener is wrong.
+const LONGEST_NAME: usize = 128;
+
 /// What may stand inside a call, or end a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Inside {
@@ -48,6 +51,7 @@ impl Frame {
             call_end.add(&body.parameter.open, false);
             call_end.add_all(body.call_close.iter().chain(&form.close), false);
             if body.call.end.is_empty() {
+                call_end.add(&body.call.open, false);
                 call_end.add_all(["\n", WRITTEN_BREAK], true);
             }
         }
@@ -118,6 +122,23 @@ impl Frame {
         Some(if name.contains(['<', '>', '\n']) { "" } else { name })
     }
 
+    /// Whether the opener of a call stands where that of a parameter should, before `rest`. Nothing: more text is needed.
+    pub(super) fn is_parameter(&self, rest: &str, is_last: bool) -> Option<bool> {
+        let end = &self.body.parameter.end;
+        if !end.starts_with("</") {
+            return Some(false);
+        }
+        let Some(at) = rest.find('<').filter(|at| *at <= LONGEST_NAME) else {
+            return if is_last || rest.len() > LONGEST_NAME { Some(false) } else { None };
+        };
+        let tag = &rest[at..];
+        if !is_last && tag.len() < end.len() && end.starts_with(tag) {
+            None
+        } else {
+            Some(tag.starts_with(end))
+        }
+    }
+
     /// Whether the tool whose tag begins before `rest` may be called. Nothing: more text is needed.
     pub(super) fn may_call(&self, rest: &str, context: &Context<'_>) -> Option<bool> {
         if context.tools.is_empty() {
@@ -166,6 +187,16 @@ fn openings(tag: &Tag) -> Vec<String> {
     }
 }
 
+/// The name in the header of a tag without attributes: in quotes, before others, and without the slash of a tag that
+/// closes itself.
+pub(super) fn direct_name(header: &str) -> &str {
+    let header = header.trim();
+    match header.chars().next() {
+        Some(quote @ ('"' | '\'')) => header[1..].split(quote).next().unwrap_or_default().trim(),
+        _ => header.strip_suffix('/').unwrap_or(header).trim_end().trim_matches(['"', '\'']),
+    }
+}
+
 /// The name in a tag, the beginning of which stands before `rest`. Nothing: more text is needed.
 pub(super) fn name_in<'t, M: Copy>(
     rest: &'t str,
@@ -180,6 +211,6 @@ pub(super) fn name_in<'t, M: Copy>(
     };
     Some(match &tag.attribute {
         Some(attribute) => attribute_of(header, attribute).unwrap_or_default(),
-        None => header.trim().trim_matches(['"', '\'']),
+        None => direct_name(header),
     })
 }

@@ -5,9 +5,10 @@
 
 mod end;
 mod frame;
+mod nested;
 mod value;
 
-use self::frame::Inside;
+use self::frame::{Inside, direct_name};
 use super::super::markers::Found;
 use super::super::table::{self, minicpm5::entities::unescape_into};
 use super::literal::Literal;
@@ -50,6 +51,10 @@ pub(in super::super) struct Reader {
     last: u8,
     count: usize,
     was_odd: bool,
+    /// Whether the value may hold values, as a list or an object, and how many of them are open.
+    may_nest: bool,
+    is_list: bool,
+    depth: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +72,8 @@ enum At {
     /// At the start of a value.
     ValueStart,
     Value,
+    /// In a value that holds values.
+    Nested,
     Cdata,
     /// After the value, at its closer.
     ValueEnd,
@@ -123,6 +130,7 @@ impl Reader {
             At::Key => self.key(text, frame, context),
             At::ValueOpen => self.value_open(text, frame, context),
             At::ValueStart => self.value_start(text, frame, context),
+            At::Nested => self.nested(text, frame, context),
             At::Cdata => self.cdata(text, context),
             At::ValueEnd => self.value_end(text, frame, context),
             At::Json => self.json(text, context),
@@ -150,7 +158,15 @@ impl Reader {
                 self.at = At::Header;
                 self.header(text, frame, context)
             }
-            Found::Nothing => Token::Fail,
+            // `<tool_call>function=f>`: a bracket too few.
+            Found::Nothing => match frame.body.call.open.strip_prefix('<').filter(|_| self.is_wrapped) {
+                Some(open) if text.starts_with(open) => {
+                    self.at = At::Header;
+                    Token::Markup(open.len())
+                }
+                Some(open) if open.starts_with(text) => context.more_or(Token::Fail),
+                _ => Token::Fail,
+            },
         }
     }
 
@@ -171,8 +187,10 @@ impl Reader {
             Some(attribute) => {
                 let Some(name) = attribute_of(header, attribute) else { return Token::Fail };
                 unescape_into(name.trim(), context.name);
+                context.id.push_str(attribute_of(header, "id").unwrap_or_default());
             }
-            None => context.name.push_str(header.trim().trim_matches(['"', '\''])),
+            None if context.tools.contains(header.trim()) => context.name.push_str(header.trim()),
+            None => context.name.push_str(direct_name(header)),
         }
         let is_name = !context.name.is_empty()
             && !context.name.contains(['<', '>', '\n', '{', '}', '"'])
@@ -210,6 +228,16 @@ impl Reader {
             Found::Marker { len, meaning: Inside::ValueClose, .. } => Token::Markup(len),
             Found::Marker { len, meaning: Inside::CallClose, .. } => {
                 self.finish(context, len, Completion::Whole)
+            }
+            // `<tool_call>f<tool_call>key</arg_key>`: the wrong opener.
+            Found::Marker { len, meaning: Inside::CallOpen, .. }
+                if frame.is_parameter(&text[len..], context.is_last) != Some(false) =>
+            {
+                if frame.is_parameter(&text[len..], context.is_last).is_none() {
+                    return Token::More;
+                }
+                self.at = At::Key;
+                Token::Markup(len)
             }
             Found::Marker { meaning, .. } => {
                 // What follows a value, in place of the end of its call, may be a part of it.
@@ -256,14 +284,17 @@ impl Reader {
                 let name = attribute_of(header, attribute).unwrap_or(header.trim());
                 unescape_into(name.trim(), &mut self.key);
             }
-            None => self.key.push_str(header.trim().trim_matches(['"', '\''])),
+            None => self.key.push_str(direct_name(header)),
         }
+        let is_whole = header.trim_end().ends_with('/') && frame.body.parameter.end == ">";
         let told = frame.body.type_attribute.as_deref().and_then(|attribute| attribute_of(header, attribute));
         self.types = match told {
             None | Some("false") => None,
-            Some("true") => Some(Types::STRING),
+            Some("true" | "raw") => Some(Types::STRING),
             Some(name) => Some(Types::named(name)),
         };
+        self.may_nest = matches!(told, Some("dict" | "list"));
+        self.is_list = told == Some("list");
         let is_direct = frame.body.value_open.is_empty();
         self.at = if is_direct { At::ValueStart } else { At::ValueOpen };
         self.wraps = self.count == 0
@@ -274,6 +305,14 @@ impl Reader {
                 Found::Marker { len, .. } => len,
                 _ => 0,
             };
+        if is_whole && is_direct {
+            // `<parameter=k/>` has an empty value.
+            self.at = At::Inside;
+            self.wraps = false;
+            let token = self.name_key(len, context);
+            context.scratch.push_str("\"\"");
+            return token;
+        }
         if is_direct { self.name_key(len, context) } else { Token::Markup(len) }
     }
 

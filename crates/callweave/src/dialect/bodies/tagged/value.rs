@@ -29,6 +29,18 @@ impl Reader {
                 }
             };
         }
+        if std::mem::take(&mut self.may_nest) {
+            let rest = &text[leading_space(text)..];
+            let open = &frame.body.parameter.open;
+            if !context.is_last && rest.len() < open.len() && open.starts_with(rest) {
+                self.may_nest = true;
+                return Token::More;
+            }
+            if rest.starts_with(open) || rest.starts_with(&frame.body.value_close) {
+                (self.at, self.seen, self.depth) = (At::Nested, 0, 0);
+                return self.nested(text, frame, context);
+            }
+        }
         let types = self.types.unwrap_or_else(|| {
             let schema = context.tools.schema(context.name);
             schema.map_or(Types::ANY, |schema| schema.property(&self.key))
