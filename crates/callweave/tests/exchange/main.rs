@@ -32,8 +32,11 @@ use laws::cut_lists;
 use samples::{Sample, all_samples};
 use serde_json::json;
 
+/// A policy, by what it is called in failures.
+type NamedPolicy = (&'static str, fn(&mut Policy));
+
 /// A policy by what it does.
-const POLICIES: [(&str, fn(&mut Policy)); 6] = [
+const POLICIES: [NamedPolicy; 6] = [
     ("usual", |_| {}),
     ("relay", relays),
     ("error", |policy| policy.invalid_calls = InvalidCalls::Error),
