@@ -11,6 +11,7 @@ mod configured;
 mod cut;
 mod documented;
 mod doors;
+mod exact;
 mod far;
 mod going;
 mod kept;
