@@ -16,6 +16,7 @@ mod samples;
 mod shared;
 
 mod broken_off;
+mod flow;
 mod order;
 mod policies;
 mod stored;

@@ -181,7 +181,7 @@ impl Output {
             if self.tail == [0; 4] {
                 self.buffer.append(&mut begun);
             } else if self.is_amid() {
-                self.buffer.extend_from_slice(if self.has_comments { b"\n\n" } else { b"\n" });
+                self.buffer.extend_from_slice(if self.has_lines { &b"\n"[..] } else { b"\n\n" });
             }
             for body in failed(error) {
                 encoder.encode(&Event::new(0, body), &mut self.buffer);
