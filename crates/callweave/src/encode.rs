@@ -156,6 +156,8 @@ pub struct Encoder {
     ledger: Ledger,
     /// Where the caller wants that.
     break_off: Option<BreakOff>,
+    /// Whether text has come in which line separators may stand.
+    may_have_separators: bool,
 }
 
 impl Encoder {
@@ -163,7 +165,18 @@ impl Encoder {
     pub fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         self.write(event, out);
-        escape_line_separators(out, start);
+        // By far the most are deltas without any, and a delta may bring out text that waited.
+        let is_plain = match &event.body {
+            Body::Delta { text, .. } => {
+                self.may_have_separators |=
+                    !text.is_ascii() && text.bytes().any(|byte| matches!(byte, 0xc2 | 0xe2));
+                !self.may_have_separators
+            }
+            _ => false,
+        };
+        if !is_plain {
+            self.may_have_separators |= escape_line_separators(out, start);
+        }
     }
 
     fn write(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
@@ -229,10 +242,11 @@ pub(crate) fn put_event(name: Option<&str>, data: &str, out: &mut Vec<u8>) {
 }
 
 /// Escapes the line separators of Unicode that are not escaped in JSON text from `start` on: many clients split streams
-/// there. The text stands in strings, since JSON allows them nowhere else. Binary frames are left as they are.
-pub(crate) fn escape_line_separators(out: &mut Vec<u8>, start: usize) {
+/// there. The text stands in strings, since JSON allows them nowhere else. Binary frames are left as they are. Returns
+/// whether there were any.
+pub(crate) fn escape_line_separators(out: &mut Vec<u8>, start: usize) -> bool {
     let is_binary = out.get(start) == Some(&0);
-    let Some(first) = next_separator(&out[start..]).filter(|_| !is_binary) else { return };
+    let Some(first) = next_separator(&out[start..]).filter(|_| !is_binary) else { return false };
     let rest = out.split_off(start + first.0);
     let mut rest = rest.as_slice();
     while let Some((at, length, escape)) = next_separator(rest) {
@@ -241,6 +255,7 @@ pub(crate) fn escape_line_separators(out: &mut Vec<u8>, start: usize) {
         rest = &rest[at + length..];
     }
     out.extend_from_slice(rest);
+    true
 }
 
 /// The next of U+0085, U+2028 and U+2029: its place, its length, and its escape.
@@ -297,6 +312,7 @@ impl Protocol {
             wire: (encoding.stream)(options),
             ledger: Ledger::new(encoding.says, options),
             break_off: options.reports_truncation.then(BreakOff::default),
+            may_have_separators: false,
         })
     }
 

@@ -408,6 +408,7 @@ impl Counters {
     }
 
     /// Takes counts that were reported later.
+    #[cfg(feature = "exchange")]
     pub(crate) fn update(&mut self, newer: &Self) {
         self.input_tokens = newer.input_tokens.or(self.input_tokens);
         self.output_tokens = newer.output_tokens.or(self.output_tokens);
