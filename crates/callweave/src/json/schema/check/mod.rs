@@ -191,6 +191,7 @@ impl<'c> Walk<'c> {
                 }
                 Ok(verdict)
             }
+            Word::If { then: None, otherwise: None, .. } => Ok(true),
             Word::If { condition, then, otherwise } => {
                 let branch = if self.is_valid(*condition, value)? { then } else { otherwise };
                 branch.map_or(Ok(true), |schema| self.visit(schema, value, telling))

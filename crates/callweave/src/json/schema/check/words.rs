@@ -491,9 +491,8 @@ impl<'v> Builder<'v> {
             let condition = self.id(condition, resource);
             let then = words.get("then").map(|schema| self.id(schema, resource));
             let otherwise = words.get("else").map(|schema| self.id(schema, resource));
-            if then.is_some() || otherwise.is_some() {
-                found.push(Word::If { condition, then, otherwise });
-            }
+            // Alone it decides nothing, but says what it has looked at.
+            found.push(Word::If { condition, then, otherwise });
         }
         Ok(())
     }
