@@ -192,15 +192,16 @@ async fn an_upstream_over_http_is_asked_in_its_protocol() {
 
 #[tokio::test]
 async fn bytes_stay_as_they_are_where_nothing_is_to_be_done() {
-    let behind = gateway("listen = \"127.0.0.1:0\"");
+    let row = "[[models]]\nname = \"x\"\nupstream = \"demo\"\nmodel = \"wrong-types\"";
+    let behind = gateway(&format!("listen = \"127.0.0.1:0\"\n{row}"));
     let far = listening(behind.clone()).await;
     let plain = format!(
         "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{far}\"\ndialect = \"none\"\nrepair = false\nschema = \"off\""
     );
     let gateway = gateway(&plain);
     for is_streamed in [false, true] {
-        let got = post(&gateway, "/v1/chat/completions", &chat("far/demo/wrong-types", is_streamed)).await;
-        let own = post(&behind, "/v1/chat/completions", &chat("demo/wrong-types", is_streamed)).await;
+        let got = post(&gateway, "/v1/chat/completions", &chat("x", is_streamed)).await;
+        let own = post(&behind, "/v1/chat/completions", &chat("x", is_streamed)).await;
         let without_time = |text: &str| {
             text.split("\"created\":")
                 .map(|part| part.trim_start_matches(char::is_numeric).to_owned())

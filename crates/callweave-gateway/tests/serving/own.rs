@@ -151,7 +151,6 @@ const SET_ASIDE: &[(&str, &[&str])] = &[
             "/choices/0/message/tool_calls/0/extra_content",
             "/choices/0/native_finish_reason",
             "/choices/0/own_choice",
-            "/created",
             "/own",
             "/prompt_filter_results",
             "/provider",
