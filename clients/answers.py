@@ -102,13 +102,17 @@ class Callweave:
         return self.written[str(answer.path), target, form, mode] or None
 
     def is_single(self, answer, target):
-        """Whether it is one answer: clients read one at a time."""
-        whole = self.convert(answer, target, "whole", "mended")
-        return bool(whole) and b"\n" not in whole.strip()
+        """Whether it is one complete answer: clients read one at a time, and raise where one was cut off."""
+        whole, stream = (self.convert(answer, target, form, "mended") for form in ("whole", "stream"))
+        is_cut = any(CUT_OFF in (written or b"") for written in (whole, stream))
+        return bool(whole) and b"\n" not in whole.strip() and not is_cut
 
     def message(self, answer):
         return self.messages[str(answer.path)]
 
+
+# The error at the end of an answer that was cut off.
+CUT_OFF = b"the response was cut off"
 
 PROTOCOLS = {
     "anthropic-messages",
@@ -190,7 +194,7 @@ def expected(call):
 
 
 # Why nothing is compared.
-NOT_SINGLE = "no answer, or several: clients read one at a time"
+NOT_SINGLE = "no answer, several, or one that was cut off: clients read one at a time, and raise"
 UNREADABLE = "the client cannot read the original"
 
 

@@ -184,6 +184,7 @@ def gemini_generatecontent():
             "tools": list[gemini.Tool],
             "toolConfig": gemini.ToolConfig,
             "generationConfig": gemini.GenerationConfig,
+            "serviceTier": str,
         },
         total=False,
     )

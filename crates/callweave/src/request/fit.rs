@@ -134,6 +134,11 @@ fn settle(request: &mut Request, limits: &Limits, losses: &mut Losses) {
             *number = Number::from_f64(most);
             losses.put(format!("{what} above {most}"));
         }
+        // Some clients say so that they want none.
+        if number.as_ref().and_then(Number::as_f64).is_some_and(|own| own < 0.0) {
+            *number = None;
+            losses.put(format!("{what} below 0"));
+        }
     };
     cap(&mut request.sampling.temperature, limits.most_heat, "temperature");
     cap(&mut request.sampling.top_p, limits.most_likely, "top_p");

@@ -480,6 +480,7 @@ impl Limits {
         // Without messages a model is loaded.
         demands_messages: false,
         tool_names: Word::ANY,
+        schemas: &Rules::OLLAMA,
         ..USUAL
     };
 

@@ -48,6 +48,8 @@ pub(crate) struct Rules {
     strict_refuses: &'static [&'static str],
     /// Whether a strict schema must demand all its members, and allow no others.
     strict_demands_all: bool,
+    /// Whether every property is described by an object: `true` will not do.
+    describes_properties: bool,
     /// Whether a type stands in the branches of a union, and not beside it.
     types_branches: bool,
 }
@@ -61,10 +63,13 @@ impl Rules {
         formats: None,
         strict_refuses: &[],
         strict_demands_all: false,
+        describes_properties: false,
         types_branches: false,
     };
 
     pub(super) const OPENAI: Self = Self { strict_demands_all: true, ..Self::OBJECT };
+    /// Ollama's server reads a property as a record.
+    pub(super) const OLLAMA: Self = Self { describes_properties: true, ..Self::OBJECT };
 
     pub(super) const MOONSHOT: Self = Self { types_branches: true, ..Self::OBJECT };
 
@@ -318,6 +323,13 @@ pub(super) fn fit(schema: &mut Value, rules: &Rules, losses: &mut Losses) {
             }
         }
         let Some(node) = value.as_object_mut() else { continue };
+        if rules.describes_properties
+            && let Some(properties) = node.get_mut("properties").and_then(Value::as_object_mut)
+        {
+            for property in properties.values_mut().filter(|property| property.is_boolean()) {
+                *property = Object::new().into();
+            }
+        }
         name_type(node);
         if rules.is_open_api {
             to_open_api(node, losses);

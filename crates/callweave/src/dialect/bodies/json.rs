@@ -495,8 +495,19 @@ fn string_len(text: &str, seen: &mut usize) -> Option<(usize, usize)> {
         return Some((quoted_len(text, seen)?, 1));
     }
     let quote = text.chars().next().map_or(0, char::len_utf8);
-    let end = text[quote..].find(CURLY)?;
-    Some((quote + end + quote, quote))
+    let from = (*seen).clamp(quote, text.len());
+    let Some(end) = text[from..].find(CURLY) else {
+        *seen = text.len();
+        return None;
+    };
+    *seen = 0;
+    Some((from + end + quote, quote))
+}
+
+/// As much of a text as has at most so many bytes.
+fn beginning(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 /// What stands between the quotes of a string.
@@ -506,9 +517,10 @@ fn inside(text: &str, len: usize, quote: usize) -> &str {
 
 /// The length of a comment at the start of `text`, if one stands there. Nothing where more text is needed to tell.
 fn comment_len(text: &str, is_last: bool) -> Option<usize> {
+    let near = beginning(text, LONGEST_COMMENT);
     let end = match text.as_bytes().get(1) {
-        Some(b'/') => text.find('\n'),
-        Some(b'*') => text[2..].find("*/").map(|end| end + 4),
+        Some(b'/') => near.find('\n'),
+        Some(b'*') => near[2..].find("*/").map(|end| end + 4),
         None if !is_last => return None,
         _ => return Some(0),
     };
@@ -520,7 +532,8 @@ fn comment_len(text: &str, is_last: bool) -> Option<usize> {
 
 /// The length of the words at the start of `text` that announce a value: `Here: {`. Nothing where more text is needed.
 fn lead_len(text: &str, is_last: bool) -> Option<usize> {
-    let end = text.find(['{', '[', '<', '"', '}', ']']).filter(|&end| end <= LONGEST_LEAD);
+    let near = beginning(text, LONGEST_LEAD + 1);
+    let end = near.find(['{', '[', '<', '"', '}', ']']);
     let Some(end) = end else {
         return if is_last || text.len() > LONGEST_LEAD { Some(0) } else { None };
     };
