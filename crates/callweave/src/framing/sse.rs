@@ -254,10 +254,11 @@ impl Sse {
     /// Says that the stream has ended: emits the last event if no blank line ended it.
     pub fn finish(&mut self, sink: &mut FrameSink<'_>) -> Result<()> {
         let line = mem::take(&mut self.line);
+        let offset = self.offset - line.len() as u64;
         let line = without_cut_character(&line);
         let mut fresh = Fresh::default();
         if !line.is_empty() && !begins_field(line) {
-            self.read_line(line, self.offset - line.len() as u64, &mut fresh, sink)?;
+            self.read_line(line, offset, &mut fresh, sink)?;
         }
         self.end_event(&mut fresh, sink);
         let stray = mem::take(&mut self.stray);
@@ -391,6 +392,7 @@ impl Sse {
         if fresh.data.is_some() || self.data.is_set {
             self.end_event(fresh, sink);
         }
+        self.forget_stray();
         let event_offset = *self.event_offset.get_or_insert(offset);
         self.limits.check_frame(value.len(), event_offset)?;
         self.emit(FrameKind::Error, value, fresh, sink);
