@@ -15,8 +15,17 @@ pub(crate) enum Kind {
     Json,
     /// 32 chunks as fast as they come.
     Burst,
-    /// 100 chunks, one every 2 ms.
+    /// 100 chunks of text, one every 2 ms.
     Paced,
+    /// 100 chunks of a call, one every 2 ms.
+    Call,
+}
+
+impl Kind {
+    /// Whether it is measured by its chunks.
+    pub(crate) fn is_paced(self) -> bool {
+        matches!(self, Self::Paced | Self::Call)
+    }
 }
 
 pub(crate) struct Load {
@@ -69,6 +78,7 @@ impl Load {
             Kind::Json => "json",
             Kind::Burst => "burst",
             Kind::Paced => "paced",
+            Kind::Call => "call",
         };
         let request =
             Arc::new(request(self.path, &format!("{}{model}", self.model), self.kind != Kind::Json));
@@ -101,7 +111,7 @@ async fn work(address: SocketAddr, request: Arc<Vec<u8>>, left: Arc<AtomicUsize>
         stream.get_mut().write_all(&request).await.expect("a request is taken");
         let took = read(&mut stream, &mut times, kind).await;
         assert!(took > 100, "an empty answer");
-        if kind != Kind::Paced {
+        if !kind.is_paced() {
             times.push(start.elapsed().as_nanos() as f64 / 1000.0);
         }
     }
@@ -140,7 +150,7 @@ async fn read(stream: &mut BufReader<TcpStream>, times: &mut Vec<f64>, kind: Kin
             return total;
         }
         total += length;
-        if kind == Kind::Paced {
+        if kind.is_paced() {
             let now = now();
             let text = String::from_utf8_lossy(&chunk);
             let sent =

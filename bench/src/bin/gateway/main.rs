@@ -7,6 +7,7 @@
 //! machine is never quiet. The gateway parses, repairs, fits to the schema, checks and, on `/v1/messages`, translates.
 
 mod abuse;
+mod calls;
 mod load;
 mod process;
 mod servers;
@@ -78,12 +79,15 @@ fn measure(callweave: &str, rounds: usize) {
         },
     ];
     println!("resident when idle: gateway {:.1} MB, relay {:.1} MB\n", idle, relay.resident());
+    calls::frames(&targets, upstream.address);
     for (title, kind, unit, connections, count) in [
         ("whole answers, one after the other", Kind::Json, "request", 1, 1500),
         ("whole answers, 16 connections", Kind::Json, "request", 16, 6000),
         ("streams of 32 chunks, 16 connections", Kind::Burst, "stream", 16, 1500),
         ("a stream of 100 chunks, one every 2 ms", Kind::Paced, "chunk", 1, 8),
+        ("a call of 100 chunks, one every 2 ms", Kind::Call, "chunk", 1, 8),
         ("16 streams of 100 chunks, one every 2 ms", Kind::Paced, "chunk", 16, 48),
+        ("16 calls of 100 chunks, one every 2 ms", Kind::Call, "chunk", 16, 48),
     ] {
         let mut results: Vec<Vec<load::Result>> = targets.iter().map(|_| Vec::new()).collect();
         for round in 0..=rounds {
@@ -99,7 +103,7 @@ fn measure(callweave: &str, rounds: usize) {
                 let process = target.process.map(|at| processes[at]);
                 let before = process.map(Process::busy);
                 let mut result = load.run();
-                let units = if kind == Kind::Paced { count * 100 } else { count };
+                let units = if kind.is_paced() { count * 100 } else { count };
                 result.busy = process.zip(before).map(|(it, before)| (it.busy() - before) / units as f64);
                 // The first round warms up.
                 if round > 0 {

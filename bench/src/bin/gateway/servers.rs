@@ -11,10 +11,18 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use crate::load::now;
 
-/// Answers by the model that is asked for: `json`, `burst`, `paced`, `slow`, `stall`, `garbage`, `half`.
+/// How many pieces the arguments of a call come in.
+pub(crate) const ARGUMENTS: usize = 40;
+
+/// How many frames may be sent to those who ask for `step`.
+static STEPS: Semaphore = Semaphore::const_new(0);
+
+/// Answers by the model that is asked for: `json`, `burst`, `paced`, `call`, `step`, `slow`, `stall`, `garbage`, `half`; `go`
+/// lets a frame of `step` go.
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn upstream(port: u16) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.expect("a free port");
@@ -49,7 +57,10 @@ async fn answer(mut stream: TcpStream) -> Option<()> {
             let word = format!("\"{model}\"");
             body.windows(word.len()).any(|window| window == word.as_bytes())
         };
-        if asks("json") {
+        if asks("go") {
+            STEPS.add_permits(1);
+        }
+        if asks("json") || asks("go") {
             let body = whole();
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ";
             stream.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes()).await.ok()?;
@@ -62,7 +73,8 @@ async fn answer(mut stream: TcpStream) -> Option<()> {
         stream.write_all(head.as_bytes()).await.ok()?;
         let (count, pause) = match () {
             () if asks("burst") => (32, 0),
-            () if asks("paced") => (100, 2),
+            () if asks("paced") || asks("call") => (100, 2),
+            () if asks("step") => (ARGUMENTS + 3, 0),
             () if asks("garbage") || asks("half") => (100, 20),
             () => (usize::MAX, 5000),
         };
@@ -82,7 +94,15 @@ async fn answer(mut stream: TcpStream) -> Option<()> {
                     () = tokio::time::sleep_until(next) => {}
                 }
             }
-            send(&mut stream, &chunk(at, count)).await?;
+            let chunk = match () {
+                () if asks("step") => {
+                    STEPS.acquire().await.ok()?.forget();
+                    call(at, count, piece)
+                }
+                () if asks("call") => call(at, count, |_| format!("at {} ", now())),
+                () => chunk(at, count),
+            };
+            send(&mut stream, &chunk).await?;
             if at == 3 && asks("garbage") {
                 send(&mut stream, "\u{0}\u{1}<html>nothing</html>\n\n").await?;
                 stream.write_all(b"0\r\n\r\n").await.ok()?;
@@ -92,6 +112,9 @@ async fn answer(mut stream: TcpStream) -> Option<()> {
                 let _ = stream.shutdown().await;
                 return None;
             }
+        }
+        if asks("step") {
+            STEPS.acquire().await.ok()?.forget();
         }
         send(&mut stream, "data: [DONE]\n\n").await?;
         stream.write_all(b"0\r\n\r\n").await.ok()?;
@@ -129,6 +152,32 @@ fn chunk(at: usize, count: usize) -> String {
         ),
         () => (r#"{"tool_calls":[{"index":0,"function":{"arguments":" on"}}]}"#.to_owned(), "null"),
     };
+    frame(&delta, finish)
+}
+
+/// A call and nothing else: the role, the name, pieces of its arguments, the finish.
+fn call(at: usize, count: usize, piece: impl Fn(usize) -> String) -> String {
+    let of_call = |rest: String| format!(r#"{{"tool_calls":[{{"index":0,{rest}}}]}}"#);
+    let arguments = |text: String| of_call(format!(r#""function":{{"arguments":"{text}"}}"#));
+    match () {
+        () if at + 1 == count => frame("{}", "\"tool_calls\""),
+        () if at == 0 => frame(r#"{"role":"assistant","content":null}"#, "null"),
+        () if at == 1 => {
+            let named = r#""id":"call_1","type":"function","function":{"name":"get_weather","arguments":""}"#;
+            frame(&of_call(named.to_owned()), "null")
+        }
+        () if at == 2 => frame(&arguments(format!(r#"{{\"city\":\"{}"#, piece(0))), "null"),
+        () if at + 2 == count => frame(&arguments(format!(r#"{}\",\"days\":3}}"#, piece(at - 2))), "null"),
+        () => frame(&arguments(piece(at - 2)), "null"),
+    }
+}
+
+/// A piece of arguments that is like no other.
+pub(crate) fn piece(at: usize) -> String {
+    format!("piece {at:02} ")
+}
+
+fn frame(delta: &str, finish: &str) -> String {
     format!(
         "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1767225600,\"model\":\"paced\",\
          \"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":{finish}}}]}}\n\n"
