@@ -52,7 +52,7 @@ impl Dice {
             2 => {
                 drop(words.insert(
                     "patternProperties".to_owned(),
-                    json!({"^x": self.part(depth.saturating_sub(1))}),
+                    json!({self.pick(&["^x", "^(x|A)", "^[A-C]", "(?!a)", "b$"]): self.part(depth.saturating_sub(1))}),
                 ))
             }
             _ => {}
@@ -62,13 +62,46 @@ impl Dice {
             let parts = json!([self.object(depth - 1), {"required": ["b"]}]);
             words.insert(word, parts);
         }
+        if depth > 0 && self.below(8) == 0 {
+            let word = self.pick(&["if", "then", "unevaluatedProperties"]).to_owned();
+            words.insert(word, self.object(depth - 1));
+        }
+        if depth > 0 && self.below(8) == 0 {
+            let parts = json!({"b": self.object(depth - 1)});
+            words.insert("dependentSchemas".to_owned(), parts);
+        }
+        if depth > 0 && self.below(6) == 0 {
+            let word = self.pick(&["anyOf", "oneOf"]).to_owned();
+            words.insert(word, self.union(depth));
+        }
         schema
+    }
+
+    /// Alternatives of objects, some told apart by a member, some by their keys, some not at all.
+    fn union(&mut self, depth: usize) -> Value {
+        let mut branches = Vec::new();
+        for at in 0..2 + self.below(3) {
+            let mut branch = self.object(depth - 1);
+            if self.below(2) == 0 {
+                branch["properties"]["a"] = json!({"const": (["a", "B", "5", "x"][at])});
+            }
+            if self.below(4) == 0 {
+                branch["additionalProperties"] = false.into();
+            }
+            branches.push(match self.below(8) {
+                0 => json!({"$ref": self.pick(&["#", "#/$defs/two"])}),
+                1 => json!({"anyOf": [branch, self.object(depth - 1)]}),
+                2 => json!({"type": self.pick(&["string", "array", "null"])}),
+                _ => branch,
+            });
+        }
+        branches.into()
     }
 
     fn part(&mut self, depth: usize) -> Value {
         const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
         let leaves = 10;
-        match self.below(if depth == 0 { leaves } else { leaves + 8 }) {
+        match self.below(if depth == 0 { leaves } else { leaves + 10 }) {
             0 => json!({}),
             1..4 => json!({"type": self.pick(&TYPES)}),
             4 => json!({"type": [self.pick(&TYPES), self.pick(&TYPES)]}),
@@ -82,6 +115,10 @@ impl Dice {
             14 => json!({"type": "array", "prefixItems": [self.part(depth - 1), self.part(depth - 1)]}),
             15 => json!({"anyOf": [self.part(depth - 1), self.part(depth - 1)]}),
             16 => json!({"oneOf": [self.part(depth - 1), {"type": "null"}]}),
+            17..19 => {
+                let word = self.pick(&["anyOf", "oneOf"]);
+                json!({word: self.union(depth)})
+            }
             _ => json!({"allOf": [self.part(depth - 1), self.part(depth - 1)]}),
         }
     }

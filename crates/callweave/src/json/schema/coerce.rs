@@ -1,12 +1,17 @@
-//! Fitting a value to a schema, with a record of every change.
+//! Fitting a value that is held as a whole to a schema, with a record of every change.
+//!
+//! [`StreamCoercer`](super::StreamCoercer) is who asks, for text and for values: it decides what is held, and which
+//! alternative an object is, by the rules that stand here and in [`alternative`](super::alternative).
 //!
 //! Each place is tried in every way that its schema allows, each change has a price, and the cheapest
 //! way wins; what fits as it was written costs nothing and stays.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use super::alternative::{Alternative, Rules, Shape};
 use super::budget::{Budget, Spent};
-use super::graph::{Graph, Id, Node};
+use super::graph::{Graph, Id};
 use super::scalar::{self, Reach};
 use super::{Change, ChangeKind, FitOptions, Missing, Problem, Types};
 use crate::json::{Array, Number, Object, Value};
@@ -92,17 +97,30 @@ impl<'s> Coercer<'s> {
     }
 
     pub(super) fn fit(&mut self, id: Id, value: &Value) -> Tried {
-        self.budget.spend_on(TRY * self.graph.together(id).count())?;
+        self.fit_together(&[id], value)
+    }
+
+    /// Fits to schemas that hold together; to several only where they describe objects.
+    fn fit_together(&mut self, ids: &[Id], value: &Value) -> Tried {
+        self.budget
+            .spend_on(TRY * ids.iter().map(|&id| self.graph.node(id).together.len()).sum::<usize>())?;
         if self.depth == MAX_DEPTH {
             return self.problem("nested too deep to be fitted".to_owned());
         }
-        if self.trail.contains(&id) {
+        if ids.iter().any(|id| self.trail.contains(id)) {
             return self.problem("the schema leads back to itself".to_owned());
         }
         self.depth += 1;
-        self.trail.push(id);
-        let trial = self.fit_here(id, value);
-        self.trail.pop();
+        let outside = self.trail.len();
+        self.trail.extend(ids);
+        let trial = match (value, ids) {
+            (Value::Object(members), _) if self.graph.describes_objects(ids) => {
+                self.fit_object(ids, members, value)
+            }
+            (_, &[id]) => self.fit_here(id, value),
+            _ => self.fit_all(ids, value),
+        };
+        self.trail.truncate(outside);
         self.depth -= 1;
         trial
     }
@@ -137,8 +155,8 @@ impl<'s> Coercer<'s> {
         // What takes the value as it is comes first, because it ends the search.
         let takes = |branch: &&Id| self.graph.node(**branch).types.contains(Types::of(value));
         let (likely, others): (Vec<&Id>, Vec<&Id>) = branches.iter().partition(takes);
-        // Nothing else is made of a container that one of them takes, so that its parts need not wait for its end.
-        if let ([only], true) = (&likely[..], value.is_object() || value.is_array()) {
+        // Nothing else is made of an array that one of them takes, so that its parts need not wait for its end.
+        if let ([only], true) = (&likely[..], value.is_array()) {
             return self.fit(**only, value);
         }
         for &branch in likely.into_iter().chain(others) {
@@ -198,7 +216,8 @@ impl<'s> Coercer<'s> {
             return self.convert(id, types, value);
         }
         match value {
-            Value::Object(members) => self.fit_members(id, members, value),
+            // What a text turned out to be, since objects have come to their alternatives before.
+            Value::Object(members) => self.fit_object(&[id], members, value),
             Value::Array(elements) => self.fit_elements(id, elements),
             _ => Ok(Trial::default()),
         }
@@ -306,7 +325,8 @@ impl<'s> Coercer<'s> {
         let mut trial = Trial::default();
         let mut fitted: Vec<Option<Value>> = Vec::with_capacity(elements.len());
         for (index, element) in elements.iter().enumerate() {
-            let inner = self.fit_element(graph.element(id, index), index, element)?;
+            let schemas: Vec<Id> = graph.element(id, index).collect();
+            let inner = self.fit_element(&schemas, index, element)?;
             fitted.push(inner.value);
             trial.absorb(inner.cost, inner.changes, inner.problems);
         }
@@ -319,48 +339,142 @@ impl<'s> Coercer<'s> {
     }
 
     /// Fits one element of an array.
-    pub(super) fn fit_element(
-        &mut self,
-        schemas: impl Iterator<Item = Id>,
-        index: usize,
-        element: &Value,
-    ) -> Tried {
+    pub(super) fn fit_element(&mut self, schemas: &[Id], index: usize, element: &Value) -> Tried {
         self.path.push(Segment::Index(index));
         let inner = self.fit_all(schemas, element)?;
         self.path.pop();
         Ok(inner)
     }
 
-    fn fit_all(&mut self, schemas: impl Iterator<Item = Id>, value: &Value) -> Tried {
+    /// Fits to schemas that all hold for a value: for an object as one, for any other one after the other.
+    fn fit_all(&mut self, schemas: &[Id], value: &Value) -> Tried {
+        if schemas.len() > 1 && value.is_object() && self.graph.describes_objects(schemas) {
+            let trail = std::mem::take(&mut self.trail);
+            let trial = self.fit_together(schemas, value);
+            self.trail = trail;
+            return trial;
+        }
         let mut trial = Trial::default();
-        for schema in schemas {
+        for &schema in schemas {
             let next = self.fit_other(schema, trial.value.as_ref().unwrap_or(value))?;
             trial.then(next);
         }
         Ok(trial)
     }
 
-    fn fit_members(&mut self, id: Id, members: &Object, value: &Value) -> Tried {
-        let shape = Shape::new(self.graph, id);
-        if let Some(name) = self.only_member(id)
-            && !members.is_empty()
-            && members.keys().all(|key| shape.name_of(key, |name| members.contains_key(name)).is_none())
-        {
-            let mut trial = self.change(ChangeKind::Keyed, value, keyed(name, value))?;
-            let next = self.fit_other(id, trial.value.as_ref().unwrap_or(value))?;
-            trial.then(next);
-            if trial.problems.is_empty() {
-                return Ok(trial);
+    /// Fits an object to the alternative that it is, of all that describe it.
+    fn fit_object(&mut self, ids: &[Id], members: &Object, value: &Value) -> Tried {
+        let fills = self.options.missing != Missing::Keep;
+        let mut left = self.graph.alternatives(ids, fills, self.budget)?;
+        for (key, member) in members {
+            if left.len() == 1 {
+                break;
             }
+            if !member.is_null() {
+                self.narrow_by_key(&mut left, key)?;
+                self.narrow_by_value(&mut left, key, member)?;
+            }
+        }
+        Ok(self.cheapest(&left, members, value)?.1)
+    }
+
+    /// Leaves out the alternatives that have no place for a member that others have one for.
+    pub(super) fn narrow_by_key(&mut self, left: &mut Vec<Arc<Alternative>>, key: &str) -> Result<(), Spent> {
+        let is_out = |coercer: &mut Self, alternative: &Alternative| {
+            let rules = Shape::new(coercer.graph, alternative).rules(key, coercer.budget)?;
+            Ok(rules.is_excluded && !rules.is_late)
+        };
+        self.narrow(left, is_out)
+    }
+
+    /// Leaves out the alternatives that cannot take a member, a string, number or boolean, that others can.
+    pub(super) fn narrow_by_value(
+        &mut self,
+        left: &mut Vec<Arc<Alternative>>,
+        key: &str,
+        member: &Value,
+    ) -> Result<(), Spent> {
+        if !matches!(member, Value::Bool(_) | Value::Number(_) | Value::String(_)) {
+            return Ok(());
+        }
+        let is_out = |coercer: &mut Self, alternative: &Alternative| {
+            let rules = Shape::new(coercer.graph, alternative).rules(key, coercer.budget)?;
+            Ok(!coercer.fit_all(&rules.schemas, member)?.problems.is_empty())
+        };
+        self.narrow(left, is_out)
+    }
+
+    /// Leaves out alternatives, unless that would be all.
+    fn narrow(
+        &mut self,
+        left: &mut Vec<Arc<Alternative>>,
+        is_out: impl Fn(&mut Self, &Alternative) -> Result<bool, Spent>,
+    ) -> Result<(), Spent> {
+        if left.len() < 2 {
+            return Ok(());
+        }
+        let mut fitting = Vec::with_capacity(left.len());
+        for alternative in &*left {
+            if !is_out(self, alternative)? {
+                fitting.push(Arc::clone(alternative));
+            }
+        }
+        if !fitting.is_empty() {
+            *left = fitting;
+        }
+        Ok(())
+    }
+
+    /// The cheapest of several alternatives, the first of equals, by its number.
+    pub(super) fn cheapest(
+        &mut self,
+        left: &[Arc<Alternative>],
+        members: &Object,
+        value: &Value,
+    ) -> Result<(usize, Trial), Spent> {
+        let mut best: Option<(usize, Trial)> = None;
+        for (at, alternative) in left.iter().enumerate() {
+            let trial = self.fit_alternative(alternative, members, value)?;
+            if best.as_ref().is_none_or(|(_, best)| trial.cost < best.cost) {
+                best = Some((at, trial));
+            }
+            if best.as_ref().is_some_and(|(_, best)| best.cost == 0) {
+                break;
+            }
+        }
+        Ok(best.unwrap_or_default())
+    }
+
+    fn fit_alternative(&mut self, alternative: &Alternative, members: &Object, value: &Value) -> Tried {
+        let graph = self.graph;
+        let mut trial = self.fit_members(&Shape::new(graph, alternative), members, value)?;
+        // These change nothing, but may find something wrong.
+        for &id in &alternative.choices {
+            let next = self.fit(id, value)?;
+            trial.absorb(next.cost, Vec::new(), next.problems);
+        }
+        for &(id, at) in &alternative.checks {
+            let next = self.fit_best(&graph.node(id).any[at], trial.value.as_ref().unwrap_or(value))?;
+            trial.absorb(next.cost, Vec::new(), next.problems);
+        }
+        Ok(trial)
+    }
+
+    fn fit_members(&mut self, shape: &Shape<'_>, members: &Object, value: &Value) -> Tried {
+        if self.reach == Reach::Prose
+            && let Some(trial) = self.fit_keyed(shape, members, value)?
+        {
+            return Ok(trial);
         }
         let mut trial = Trial::default();
         // Name, new value if it changed, and the value as it was.
         let mut kept: Vec<(&str, Option<Value>, &Value)> = Vec::with_capacity(members.len());
         let mut later = Vec::new();
         for (key, member) in members {
-            if self.is_spelled_otherwise(&shape, key)? {
+            let rules = shape.rules(key, self.budget)?;
+            if rules.is_late {
                 later.push((key, member));
-            } else if let Some(new) = self.fit_member(&shape, key, key, member, &mut trial)? {
+            } else if let Some(new) = self.fit_member(shape, key, (key, &rules), member, &mut trial)? {
                 kept.push((key, new, member));
             }
         }
@@ -370,12 +484,13 @@ impl<'s> Coercer<'s> {
             let is_there = |name: &str| members.contains_key(name) || given.contains(name);
             let name = shape.name_of(key, is_there).unwrap_or(key);
             given.insert(name);
-            if let Some(new) = self.fit_member(&shape, key, name, member, &mut trial)? {
+            let rules = shape.rules(name, self.budget)?;
+            if let Some(new) = self.fit_member(shape, key, (name, &rules), member, &mut trial)? {
                 kept.push((name, new, member));
             }
         }
         let names: HashSet<&str> = kept.iter().map(|(name, ..)| *name).collect();
-        let added = self.add_missing(&shape, &names, &mut trial)?;
+        let added = self.add_missing(shape, &names, &mut trial)?;
         if !trial.changes.is_empty() {
             self.spend_on_copy(kept.iter().map(|(_, _, old)| *old))?;
             let kept = kept.into_iter();
@@ -385,24 +500,36 @@ impl<'s> Coercer<'s> {
         Ok(trial)
     }
 
-    /// Whether a key is no declared name but may mean one.
-    pub(super) fn is_spelled_otherwise(&mut self, shape: &Shape<'_>, key: &str) -> Result<bool, Spent> {
-        // Each key is looked for among the names, and one that is none of them in all spellings.
-        let names = shape.ids.len() + shape.properties().count() / 8;
-        self.budget.spend_on(names)?;
-        if shape.declares(key) {
-            return Ok(false);
+    /// In prose, an object without any known name may be the value of the only one that there is.
+    fn fit_keyed(
+        &mut self,
+        shape: &Shape<'_>,
+        members: &Object,
+        value: &Value,
+    ) -> Result<Option<Trial>, Spent> {
+        let mut names = shape.properties().map(|(name, _)| name);
+        let (Some(name), None) = (names.next(), names.next()) else { return Ok(None) };
+        let is_known = members.keys().any(|key| shape.has_name_for(key));
+        if members.is_empty() || is_known || self.depth == MAX_DEPTH {
+            return Ok(None);
         }
-        self.budget.spend_on(names.saturating_mul(16))?;
-        Ok(shape.meant_by(key).next().is_some())
+        let within = keyed(name, value);
+        let Value::Object(members) = &within else { return Ok(None) };
+        let mut trial = self.change(ChangeKind::Keyed, value, within.clone())?;
+        self.depth += 1;
+        let next = self.fit_members(shape, members, &within);
+        self.depth -= 1;
+        trial.then(next?);
+        Ok(Some(trial).filter(|trial| trial.problems.is_empty()))
     }
 
-    /// Fits the member `key`, which is `name` to the schema: its new value if it changed; nothing if it is left out.
+    /// Fits the member `key`, which has that name and those rules in the schema: its new value if it changed; nothing if
+    /// it is left out.
     pub(super) fn fit_member(
         &mut self,
         shape: &Shape<'_>,
         key: &str,
-        name: &str,
+        (name, rules): (&str, &Rules),
         member: &Value,
         trial: &mut Trial,
     ) -> Result<Option<Option<Value>>, Spent> {
@@ -411,19 +538,14 @@ impl<'s> Coercer<'s> {
             let renamed = self.change(ChangeKind::Renamed, &key.into(), name.into())?;
             trial.absorb(renamed.cost, renamed.changes, renamed.problems);
         }
-        self.budget.spend_on(shape.patterns())?;
-        let schemas = shape.schemas(name);
-        let is_droppable = if schemas.is_empty() {
-            shape.is_closed()
-        } else {
-            member.is_null() && !shape.is_required(name) && !shape.allows_null(&schemas)
-        };
-        let kept = if is_droppable {
+        let schemas = &rules.schemas;
+        let is_unwanted = || !schemas.is_empty() && !shape.is_required(name) && !shape.allows_null(schemas);
+        let kept = if rules.is_excluded || (member.is_null() && is_unwanted()) {
             let dropped = self.change(ChangeKind::Dropped, member, Value::Null)?;
             trial.absorb(dropped.cost, dropped.changes, dropped.problems);
             None
         } else {
-            let inner = self.fit_all(schemas.iter().copied(), member)?;
+            let inner = self.fit_all(schemas, member)?;
             // An undeclared member is no problem, but makes an alternative less likely.
             let surprise = u32::from(schemas.is_empty() && shape.has_properties());
             trial.absorb(inner.cost.saturating_add(surprise), inner.changes, inner.problems);
@@ -552,110 +674,6 @@ pub(super) fn path_of(segments: &[Segment]) -> String {
         }
     }
     path
-}
-
-/// What the schemas of one place say about the members of an object, taken together.
-#[derive(Clone, Copy)]
-pub(super) struct Shape<'s> {
-    graph: &'s Graph,
-    ids: &'s [Id],
-}
-
-impl<'s> Shape<'s> {
-    pub(super) fn new(graph: &'s Graph, id: Id) -> Self {
-        Self { graph, ids: &graph.node(id).together }
-    }
-
-    fn nodes(&self) -> impl Iterator<Item = &'s Node> {
-        let graph = self.graph;
-        self.ids.iter().map(|&id| graph.node(id))
-    }
-
-    fn properties(&self) -> impl Iterator<Item = (&'s str, Id)> {
-        self.nodes().flat_map(|node| &node.properties).map(|(name, id)| (name.as_str(), *id))
-    }
-
-    fn required(&self) -> impl Iterator<Item = &'s str> {
-        self.nodes().flat_map(|node| &node.required).map(String::as_str)
-    }
-
-    /// How many patterns there are.
-    pub(super) fn patterns(&self) -> usize {
-        self.nodes().map(|node| node.patterns.len()).sum()
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.nodes().any(|node| node.is_closed)
-    }
-
-    fn has_properties(&self) -> bool {
-        self.nodes().any(|node| !node.properties.is_empty())
-    }
-
-    fn declares(&self, name: &str) -> bool {
-        self.properties().any(|(other, _)| other == name)
-    }
-
-    fn is_required(&self, name: &str) -> bool {
-        self.required().any(|required| required == name)
-    }
-
-    fn allows_null(&self, schemas: &[Id]) -> bool {
-        schemas.iter().all(|&id| self.graph.node(id).types.allows_null())
-    }
-
-    /// The declared names that `key` may mean: by another spelling or by their title.
-    fn meant_by(&self, key: &str) -> impl Iterator<Item = &'s str> {
-        let (graph, spelled) = (self.graph, scalar::letters_and_digits(key));
-        self.properties()
-            .filter(move |(name, id)| {
-                graph.title(*id) == Some(key)
-                    || (!spelled.is_empty() && scalar::letters_and_digits(name) == spelled)
-            })
-            .map(|(name, _)| name)
-    }
-
-    /// Which declared member `key` is: by its name, else the only one that it may mean, of those that are not there
-    /// already.
-    pub(super) fn name_of<'k>(&self, key: &'k str, is_there: impl Fn(&str) -> bool) -> Option<&'k str>
-    where
-        's: 'k,
-    {
-        if self.declares(key) {
-            return Some(key);
-        }
-        let mut meant = self.meant_by(key).filter(|name| !is_there(name));
-        match (meant.next(), meant.next()) {
-            (Some(name), None) => Some(name),
-            _ => None,
-        }
-    }
-
-    /// The schemas for the member `name`.
-    pub(super) fn schemas(&self, name: &str) -> Vec<Id> {
-        let of = |node: &'s Node| {
-            let named = node.properties.iter().filter(|(other, _)| other == name).map(|(_, id)| *id);
-            let by_pattern =
-                node.patterns.iter().filter(|(pattern, _)| pattern.matches(name)).map(|(_, id)| *id);
-            let found: Vec<Id> = named.chain(by_pattern).collect();
-            if found.is_empty() { node.additional.into_iter().collect() } else { found }
-        };
-        self.nodes().flat_map(of).collect()
-    }
-
-    /// The declared and required members that `members` has not.
-    fn missing(&self, members: &HashSet<&str>) -> Vec<(&'s str, Option<Id>)> {
-        let mut missing: Vec<(&str, Option<Id>)> = Vec::new();
-        let mut known: HashSet<&str> = HashSet::new();
-        let declared = self.properties().map(|(name, id)| (name, Some(id)));
-        let required = self.required().map(|name| (name, None));
-        for (name, id) in declared.chain(required) {
-            if !members.contains(name) && known.insert(name) {
-                missing.push((name, id));
-            }
-        }
-        missing
-    }
 }
 
 /// How much there is to look at in a value: its parts, long texts counted by their length.

@@ -5,8 +5,11 @@
 
 use std::collections::HashMap;
 use std::ops::BitAnd;
+use std::sync::{Arc, OnceLock};
 
+use super::alternative::Alternative;
 use super::budget::Spent;
+use super::pattern::Pattern;
 use super::scalar::Choice;
 use super::{Budget, Types};
 use crate::json::{Object, Value};
@@ -29,24 +32,31 @@ pub(super) struct Node {
     /// The types whose values it takes as they are, whatever is in them.
     pub(super) takes: Types,
     /// The types whose values it never changes, whatever is in them: they fit, or cannot be made to.
-    keeps: Types,
+    pub(super) keeps: Types,
     /// Whether it is a choice of values: see [`Graph::choices`].
-    is_choice: bool,
-    title: Option<String>,
+    pub(super) is_choice: bool,
+    pub(super) title: Option<String>,
     /// The values of `enum` or `const`.
-    values: Option<Vec<Value>>,
+    pub(super) values: Option<Vec<Value>>,
     /// Schemas that hold as well: `$ref` and `allOf`.
-    all: Vec<Id>,
+    pub(super) all: Vec<Id>,
+    /// Schemas that hold under conditions: `if` with its `then` and `else`, and `dependentSchemas`.
+    pub(super) conditional: Vec<Id>,
     /// This schema and every one that holds whenever it does.
     pub(super) together: Vec<Id>,
     /// Groups of which one schema holds: `anyOf` and `oneOf`.
     pub(super) any: Vec<Vec<Id>>,
+    /// The ways in which it holds for objects, found when they are first needed: for those who fill in nothing, and for
+    /// those who do. See [`Graph::alternatives`].
+    pub(super) alternatives: [OnceLock<Vec<Arc<Alternative>>>; 2],
     pub(super) properties: Vec<(String, Id)>,
     pub(super) patterns: Vec<(Pattern, Id)>,
     pub(super) required: Vec<String>,
     pub(super) additional: Option<Id>,
     /// `additionalProperties: false`
     pub(super) is_closed: bool,
+    /// Whether it says that members without a name are allowed, or refers to a schema that nobody has and that may.
+    pub(super) is_open: bool,
     pub(super) prefix: Vec<Id>,
     pub(super) items: Option<Id>,
     pub(super) default: Option<Value>,
@@ -172,20 +182,18 @@ impl Graph {
         kept
     }
 
-    /// Which schemas say something of the parts of a container of the type `kind` that `id` describes, with how many
-    /// are tried one inside the other to come there; none if it is not known before all of it is there. Whoever `fills`
-    /// in what is missing makes something of objects that others only find wanting.
-    pub(super) fn parts(
+    /// The schemas that say something of the elements of an array that `id` describes, with how many are tried one inside
+    /// the other to come there; none if it is not known before all of it is there.
+    pub(super) fn of_elements(
         &self,
         id: Id,
-        kind: Types,
-        fills: bool,
         depth: usize,
         found: &mut Vec<(Id, usize)>,
         budget: &mut Budget,
     ) -> Result<Option<()>, Spent> {
         /// Alternatives inside alternatives that are followed.
         const MOST: usize = 16;
+        let kind = Types::ARRAY;
         let node = &self.nodes[id];
         budget.spend_on(node.together.len())?;
         if node.is_choice || !node.types.contains(kind) || depth > MOST {
@@ -194,21 +202,17 @@ impl Graph {
         for group in self.together(id).flat_map(|node| &node.any) {
             budget.spend_on(group.len())?;
             let is_taken = group.iter().any(|&branch| self.nodes[branch].takes.contains(kind));
-            let is_kept = group.iter().all(|&branch| self.nodes[branch].keeps.contains(kind)) && !fills;
+            let is_kept = group.iter().all(|&branch| self.nodes[branch].keeps.contains(kind));
             if is_taken || is_kept {
                 continue;
             }
             let mut fitting = group.iter().filter(|&&branch| self.nodes[branch].types.contains(kind));
             let (Some(&branch), None) = (fitting.next(), fitting.next()) else { return Ok(None) };
-            if self.parts(branch, kind, fills, depth + 1, found, budget)?.is_none() {
+            if self.of_elements(branch, depth + 1, found, budget)?.is_none() {
                 return Ok(None);
             }
         }
-        let is_about_parts = |node: &Node| match kind {
-            Types::OBJECT => node.is_about_members() || !node.required.is_empty(),
-            _ => node.is_about_elements(),
-        };
-        if self.together(id).any(is_about_parts) {
+        if self.together(id).any(Node::is_about_elements) {
             found.push((id, depth));
         }
         Ok(Some(()))
@@ -279,12 +283,12 @@ impl Graph {
 }
 
 impl Node {
-    fn is_about_members(&self) -> bool {
+    pub(super) fn is_about_members(&self) -> bool {
         let has_names = !self.properties.is_empty() || !self.patterns.is_empty();
         has_names || self.additional.is_some() || self.is_closed
     }
 
-    fn is_about_elements(&self) -> bool {
+    pub(super) fn is_about_elements(&self) -> bool {
         !self.prefix.is_empty() || self.items.is_some()
     }
 }
@@ -316,13 +320,16 @@ impl<'v> Builder<'v> {
             title: None,
             values: None,
             all: Vec::new(),
+            conditional: Vec::new(),
             together: Vec::new(),
             any: Vec::new(),
+            alternatives: Default::default(),
             properties: Vec::new(),
             patterns: Vec::new(),
             required: Vec::new(),
             additional: None,
             is_closed: false,
+            is_open: false,
             prefix: Vec::new(),
             items: None,
             default: None,
@@ -342,11 +349,16 @@ impl<'v> Builder<'v> {
         node.is_nullable = words.get("nullable") == Some(&Value::Bool(true));
         node.title = words.get("title").and_then(Value::as_str).map(str::to_owned);
         node.default = words.get("default").cloned();
-        if let Some(Value::String(reference)) = words.get("$ref")
-            && let Some(target) = resolve(self.root, reference)
-        {
-            let id = self.id(target);
-            node.all.push(id);
+        let target = |word: &str| resolve(self.root, words.get(word)?.as_str()?);
+        match target("$ref") {
+            Some(target) => {
+                let id = self.id(target);
+                node.all.push(id);
+            }
+            None => {
+                node.is_open =
+                    ["$ref", "$dynamicRef", "$recursiveRef"].iter().any(|word| words.contains_key(word))
+            }
         }
         node.all.extend(self.list(words, "allOf"));
         for word in ["anyOf", "oneOf"] {
@@ -355,20 +367,26 @@ impl<'v> Builder<'v> {
                 node.any.push(group);
             }
         }
+        for word in ["if", "then", "else"] {
+            node.conditional.extend(words.get(word).map(|schema| self.id(schema)));
+        }
+        for word in ["dependentSchemas", "dependencies"] {
+            node.conditional.extend(self.named(words, word).into_iter().map(|(_, id)| id));
+        }
         node.properties = self.named(words, "properties");
-        node.patterns = self
-            .named(words, "patternProperties")
-            .into_iter()
-            .filter_map(|(pattern, id)| Some((Pattern::new(&pattern)?, id)))
-            .collect();
+        let patterns = self.named(words, "patternProperties").into_iter();
+        node.patterns = patterns.map(|(pattern, id)| (Pattern::new(&pattern), id)).collect();
         if let Some(Value::Array(names)) = words.get("required") {
             node.required = names.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         }
         match words.get("additionalProperties") {
-            Some(Value::Bool(is_open)) => node.is_closed = !is_open,
+            Some(Value::Bool(true)) => node.is_open = true,
+            Some(Value::Bool(false)) => node.is_closed = true,
             Some(schema @ Value::Object(_)) => node.additional = Some(self.id(schema)),
             _ => {}
         }
+        node.is_open |=
+            matches!(words.get("unevaluatedProperties"), Some(Value::Bool(true) | Value::Object(_)));
         node.prefix = self.list(words, "prefixItems");
         match words.get("items") {
             // The older drafts' tuples.
@@ -438,42 +456,4 @@ pub(super) fn percent_decoded(text: &str) -> String {
         rest = if code.is_some() { &after[2..] } else { after };
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The patterns of `patternProperties` that need no regular expressions: plain text, anchored or not.
-///
-/// Other patterns say nothing to coercion; validation knows them all.
-#[derive(Clone, Debug)]
-pub(super) struct Pattern {
-    text: String,
-    at_start: bool,
-    at_end: bool,
-}
-
-impl Pattern {
-    fn new(pattern: &str) -> Option<Self> {
-        let at_start = pattern.starts_with('^');
-        let text = pattern.strip_prefix('^').unwrap_or(pattern);
-        let at_end = text.ends_with('$');
-        let text = text.strip_suffix('$').unwrap_or(text);
-        if matches!(text, ".*" | ".+") {
-            return Some(Self { text: String::new(), at_start: false, at_end: false });
-        }
-        let (text, at_end) = match text.strip_suffix(".*") {
-            Some(text) => (text, false),
-            None => (text, at_end),
-        };
-        let is_plain =
-            !text.contains(['\\', '.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '^', '$']);
-        is_plain.then(|| Self { text: text.to_owned(), at_start, at_end })
-    }
-
-    pub(super) fn matches(&self, name: &str) -> bool {
-        match (self.at_start, self.at_end) {
-            (true, true) => name == self.text,
-            (true, false) => name.starts_with(&self.text),
-            (false, true) => name.ends_with(&self.text),
-            (false, false) => name.contains(&self.text),
-        }
-    }
 }

@@ -32,17 +32,21 @@
 //! - Nothing is invented: defaults are filled in only on request ([`Missing`]).
 //! - A `null` for an optional member that takes none is left out: models write it for "not given".
 //! - Members are found by another spelling of their name or by their title, and then stand last, as they do where text
-//!   flows; undeclared ones are left out only where the schema is closed.
-//! - Of several alternatives an object or array is fitted to the only one that takes it, whatever is wrong with its parts.
+//!   flows; undeclared ones are left out only where the schema is closed. Neither happens to a key that any keyword allows.
+//! - Of several alternatives an object or array is fitted to the only one that takes it, whatever is wrong with its parts. An
+//!   alternative does not take an object with a key that it has no place for, or a scalar that it cannot make fit, if
+//!   others do.
 //! - A fraction is never rounded to an integer.
 //! - A root that takes only strings is the text itself, quotes and all.
 
+mod alternative;
 mod budget;
 #[cfg(feature = "schema")]
 mod check;
 mod coerce;
 mod graph;
 mod name;
+mod pattern;
 mod read;
 mod scalar;
 mod stream;
@@ -55,10 +59,9 @@ use std::sync::Arc;
 
 use super::bounded;
 pub use budget::Budget;
-use coerce::{Coercer, Trial};
+use coerce::Trial;
 use graph::{Graph, Id};
 pub use name::match_name;
-use scalar::Reach;
 pub use stream::StreamCoercer;
 pub use types::Types;
 #[cfg(feature = "schema")]
@@ -283,9 +286,12 @@ impl Schema {
         self.within_limits()?;
         let value = value.as_value();
         let value = bounded(&value);
-        let mut trial = Coercer::new(&self.graph, options, Reach::Value, budget).fit(Graph::ROOT, &value)?;
-        trial.problems.extend(matches!(value, Cow::Owned(_)).then(Problem::too_deep));
-        Ok(Fit::new(trial, || value.into_owned()))
+        let steps = Budget::new(budget.left());
+        let fit = StreamCoercer::new(self, options, steps).fit(&value);
+        *budget = fit.as_ref().map_or(Budget::new(0), |(_, left)| left.clone());
+        let (mut fit, _) = fit?;
+        fit.problems.extend(matches!(value, Cow::Owned(_)).then(Problem::too_deep));
+        Ok(fit)
     }
 
     /// Fails where the schema was too large to be read.
@@ -352,7 +358,7 @@ impl<'s> Place<'s> {
             let node = graph.node(id);
             let named = node.properties.iter().find(|(other, _)| other == name).map(|(_, id)| *id);
             let by_pattern =
-                || node.patterns.iter().find(|(pattern, _)| pattern.matches(name)).map(|(_, id)| *id);
+                || node.patterns.iter().find(|(pattern, _)| pattern.is_found_in(name)).map(|(_, id)| *id);
             named.or_else(by_pattern).or(node.additional)
         })
     }

@@ -1,28 +1,38 @@
 //! Coercion of JSON text that is still growing.
 
+#[cfg(test)]
+mod tests;
+mod undecided;
+
 use std::collections::HashSet;
 use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::alternative::{Alternative, Shape};
 use super::budget::Spent;
-use super::coerce::{Coercer, Segment, Shape, Trial};
+use super::coerce::{Coercer, Segment, Trial};
 use super::graph::{Graph, Id};
 use super::scalar::Reach;
 use super::types::is_integer;
-use super::{Budget, Change, FitOptions, Missing, Schema, Types};
+use super::{Budget, Change, Fit, FitOptions, Missing, Problem, Schema, Types};
+use undecided::Undecided;
+
 use crate::error::Error;
+use crate::json::tape::Tape;
 use crate::json::{Container, Literal, Scanner, Status, Token, Value, Visit};
 
 /// Fits JSON text to a schema while it comes, and gives it on as early as is safe.
 ///
 /// Each value is looked at where it begins. One that no word of the schema can change flows, strings in pieces; any other
-/// is held to its own end, and then fitted as [`Schema::coerce`] does it. So a string flows where strings are
-/// allowed, an object and an array flow part by part, and `"5"` for an integer is held. Held as a whole are:
+/// is held to its own end, and then fitted. So a string flows where strings are allowed, an object and an array flow part
+/// by part, and `"5"` for an integer is held. [`Schema::coerce`] is the same for a text in one piece. Held as a whole are:
 ///
 /// - values of `enum` and `const`, and scalars but strings, which are short;
 /// - values of a type that the schema does not allow there;
-/// - objects that several alternatives of an `anyOf` or `oneOf` take, and so arrays;
+/// - arrays that several alternatives of an `anyOf` or `oneOf` take;
+/// - of an object that several alternatives take, what they make something else of, until a key or a value has shown
+///   which one it is, else to its end;
 /// - members whose key is no declared name but may mean one: they come at the end of their object, and so do members
 ///   that are filled in.
 ///
@@ -73,9 +83,24 @@ struct State {
     ids: Vec<Id>,
     /// Whether its place is decided at the end of its object.
     is_late: bool,
+    /// Whether several alternatives have schemas of their own for it.
+    is_shared: bool,
+    /// What is known of an object of which no more can be given on before it is known which alternative it is.
+    undecided: Undecided,
+    /// How often text that waited is gone through once more, one inside the other.
+    again: usize,
+    /// Whether the text that waited is no value, so that it passes as it is.
+    is_unreadable: bool,
+    /// How many bytes came before this piece.
+    taken: usize,
+    /// The text that came before, from this byte on, as long as it may be looked at again.
+    recent: String,
+    recent_from: usize,
     /// Whether something was told otherwise than it came.
     has_diverged: bool,
     changes: Vec<Change>,
+    /// What does not fit, for those who want to know.
+    problems: Option<Vec<Problem>>,
 }
 
 /// What becomes of text.
@@ -89,6 +114,8 @@ enum Now {
     Pass,
     /// It is held to the end of its value.
     Hold,
+    /// It waits until it is known which alternative the innermost object is.
+    Wait,
     /// Nothing is looked for in it any more.
     Over,
 }
@@ -105,15 +132,18 @@ enum Kind {
 /// What is done with a value that begins.
 enum Decision {
     Pass,
-    /// Its parts are looked at one by one, by that schema; so many schemas are tried around them.
-    Enter(Id, usize),
+    /// Its members are looked at one by one, by these alternatives.
+    EnterObject(Vec<Arc<Alternative>>),
+    /// Its elements are looked at one by one, by that schema; so many schemas are tried around them.
+    EnterArray(Id, usize),
     Hold,
+    /// It has to be known first which alternative the object is that it is a member of.
+    Wait,
 }
 
 /// A container that flows.
 #[derive(Clone, Debug)]
 struct Open {
-    id: Id,
     /// How many schemas are tried one inside the other where its parts are.
     depth: usize,
     parts: Parts,
@@ -122,12 +152,16 @@ struct Open {
 #[derive(Clone, Debug)]
 enum Parts {
     Members(Members),
-    /// So many elements are over.
-    Elements(usize),
+    /// The schema, and how many elements are over.
+    Elements(Id, usize),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Members {
+    /// Those that it may still be; all of them make the same of the members that came.
+    alternatives: Vec<Arc<Alternative>>,
+    /// At which byte the object began.
+    start: usize,
     /// The last key.
     key: String,
     is_told: bool,
@@ -156,6 +190,8 @@ struct Lead {
 
 /// So many containers flow one inside the other; the scanner tells keys as such a little longer.
 const MAX_OPEN: usize = 96;
+/// So often is text that waited gone through once more, one inside the other; alternatives inside are held then.
+const MAX_AGAIN: usize = 8;
 
 impl StreamCoercer {
     /// For one text, with the steps of a budget.
@@ -174,8 +210,16 @@ impl StreamCoercer {
             kind: Kind::Object,
             ids: Vec::new(),
             is_late: false,
+            is_shared: false,
+            undecided: Undecided::default(),
+            again: 0,
+            is_unreadable: false,
+            taken: 0,
+            recent: String::new(),
+            recent_from: 0,
             has_diverged: false,
             changes: Vec::new(),
+            problems: None,
         };
         Self { graph: Arc::clone(&schema.graph), scanner: Scanner::new(), state }
     }
@@ -186,26 +230,44 @@ impl StreamCoercer {
         self
     }
 
+    /// Fits a value, which is the same as its text in one piece, with what of it does not fit.
+    pub(super) fn fit(mut self, value: &Value) -> Result<(Fit, Budget), Error> {
+        self.state.problems = Some(Vec::new());
+        let mut out = String::new();
+        self.push(&value.to_string(), &mut out);
+        self.finish(&mut out);
+        let State { error, has_diverged, changes, problems, budget, .. } = self.state;
+        if let Some(error) = error {
+            return Err(error);
+        }
+        let value = match has_diverged {
+            true => Tape::new().parse(&out)?.to_value_within(2 * Value::MAX_DEPTH),
+            false => value.clone(),
+        };
+        Ok((Fit { value, changes, problems: problems.unwrap_or_default() }, budget))
+    }
+
     /// Takes the next piece of the text, and appends what is sure by now to `out`.
     pub fn push(&mut self, text: &str, out: &mut String) {
         if self.state.now == Now::Over {
             return out.push_str(text);
         }
         let Self { graph, scanner, state } = self;
-        let mut walk = Walk { graph, state, text, from: 0, out };
+        let mut walk = Walk { graph, base: state.taken, state, text, from: 0, out };
         let taken = scanner.push_to(text, &mut walk);
         walk.flush(taken);
         if matches!(scanner.status(), Status::Complete | Status::Broken) {
             walk.give_up();
-            out.push_str(&text[taken..]);
+            return out.push_str(&text[taken..]);
         }
+        state.remember(text);
     }
 
     /// Says that no more text will come: what is held is appended as it was written, but for members that wait for the
     /// end of an object that has none.
     pub fn finish(&mut self, out: &mut String) {
         let Self { graph, scanner, state } = self;
-        let mut walk = Walk { graph, state, text: "", from: 0, out };
+        let mut walk = Walk { graph, base: state.taken, state, text: "", from: 0, out };
         scanner.finish_to(&mut walk);
         walk.give_up();
     }
@@ -231,10 +293,22 @@ impl StreamCoercer {
     }
 }
 
-/// Goes through one piece of the text.
+impl State {
+    /// Reports what was found of a part.
+    fn report(&mut self, Trial { changes, problems, .. }: Trial) {
+        self.changes.extend(changes);
+        if let Some(all) = &mut self.problems {
+            all.extend(problems);
+        }
+    }
+}
+
+/// Goes through one piece of the text, or once more through one that waited.
 struct Walk<'a> {
     graph: &'a Graph,
     state: &'a mut State,
+    /// Which byte of all text the piece begins with.
+    base: usize,
     text: &'a str,
     /// Up to where the piece was dealt with.
     from: usize,
@@ -253,6 +327,7 @@ impl Walk<'_> {
             }
             Now::Key => lead.text.push_str(run),
             Now::Hold => held.push_str(run),
+            Now::Wait => {}
             Now::Between | Now::Pass | Now::Over => self.out.push_str(run),
         }
     }
@@ -265,6 +340,9 @@ impl Walk<'_> {
         let is_late = self.state.now == Now::Hold && self.state.is_late;
         if is_late {
             self.state.has_diverged = true;
+        } else if self.state.now == Now::Wait {
+            let text = self.written(self.state.undecided.from, self.from).into_owned();
+            self.out.push_str(&text);
         } else {
             self.out.push_str(&self.state.lead.text);
             self.out.push_str(&self.state.held);
@@ -281,7 +359,9 @@ impl Walk<'_> {
         self.flush(at);
         self.state.kind = kind;
         self.state.is_late = false;
-        let decision = if self.state.error.is_some() { Ok(Decision::Pass) } else { self.decide() };
+        self.state.is_shared = false;
+        let passes = self.state.error.is_some() || self.state.is_unreadable;
+        let decision = if passes { Ok(Decision::Pass) } else { self.decide() };
         let decision = decision.unwrap_or_else(|spent| {
             self.state.error = Some(spent.into());
             Decision::Pass
@@ -297,47 +377,46 @@ impl Walk<'_> {
                 self.state.now = Now::Hold;
                 self.state.nested = 0;
             }
-            Decision::Enter(id, depth) => {
-                self.put_lead(None);
-                let parts = match kind {
-                    Kind::Object => Parts::Members(Members::default()),
-                    _ => Parts::Elements(0),
-                };
-                self.out.push_str(&self.text[at..=at]);
-                self.from = at + 1;
-                let State { open, path, .. } = &mut *self.state;
-                path.extend(open.last().map(Open::segment));
-                open.push(Open { id, depth, parts });
-                return;
+            Decision::Wait => self.wait(self.base + at, at),
+            Decision::EnterObject(alternatives) => {
+                let start = self.base + at;
+                let parts = Parts::Members(Members { alternatives, start, ..Members::default() });
+                return self.enter(at, 1, parts);
             }
+            Decision::EnterArray(id, depth) => return self.enter(at, depth, Parts::Elements(id, 0)),
         }
         self.state.nested = usize::from(is_container);
+    }
+
+    /// A container flows that begins at `at`, so many schemas inside what is around it.
+    fn enter(&mut self, at: usize, depth: usize, parts: Parts) {
+        self.put_lead(None);
+        self.out.push_str(&self.text[at..=at]);
+        self.from = at + 1;
+        let State { open, path, .. } = &mut *self.state;
+        path.extend(open.last().map(Open::segment));
+        let depth = depth + open.last().map_or(0, |open| open.depth);
+        open.push(Open { depth, parts });
     }
 
     /// What is done with the value that begins.
     fn decide(&mut self) -> Result<Decision, Spent> {
         let graph = self.graph;
-        let State { open, budget, options, ids, is_late, .. } = &mut *self.state;
+        let State { open, ids, .. } = &mut *self.state;
         ids.clear();
         match open.last() {
             None => ids.push(Graph::ROOT),
-            Some(Open { id, parts: Parts::Elements(index), .. }) => ids.extend(graph.element(*id, *index)),
-            Some(Open { id, parts: Parts::Members(members), .. }) => {
-                let shape = Shape::new(graph, *id);
-                let mut coercer = Coercer::new(graph, *options, Reach::Value, budget);
-                if coercer.is_spelled_otherwise(&shape, &members.key)? {
-                    *is_late = true;
-                    return Ok(Decision::Hold);
-                }
-                budget.spend_on(shape.patterns())?;
-                *ids = shape.schemas(&members.key);
-                if ids.is_empty() && shape.is_closed() {
-                    return Ok(Decision::Hold);
+            Some(Open { parts: Parts::Elements(id, index), .. }) => ids.extend(graph.element(*id, *index)),
+            Some(Open { parts: Parts::Members(_), .. }) => {
+                if let Some(decision) = self.by_key()? {
+                    return Ok(decision);
                 }
             }
         }
         let decision = self.by_schemas()?;
-        if let (Decision::Pass | Decision::Enter(..), Some(members)) = (&decision, self.members()) {
+        let is_kept =
+            matches!(decision, Decision::Pass | Decision::EnterObject(_) | Decision::EnterArray(..));
+        if let (true, Some(members)) = (is_kept, self.members()) {
             let key = members.key.clone();
             members.names.push(key);
         }
@@ -346,7 +425,8 @@ impl Walk<'_> {
 
     /// What the schemas of the value say of it.
     fn by_schemas(&mut self) -> Result<Decision, Spent> {
-        let State { ids, budget, open, kind, options, .. } = &mut *self.state;
+        let State { ids, budget, open, kind, options, problems, again, .. } = &mut *self.state;
+        let graph = self.graph;
         let kind = match kind {
             _ if ids.is_empty() => return Ok(Decision::Pass),
             Kind::Number | Kind::Literal(_) => return Ok(Decision::Hold),
@@ -354,21 +434,40 @@ impl Walk<'_> {
             Kind::Array => Types::ARRAY,
             Kind::Object => Types::OBJECT,
         };
-        let mut found = Vec::new();
-        let fills = options.missing != Missing::Keep;
-        for &id in &*ids {
-            budget.spend_on(self.graph.node(id).together.len())?;
-            if self.graph.node(id).takes.contains(kind) {
-                continue;
+        budget.spend_on(ids.iter().map(|&id| graph.node(id).together.len()).sum())?;
+        if ids.iter().all(|&id| graph.node(id).takes.contains(kind)) {
+            return Ok(Decision::Pass);
+        }
+        if kind == Types::STRING || open.len() >= MAX_OPEN {
+            return Ok(Decision::Hold);
+        }
+        if kind == Types::OBJECT {
+            if !graph.describes_objects(ids) {
+                return Ok(Decision::Hold);
             }
-            if kind == Types::STRING || self.graph.parts(id, kind, fills, 1, &mut found, budget)?.is_none() {
+            let alternatives = graph.alternatives(ids, options.missing != Missing::Keep, budget)?;
+            let checks = |it: &Arc<Alternative>| {
+                !it.choices.is_empty() || (problems.is_some() && !it.checks.is_empty())
+            };
+            let is_deep = *again >= MAX_AGAIN && alternatives.len() > 1;
+            if is_deep || alternatives.iter().any(checks) {
+                return Ok(Decision::Hold);
+            }
+            if !alternatives.iter().any(|alternative| alternative.is_about_members(graph)) {
+                return Ok(Decision::Pass);
+            }
+            return Ok(Decision::EnterObject(alternatives));
+        }
+        let mut found = Vec::new();
+        for &id in &*ids {
+            if !graph.node(id).takes.contains(kind) && graph.of_elements(id, 1, &mut found, budget)?.is_none()
+            {
                 return Ok(Decision::Hold);
             }
         }
-        let outside = open.last().map_or(0, |open| open.depth);
         Ok(match found[..] {
             [] => Decision::Pass,
-            [(id, depth)] if open.len() < MAX_OPEN => Decision::Enter(id, outside + depth),
+            [(id, depth)] => Decision::EnterArray(id, depth),
             _ => Decision::Hold,
         })
     }
@@ -377,6 +476,10 @@ impl Walk<'_> {
     fn end_value(&mut self, at: usize) {
         self.flush(at);
         let is_held = self.state.now == Now::Hold;
+        if is_held && self.state.is_shared && !self.is_taken(&self.state.held) {
+            self.wait(self.base + at - self.state.held.len(), at);
+            return self.end_waiting(at);
+        }
         self.state.now = Now::Between;
         if is_held {
             let held = take(&mut self.state.held);
@@ -393,7 +496,7 @@ impl Walk<'_> {
 
     /// One more element is over.
     fn count(&mut self) {
-        if let Some(Open { parts: Parts::Elements(index), .. }) = self.state.open.last_mut() {
+        if let Some(Open { parts: Parts::Elements(_, index), .. }) = self.state.open.last_mut() {
             *index += 1;
         }
     }
@@ -447,8 +550,9 @@ impl Walk<'_> {
         let depth = open.last().map_or(0, |open| open.depth);
         let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
         let trial = match open.last() {
-            Some(Open { id, parts: Parts::Elements(index), .. }) => {
-                coercer.fit_element(graph.element(*id, *index), *index, value)?
+            Some(Open { parts: Parts::Elements(id, index), .. }) => {
+                let schemas: Vec<Id> = graph.element(*id, *index).collect();
+                coercer.fit_element(&schemas, *index, value)?
             }
             _ => coercer.fit(Graph::ROOT, value)?,
         };
@@ -459,7 +563,7 @@ impl Walk<'_> {
             return Ok(());
         }
         self.put_value(trial.value.as_ref(), held);
-        self.state.changes.extend(trial.changes);
+        self.state.report(trial);
         Ok(())
     }
 
@@ -474,12 +578,14 @@ impl Walk<'_> {
     ) -> Result<(), Spent> {
         let graph = self.graph;
         let State { open, budget, options, path, .. } = &mut *self.state;
-        let Some(Open { id, depth, .. }) = open.last() else { return Ok(()) };
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), *depth);
+        let Some((depth, alternative)) = open.last().and_then(Open::alternative) else { return Ok(()) };
+        let shape = Shape::new(graph, alternative);
+        let rules = shape.rules(name, budget)?;
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
         let mut trial = Trial::default();
-        let kept = coercer.fit_member(&Shape::new(graph, *id), key, name, value, &mut trial)?;
+        let kept = coercer.fit_member(&shape, key, (name, &rules), value, &mut trial)?;
         *path = coercer.into_path();
-        self.state.changes.extend(trial.changes);
+        self.state.report(trial);
         if let Some(late) = late {
             self.state.lead = late;
         }
@@ -532,7 +638,7 @@ impl Walk<'_> {
             let Parts::Members(members) = &open.parts else { return None };
             let has = |names: &[String], name: &str| names.iter().any(|other| other == name);
             let is_there = |name: &str| has(&members.names, name) || has(&members.dropped, name);
-            Shape::new(self.graph, open.id).name_of(&key, is_there)
+            Shape::new(self.graph, open.alternative()?.1).name_of(&key, is_there)
         });
         if let Some(value) = value {
             let name = name.unwrap_or(&key).to_owned();
@@ -552,17 +658,17 @@ impl Walk<'_> {
     /// Fills in the members of the innermost object that are not there.
     fn fill_in(&mut self) -> Result<(), Spent> {
         let graph = self.graph;
-        let State { open, budget, options, path, .. } = &mut *self.state;
-        let Some(Open { id, parts: Parts::Members(members), depth }) = open.last() else { return Ok(()) };
-        if options.missing == Missing::Keep {
-            return Ok(());
-        }
+        let State { open, budget, options, path, problems, .. } = &mut *self.state;
+        let Some(open @ Open { parts: Parts::Members(members), .. }) = open.last() else { return Ok(()) };
+        // Members that are missing are a problem, if they do not become anything.
+        let is_wanted = options.missing != Missing::Keep || problems.is_some();
+        let Some((depth, alternative)) = open.alternative().filter(|_| is_wanted) else { return Ok(()) };
         let names: HashSet<&str> = members.names.iter().map(String::as_str).collect();
         let mut trial = Trial::default();
-        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), *depth);
-        let added = coercer.add_missing(&Shape::new(graph, *id), &names, &mut trial)?;
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
+        let added = coercer.add_missing(&Shape::new(graph, alternative), &names, &mut trial)?;
         *path = coercer.into_path();
-        self.state.changes.extend(trial.changes);
+        self.state.report(trial);
         for (name, value) in added {
             self.state.lead = Lead::default();
             self.put_lead(Some(&name));
@@ -621,13 +727,24 @@ impl Open {
     fn segment(&self) -> Segment {
         match &self.parts {
             Parts::Members(members) => Segment::Key(members.key.clone()),
-            Parts::Elements(index) => Segment::Index(*index),
+            Parts::Elements(_, index) => Segment::Index(*index),
+        }
+    }
+
+    /// Of an object: how many schemas are tried around its members, and the alternative that they are looked at by.
+    fn alternative(&self) -> Option<(usize, &Alternative)> {
+        match &self.parts {
+            Parts::Members(members) => members.alternatives.first().map(|it| (self.depth, &**it)),
+            Parts::Elements(..) => None,
         }
     }
 }
 
 impl Visit for Walk<'_> {
     fn open(&mut self, container: Container, at: usize) {
+        if self.is_waiting() {
+            self.begin_waiting(false, at);
+        }
         if self.state.now != Now::Between {
             self.state.nested += 1;
             return;
@@ -640,9 +757,10 @@ impl Visit for Walk<'_> {
     }
 
     fn close(&mut self, _: Container, at: usize) {
+        self.end_undecided(at - 1);
         if self.state.now != Now::Between {
             self.state.nested -= 1;
-            if self.state.nested == 0 {
+            if self.state.nested == 0 && self.state.now != Now::Wait {
                 self.end_value(at);
             }
             return;
@@ -661,6 +779,12 @@ impl Visit for Walk<'_> {
     }
 
     fn begin(&mut self, token: Token, at: usize) {
+        if self.is_waiting() {
+            match token {
+                Token::Key => self.state.undecided.key_from = self.base + at,
+                _ => self.begin_waiting(token == Token::Literal(Literal::Null), at),
+            }
+        }
         if self.state.now != Now::Between {
             return;
         }
@@ -676,8 +800,11 @@ impl Visit for Walk<'_> {
         }
     }
 
-    fn end(&mut self, _: Token, at: usize) {
+    fn end(&mut self, token: Token, at: usize) {
         match self.state.now {
+            Now::Wait if self.state.nested > 0 => {}
+            Now::Wait if token == Token::Key => self.end_waiting_key(at),
+            Now::Wait => self.end_waiting(at),
             Now::Key => {
                 self.flush(at);
                 self.state.now = Now::Between;

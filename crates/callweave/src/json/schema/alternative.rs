@@ -1,0 +1,341 @@
+//! The ways in which the schemas of one place can hold together, and which of them an object is.
+//!
+//! Whatever fits an object, as a value or as growing text, asks here: which alternatives there are, what each says of a
+//! member, and which are out. So there is one answer.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::Types;
+use super::budget::{Budget, Spent};
+use super::graph::{Graph, Id, Node};
+use super::scalar;
+
+/// So many alternatives are told apart. What groups say that would make more of them is left to validation.
+const MAX_ALTERNATIVES: usize = 256;
+/// So many schemas hold together; what more of them say is left to validation.
+const MAX_TOGETHER: usize = 128;
+/// So many schemas are looked at for the keys that they know; where there are more, every key may be known.
+const MAX_KNOWN: usize = 64;
+/// Alternatives of which more schemas are listed in all are not remembered.
+const MAX_REMEMBERED: usize = 64;
+
+/// Schemas that hold together for an object, with one of each group of which one holds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Alternative {
+    pub(super) ids: Vec<Id>,
+    /// Schemas that may hold as well: they say which keys are known, and nothing else.
+    known: Vec<Id>,
+    /// Those that are a choice of values.
+    pub(super) choices: Vec<Id>,
+    /// Groups of which one holds, whichever, without any change: by the schema that has them, and their number there.
+    pub(super) checks: Vec<(Id, usize)>,
+    /// Groups of which none was taken yet.
+    open: VecDeque<(Id, usize)>,
+}
+
+/// What one alternative says of a member, by its key.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) schemas: Vec<Id>,
+    /// Whether the key is no name that is known, but may mean one.
+    pub(super) is_late: bool,
+    /// Whether a member of that key has no place there.
+    pub(super) is_excluded: bool,
+    is_required: bool,
+}
+
+impl Alternative {
+    fn add(&mut self, graph: &Graph, id: Id, fills: bool) {
+        if graph.node(id).is_choice {
+            self.choices.push(id);
+        }
+        for &id in &graph.node(id).together {
+            if self.ids.contains(&id) || self.ids.len() == MAX_TOGETHER {
+                continue;
+            }
+            self.ids.push(id);
+            let node = graph.node(id);
+            graph.know(&node.conditional, &mut self.known);
+            for (at, group) in node.any.iter().enumerate() {
+                let is_taken = group.iter().any(|&branch| graph.node(branch).takes.contains(Types::OBJECT));
+                let is_kept = group.iter().all(|&branch| graph.node(branch).keeps.contains(Types::OBJECT));
+                if !is_taken && (fills || !is_kept) {
+                    self.open.push_back((id, at));
+                    continue;
+                }
+                graph.know(group, &mut self.known);
+                if !is_taken {
+                    self.checks.push((id, at));
+                }
+            }
+        }
+    }
+
+    /// Whether anything is said of the members of an object.
+    pub(super) fn is_about_members(&self, graph: &Graph) -> bool {
+        self.ids.iter().any(|&id| {
+            let node = graph.node(id);
+            node.is_about_members() || !node.required.is_empty()
+        })
+    }
+}
+
+impl Graph {
+    /// Whether objects are described by these schemas, and not listed.
+    pub(super) fn describes_objects(&self, ids: &[Id]) -> bool {
+        let describes = |node: &Node| node.types.contains(Types::OBJECT) && !node.is_choice;
+        ids.iter().all(|&id| describes(self.node(id)))
+    }
+
+    /// The ways in which schemas that describe objects hold together; at least one. Whoever `fills` in what is missing
+    /// makes something of objects that others only find wanting.
+    pub(super) fn alternatives(
+        &self,
+        ids: &[Id],
+        fills: bool,
+        budget: &mut Budget,
+    ) -> Result<Vec<Arc<Alternative>>, Spent> {
+        let found = match ids {
+            &[id] => {
+                let known = &self.node(id).alternatives[usize::from(fills)];
+                known.get().cloned().unwrap_or_else(|| self.expanded(ids, fills))
+            }
+            _ => self.expanded(ids, fills),
+        };
+        // What was looked at to find them.
+        let groups = |&id: &Id| 1 + self.node(id).any.iter().map(Vec::len).sum::<usize>();
+        let listed = |it: &Arc<Alternative>| 1 + it.known.len() + it.ids.iter().map(groups).sum::<usize>();
+        let size = found.iter().map(listed).sum();
+        if let (&[id], ..=MAX_REMEMBERED) = (ids, size) {
+            self.node(id).alternatives[usize::from(fills)].get_or_init(|| found.clone());
+        }
+        budget.spend_on(size)?;
+        Ok(found)
+    }
+
+    fn expanded(&self, ids: &[Id], fills: bool) -> Vec<Arc<Alternative>> {
+        let mut first = Alternative::default();
+        for &id in ids {
+            first.add(self, id, fills);
+        }
+        let mut found = Vec::new();
+        let mut open = vec![first];
+        while let Some(mut alternative) = open.pop() {
+            let Some((id, at)) = alternative.open.pop_front() else {
+                found.push(Arc::new(alternative));
+                continue;
+            };
+            let group = &self.node(id).any[at];
+            // A schema that leads back to where alternatives are says no more than they do.
+            let leads_back = |id: &Id| alternative.ids.contains(id) && !self.node(*id).any.is_empty();
+            let fitting: Vec<Id> = group
+                .iter()
+                .copied()
+                .filter(|&branch| self.node(branch).types.contains(Types::OBJECT))
+                .filter(|&branch| !self.node(branch).together.iter().any(leads_back))
+                .collect();
+            if fitting.is_empty() || found.len() + open.len() + fitting.len() > MAX_ALTERNATIVES {
+                self.know(group, &mut alternative.known);
+                open.push(alternative);
+                continue;
+            }
+            for &branch in fitting.iter().rev() {
+                let mut next = alternative.clone();
+                next.add(self, branch, fills);
+                open.push(next);
+            }
+        }
+        found
+    }
+
+    /// Adds schemas that may hold, with all that may hold with them.
+    fn know(&self, ids: &[Id], known: &mut Vec<Id>) {
+        let mut at = known.len();
+        known.extend(ids.iter().take(MAX_KNOWN.saturating_sub(at)));
+        while let Some(&id) = known.get(at) {
+            at += 1;
+            let node = self.node(id);
+            for &next in node.all.iter().chain(&node.conditional).chain(node.any.iter().flatten()) {
+                if known.len() < MAX_KNOWN && !known.contains(&next) {
+                    known.push(next);
+                }
+            }
+        }
+    }
+
+    /// Whether two schemas say the same, as far as that is seen without looking into them.
+    fn is_same(&self, one: Id, other: Id) -> bool {
+        let is_leaf = |node: &Node| {
+            let is_alone = node.all.is_empty() && node.any.is_empty() && node.conditional.is_empty();
+            is_alone && !node.is_about_members() && !node.is_about_elements() && node.required.is_empty()
+        };
+        let same = |one: &Node, other: &Node| {
+            let is_alike =
+                (one.types, one.is_choice, &one.title) == (other.types, other.is_choice, &other.title);
+            is_alike && one.values == other.values && is_leaf(one) && is_leaf(other)
+        };
+        one == other || same(self.node(one), self.node(other))
+    }
+
+    /// Whether all alternatives make the same of a member.
+    pub(super) fn agree(&self, rules: &[Rules], is_null: bool) -> bool {
+        let Some((first, others)) = rules.split_first() else { return true };
+        others.iter().all(|rules| {
+            (rules.is_late, rules.is_excluded) == (first.is_late, first.is_excluded)
+                && (!is_null || rules.is_required == first.is_required)
+                && rules.schemas.len() == first.schemas.len()
+                && rules.schemas.iter().zip(&first.schemas).all(|(&one, &other)| self.is_same(one, other))
+        })
+    }
+}
+
+/// What an alternative says about the members of an object.
+#[derive(Clone, Copy)]
+pub(super) struct Shape<'s> {
+    graph: &'s Graph,
+    alternative: &'s Alternative,
+}
+
+impl<'s> Shape<'s> {
+    pub(super) fn new(graph: &'s Graph, alternative: &'s Alternative) -> Self {
+        Self { graph, alternative }
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &'s Node> {
+        let graph = self.graph;
+        self.alternative.ids.iter().map(|&id| graph.node(id))
+    }
+
+    pub(super) fn properties(&self) -> impl Iterator<Item = (&'s str, Id)> {
+        self.nodes().flat_map(|node| &node.properties).map(|(name, id)| (name.as_str(), *id))
+    }
+
+    pub(super) fn required(&self) -> impl Iterator<Item = &'s str> {
+        self.nodes().flat_map(|node| &node.required).map(String::as_str)
+    }
+
+    pub(super) fn has_properties(&self) -> bool {
+        self.nodes().any(|node| !node.properties.is_empty())
+    }
+
+    fn is_closed(&self) -> bool {
+        self.nodes().any(|node| node.is_closed)
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        self.properties().any(|(other, _)| other == name)
+    }
+
+    pub(super) fn is_required(&self, name: &str) -> bool {
+        self.required().any(|required| required == name)
+    }
+
+    pub(super) fn allows_null(&self, schemas: &[Id]) -> bool {
+        schemas.iter().all(|&id| self.graph.node(id).types.allows_null())
+    }
+
+    /// What is said of the member `key`.
+    pub(super) fn rules(&self, key: &str, budget: &mut Budget) -> Result<Rules, Spent> {
+        // Each key is looked for among the names, and one that is none of them in all spellings.
+        let names = self.alternative.ids.len() + self.properties().count() / 8;
+        budget.spend_on(names)?;
+        let schemas = self.schemas(key, budget)?;
+        let is_required = self.is_required(key);
+        let mut rules = Rules { schemas, is_late: false, is_excluded: false, is_required };
+        if self.declares(key) || self.is_allowed(key, budget)? {
+            return Ok(rules);
+        }
+        budget.spend_on(names.saturating_mul(16))?;
+        rules.is_late = self.meant_by(key).next().is_some();
+        rules.is_excluded = self.is_closed();
+        Ok(rules)
+    }
+
+    /// Whether a member that has no name there is allowed by more than silence, or may be.
+    fn is_allowed(&self, key: &str, budget: &mut Budget) -> Result<bool, Spent> {
+        let known = self.alternative.known.iter().map(|&id| self.graph.node(id));
+        budget.spend_on(self.alternative.known.len())?;
+        if self.alternative.known.len() >= MAX_KNOWN {
+            return Ok(true);
+        }
+        for node in self.nodes().chain(known) {
+            if node.additional.is_some() || node.is_open {
+                return Ok(true);
+            }
+            for (pattern, _) in &node.patterns {
+                if pattern.matches(key, budget)? != Some(false) {
+                    return Ok(true);
+                }
+            }
+        }
+        let known = self.alternative.known.iter().map(|&id| &self.graph.node(id).properties);
+        for properties in known {
+            budget.spend_on(properties.len() / 8)?;
+            if properties.iter().any(|(name, _)| name == key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The declared names that `key` may mean: by another spelling or by their title.
+    fn meant_by(&self, key: &str) -> impl Iterator<Item = &'s str> {
+        let (graph, spelled) = (self.graph, scalar::letters_and_digits(key));
+        self.properties()
+            .filter(move |(name, id)| {
+                graph.title(*id) == Some(key)
+                    || (!spelled.is_empty() && scalar::letters_and_digits(name) == spelled)
+            })
+            .map(|(name, _)| name)
+    }
+
+    /// Which declared member a key is that is late: the only one that it may mean, of those that are not there already.
+    pub(super) fn name_of(&self, key: &str, is_there: impl Fn(&str) -> bool) -> Option<&'s str> {
+        let mut meant = self.meant_by(key).filter(|name| !is_there(name));
+        match (meant.next(), meant.next()) {
+            (Some(name), None) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether a key is a declared name, or may mean one.
+    pub(super) fn has_name_for(&self, key: &str) -> bool {
+        self.declares(key) || self.meant_by(key).next().is_some()
+    }
+
+    /// The schemas for the member `name`.
+    fn schemas(&self, name: &str, budget: &mut Budget) -> Result<Vec<Id>, Spent> {
+        let mut all = Vec::new();
+        for node in self.nodes() {
+            let before = all.len();
+            all.extend(node.properties.iter().filter(|(other, _)| other == name).map(|(_, id)| *id));
+            let mut is_sure = true;
+            for (pattern, id) in &node.patterns {
+                match pattern.matches(name, budget)? {
+                    Some(true) => all.push(*id),
+                    Some(false) => {}
+                    None => is_sure = false,
+                }
+            }
+            if all.len() == before && is_sure {
+                all.extend(node.additional);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The declared and required members that `members` has not.
+    pub(super) fn missing(&self, members: &HashSet<&str>) -> Vec<(&'s str, Option<Id>)> {
+        let mut missing: Vec<(&str, Option<Id>)> = Vec::new();
+        let mut known: HashSet<&str> = HashSet::new();
+        let declared = self.properties().map(|(name, id)| (name, Some(id)));
+        let required = self.required().map(|name| (name, None));
+        for (name, id) in declared.chain(required) {
+            if !members.contains(name) && known.insert(name) {
+                missing.push((name, id));
+            }
+        }
+        missing
+    }
+}

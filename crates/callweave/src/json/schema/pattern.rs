@@ -1,0 +1,400 @@
+//! The patterns of `patternProperties`, as far as coercion reads them.
+//!
+//! A pattern becomes a short program that is run on a key in time of its length times the key's. Patterns that such a
+//! program cannot express (looking around, referring back, classes of Unicode's) and long ones are left to validation:
+//! [`Pattern::matches`] does not know, and whoever asks keeps the key.
+
+use super::budget::{Budget, Spent};
+
+/// Steps of a program: a longer one is not made.
+const MAX_STEPS: usize = 1_000;
+/// Groups one inside the other.
+const MAX_DEPTH: usize = 32;
+/// Steps of a program that one step of a budget pays for.
+const PER_STEP: usize = 64;
+
+/// A regular expression as the standard has them, to be found anywhere in a key.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    program: Option<Vec<Step>>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    One(Class),
+    /// Goes on at both places.
+    Fork(usize, usize),
+    Go(usize),
+    Start,
+    End,
+    Found,
+}
+
+/// A set of letters.
+#[derive(Clone, Debug, Default)]
+struct Class {
+    is_negated: bool,
+    ranges: Vec<(char, char)>,
+    /// Sets that are in it: the letters of `d`, `w` and `s`, or all others.
+    sets: Vec<(char, bool)>,
+}
+
+impl Pattern {
+    pub(super) fn new(pattern: &str) -> Self {
+        let mut reader = Reader { rest: pattern.chars().peekable(), steps: Vec::new(), depth: 0 };
+        let is_read = reader.alternatives().is_some() && reader.rest.peek().is_none();
+        reader.steps.push(Step::Found);
+        Self { program: (is_read && reader.steps.len() <= MAX_STEPS).then_some(reader.steps) }
+    }
+
+    /// Whether it is found in a key; nothing if that is not known.
+    pub(super) fn matches(&self, key: &str, budget: &mut Budget) -> Result<Option<bool>, Spent> {
+        let Some(program) = &self.program else { return Ok(None) };
+        budget.spend_on(1 + program.len().saturating_mul(key.len()) / PER_STEP)?;
+        Ok(Some(is_found(program, key)))
+    }
+
+    /// The same for whoever has no budget: keys and patterns are short there.
+    pub(super) fn is_found_in(&self, key: &str) -> bool {
+        self.program.as_ref().is_some_and(|program| is_found(program, key))
+    }
+}
+
+/// Runs all ways through a program side by side.
+fn is_found(program: &[Step], key: &str) -> bool {
+    let mut letters = key.chars();
+    let (mut here, mut next) = (Vec::new(), Vec::new());
+    let mut is_there = vec![usize::MAX; program.len()];
+    for at in 0.. {
+        let letter = letters.next();
+        // The pattern may begin at each letter.
+        let mut open = vec![0];
+        open.extend(here.drain(..).rev());
+        while let Some(step) = open.pop() {
+            if std::mem::replace(&mut is_there[step], at) == at {
+                continue;
+            }
+            match &program[step] {
+                Step::One(class) => {
+                    if letter.is_some_and(|letter| class.has(letter)) {
+                        next.push(step + 1);
+                    }
+                }
+                Step::Fork(one, other) => open.extend([*other, *one]),
+                Step::Go(to) => open.push(*to),
+                Step::Start if at == 0 => open.push(step + 1),
+                Step::End if letter.is_none() => open.push(step + 1),
+                Step::Start | Step::End => {}
+                Step::Found => return true,
+            }
+        }
+        if letter.is_none() {
+            return false;
+        }
+        std::mem::swap(&mut here, &mut next);
+    }
+    false
+}
+
+impl Class {
+    fn one(letter: char) -> Self {
+        Self { ranges: vec![(letter, letter)], ..Self::default() }
+    }
+
+    fn set(set: char, is_negated: bool) -> Self {
+        Self { sets: vec![(set, is_negated)], ..Self::default() }
+    }
+
+    fn has(&self, letter: char) -> bool {
+        let is_in = |set: char| match set {
+            'd' => letter.is_ascii_digit(),
+            'w' => letter.is_ascii_alphanumeric() || letter == '_',
+            's' => letter.is_whitespace() || letter == '\u{feff}',
+            _ => matches!(letter, '\n' | '\r' | '\u{2028}' | '\u{2029}'),
+        };
+        let is_listed = self.ranges.iter().any(|&(from, to)| (from..=to).contains(&letter))
+            || self.sets.iter().any(|&(set, is_negated)| is_in(set) != is_negated);
+        is_listed != self.is_negated
+    }
+}
+
+/// Reads a pattern and writes its program; nothing where it cannot.
+struct Reader<'p> {
+    rest: std::iter::Peekable<std::str::Chars<'p>>,
+    steps: Vec<Step>,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn alternatives(&mut self) -> Option<()> {
+        let start = self.steps.len();
+        self.sequence()?;
+        let mut ends = Vec::new();
+        while self.rest.next_if_eq(&'|').is_some() {
+            // What is there already is moved behind a fork.
+            self.insert(start, Step::Fork(start + 1, self.steps.len() + 2))?;
+            ends.iter_mut().for_each(|end| *end += 1);
+            ends.push(self.steps.len());
+            self.steps.push(Step::Go(0));
+            self.sequence()?;
+        }
+        let end = self.steps.len();
+        for at in ends {
+            self.steps[at] = Step::Go(end);
+        }
+        Some(())
+    }
+
+    fn sequence(&mut self) -> Option<()> {
+        while let Some(&letter) = self.rest.peek() {
+            if matches!(letter, '|' | ')') {
+                break;
+            }
+            self.rest.next();
+            let start = self.steps.len();
+            let may_repeat = !matches!(letter, '^' | '$');
+            match letter {
+                '^' => self.steps.push(Step::Start),
+                '$' => self.steps.push(Step::End),
+                '(' => self.group()?,
+                '[' => {
+                    let class = self.class()?;
+                    self.steps.push(Step::One(class));
+                }
+                '.' => self.steps.push(Step::One(Class::set('n', true))),
+                '\\' => {
+                    let class = self.escape()?;
+                    self.steps.push(Step::One(class));
+                }
+                '*' | '+' | '?' | '{' | '}' | ']' => return None,
+                _ => self.steps.push(Step::One(Class::one(letter))),
+            }
+            self.repeat(start, may_repeat)?;
+            if self.steps.len() > MAX_STEPS {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn group(&mut self) -> Option<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return None;
+        }
+        if self.rest.next_if_eq(&'?').is_some() {
+            self.rest.next_if_eq(&':')?;
+        }
+        self.alternatives()?;
+        self.depth -= 1;
+        self.rest.next_if_eq(&')').map(|_| ())
+    }
+
+    /// Repeats what was written from `start` on, as often as the pattern says.
+    fn repeat(&mut self, start: usize, may_repeat: bool) -> Option<()> {
+        let (least, most) = match self.rest.peek() {
+            Some('*') => (0, None),
+            Some('+') => (1, None),
+            Some('?') => (0, Some(1)),
+            Some('{') => {
+                self.rest.next();
+                self.counts()?
+            }
+            _ => return Some(()),
+        };
+        self.rest.next_if(|letter| matches!(letter, '*' | '+' | '?' | '}'));
+        // Whether as few as possible are taken makes no difference to whether there are any.
+        self.rest.next_if_eq(&'?');
+        let is_twice = matches!(self.rest.peek(), Some('*' | '+' | '?' | '{'));
+        if !may_repeat || is_twice || most.is_some_and(|most| most < least) {
+            return None;
+        }
+        let part: Vec<Step> = self.steps.drain(start..).collect();
+        let copies = most.unwrap_or(least.max(1)).max(least);
+        if copies.saturating_mul(part.len() + 1) > MAX_STEPS {
+            return None;
+        }
+        for _ in 0..least {
+            self.copy(&part, start);
+        }
+        match most {
+            None if least > 0 => {
+                let again = self.steps.len() - part.len();
+                self.steps.push(Step::Fork(again, self.steps.len() + 1));
+            }
+            None => {
+                let fork = self.steps.len();
+                self.steps.push(Step::Fork(fork + 1, fork + part.len() + 2));
+                self.copy(&part, start);
+                self.steps.push(Step::Go(fork));
+            }
+            Some(most) => {
+                let end = self.steps.len() + (most - least) * (part.len() + 1);
+                for _ in least..most {
+                    self.steps.push(Step::Fork(self.steps.len() + 1, end));
+                    self.copy(&part, start);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Writes steps that stood at `from` once more.
+    fn copy(&mut self, part: &[Step], from: usize) {
+        let by = self.steps.len() - from;
+        self.steps.extend(part.iter().map(|step| match step {
+            Step::Fork(one, other) => Step::Fork(one + by, other + by),
+            Step::Go(to) => Step::Go(to + by),
+            step => step.clone(),
+        }));
+    }
+
+    /// Puts a step before all that stand from `at` on.
+    fn insert(&mut self, at: usize, step: Step) -> Option<()> {
+        let part: Vec<Step> = self.steps.drain(at..).collect();
+        self.steps.push(step);
+        self.copy(&part, at);
+        (self.steps.len() <= MAX_STEPS).then_some(())
+    }
+
+    /// `2}`, `2,}` and `2,5}`, up to the brace.
+    fn counts(&mut self) -> Option<(usize, Option<usize>)> {
+        let least = self.count()?;
+        let most = match self.rest.next_if_eq(&',') {
+            None => Some(least),
+            Some(_) if self.rest.peek() == Some(&'}') => None,
+            Some(_) => Some(self.count()?),
+        };
+        (self.rest.peek() == Some(&'}')).then_some((least, most))
+    }
+
+    fn count(&mut self) -> Option<usize> {
+        let mut count = None;
+        while let Some(digit) = self.rest.peek().and_then(|letter| letter.to_digit(10)) {
+            self.rest.next();
+            count = Some(count.unwrap_or(0usize).saturating_mul(10).saturating_add(digit as usize));
+        }
+        count
+    }
+
+    /// The letters between brackets.
+    fn class(&mut self) -> Option<Class> {
+        let mut class = Class { is_negated: self.rest.next_if_eq(&'^').is_some(), ..Class::default() };
+        loop {
+            let letter = self.rest.next()?;
+            let one = match letter {
+                ']' => return Some(class),
+                '\\' if self.rest.next_if_eq(&'b').is_some() => Class::one('\u{8}'),
+                '\\' => self.escape()?,
+                _ => Class::one(letter),
+            };
+            let Some(&(from, _)) = one.ranges.first() else {
+                class.sets.extend(one.sets);
+                continue;
+            };
+            let mut to = from;
+            if self.rest.peek() == Some(&'-') {
+                self.rest.next();
+                match self.rest.peek() {
+                    Some(']') => class.ranges.push(('-', '-')),
+                    _ => {
+                        to = match self.rest.next()? {
+                            '\\' => self.escape()?.ranges.first()?.0,
+                            letter => letter,
+                        };
+                    }
+                }
+            }
+            if to < from {
+                return None;
+            }
+            class.ranges.push((from, to));
+        }
+    }
+
+    /// What stands behind a backslash.
+    fn escape(&mut self) -> Option<Class> {
+        let letter = self.rest.next()?;
+        let one = match letter {
+            'd' | 'w' | 's' => return Some(Class::set(letter, false)),
+            'D' | 'W' | 'S' => return Some(Class::set(letter.to_ascii_lowercase(), true)),
+            't' => '\t',
+            'n' => '\n',
+            'r' => '\r',
+            'f' => '\u{c}',
+            'v' => '\u{b}',
+            'x' => self.code(2)?,
+            'u' => self.code(4)?,
+            _ if letter.is_alphanumeric() => return None,
+            _ => letter,
+        };
+        Some(Class::one(one))
+    }
+
+    fn code(&mut self, digits: usize) -> Option<char> {
+        let mut code = 0;
+        for _ in 0..digits {
+            code = code * 16 + self.rest.next()?.to_digit(16)?;
+        }
+        char::from_u32(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_found_as_the_standard_says() {
+        for (pattern, found, others) in [
+            ("^(x|y)-", &["x-a", "y-"][..], &["z-a", "ax-", "x"][..]),
+            ("^[xy]-", &["x-a", "y-"], &["z-a", "-"]),
+            ("^x-[a-z]+$", &["x-a", "x-abc"], &["x-", "x-A", "x-a1", "ax-a"]),
+            ("", &["", "a"], &[]),
+            ("^$", &[""], &["a"]),
+            ("a.c", &["xabcx", "aéc"], &["ac", "a\nc"]),
+            ("^(?:ab|c(d|e)?)*$", &["", "ab", "cabcd", "ceab"], &["a", "cf", "abd"]),
+            ("^a{2,3}$", &["aa", "aaa"], &["a", "aaaa"]),
+            ("^(ab){2}$", &["abab"], &["ab", "ababab"]),
+            ("^a{2,}?$", &["aa", "aaaaa"], &["a"]),
+            (r"^\d+\.\d+$", &["1.2", "10.25"], &["1", "1x2", "a1.2"]),
+            (r"^[\w-]+$", &["a-b_9"], &["a b", ""]),
+            (r"^[^\s/]+$", &["a-b"], &["a b", "a/b", ""]),
+            (r"^[A-Z_][A-Z0-9_]*$", &["A_9", "_"], &["a", "9A"]),
+            (r"^\u0061\x62$", &["ab"], &["a"]),
+            ("a|^b$", &["xax", "b"], &["bb"]),
+            ("^(a|b|c|)$", &["a", "b", "c", ""], &["d", "ab"]),
+            ("[a-]$", &["a", "b-"], &["b"]),
+        ] {
+            let pattern_read = Pattern::new(pattern);
+            let matches = |key: &&str| pattern_read.matches(key, &mut Budget::default()).ok().flatten();
+            for key in found {
+                assert_eq!(matches(key), Some(true), "{pattern:?} in {key:?}");
+            }
+            for key in others {
+                assert_eq!(matches(key), Some(false), "{pattern:?} in {key:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn others_are_not_judged() {
+        for pattern in [
+            "^(?!x)", "(?<=a)b", r"(a)\1", r"\bx", r"\p{L}", "a**", "a{3,2}", "(", ")", "[b-a]", "a{9999}",
+            "*a", "x{",
+        ] {
+            let matches = Pattern::new(pattern).matches("x", &mut Budget::default());
+            assert!(matches!(matches, Ok(None)), "{pattern}");
+        }
+        let deep = format!("{}a{}", "(".repeat(10_000), ")".repeat(10_000));
+        assert!(Pattern::new(&deep).program.is_none());
+    }
+
+    #[test]
+    fn a_run_takes_what_it_says() {
+        let pattern = Pattern::new("^(a*)*(a|a)*b$");
+        let key = "a".repeat(2_000);
+        assert!(matches!(pattern.matches(&key, &mut Budget::default()), Ok(Some(false))));
+        assert!(pattern.matches(&key, &mut Budget::new(10)).is_err());
+    }
+}

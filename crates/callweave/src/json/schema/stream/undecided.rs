@@ -1,0 +1,260 @@
+//! Objects that several alternatives take, while it is not known which one they are.
+//!
+//! Members that all alternatives treat alike flow. From the first that they do not, the text of the object waits; whenever
+//! a key or a value leaves fewer alternatives, and at the end of the object, it is gone through once more.
+
+use std::borrow::Cow;
+use std::mem::take;
+use std::sync::Arc;
+
+use super::{Decision, Kind, Members, Now, Open, Parts, State, Walk, read_key};
+use crate::json::schema::alternative::{Rules, Shape};
+use crate::json::schema::budget::Spent;
+use crate::json::schema::coerce::Coercer;
+use crate::json::schema::scalar::Reach;
+use crate::json::schema::{Missing, Types};
+use crate::json::{Literal, Scanner, Value};
+
+/// A place in the object that waits, each by its byte.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Undecided {
+    /// From here on nothing was given on.
+    pub(super) from: usize,
+    /// Where its last key began, and what that is.
+    pub(super) key_from: usize,
+    key: String,
+    /// Where its last string, number or literal began.
+    value_from: usize,
+}
+
+impl State {
+    /// Keeps the text of a piece that may be looked at again.
+    pub(super) fn remember(&mut self, text: &str) {
+        let undecided = |open: &Open| match &open.parts {
+            Parts::Members(members) if members.alternatives.len() > 1 => Some(members.start),
+            _ => None,
+        };
+        match self.open.iter().find_map(undecided) {
+            None => self.recent.clear(),
+            Some(start) if self.recent.is_empty() => {
+                self.recent_from = start.max(self.taken);
+                self.recent.push_str(&text[self.recent_from - self.taken..]);
+            }
+            Some(_) => self.recent.push_str(text),
+        }
+        self.taken += text.len();
+    }
+}
+
+impl Walk<'_> {
+    /// What is done with a member because of its key, and by which schemas else.
+    pub(super) fn by_key(&mut self) -> Result<Option<Decision>, Spent> {
+        let is_null = self.state.kind == Kind::Literal(Literal::Null);
+        let mut rules = self.rules()?;
+        if !self.graph.agree(&rules, is_null) {
+            let is_narrowed = !is_null && self.narrow(None)?;
+            if is_narrowed {
+                rules = self.rules()?;
+            }
+            if !self.graph.agree(&rules, is_null) {
+                return self.by_several(&rules).map(Some);
+            }
+        }
+        let State { ids, is_late, .. } = &mut *self.state;
+        let Some(rules) = rules.into_iter().next() else { return Ok(Some(Decision::Pass)) };
+        *is_late = rules.is_late;
+        *ids = rules.schemas;
+        Ok((rules.is_late || rules.is_excluded).then_some(Decision::Hold))
+    }
+
+    /// What every alternative says of the last key.
+    fn rules(&mut self) -> Result<Vec<Rules>, Spent> {
+        let State { open, budget, .. } = &mut *self.state;
+        let Some(Open { parts: Parts::Members(members), .. }) = open.last() else { return Ok(Vec::new()) };
+        let of = |alternative| Shape::new(self.graph, alternative).rules(&members.key, budget);
+        members.alternatives.iter().map(Arc::as_ref).map(of).collect()
+    }
+
+    /// What is done with a member of which several alternatives say something else.
+    fn by_several(&mut self, rules: &[Rules]) -> Result<Decision, Spent> {
+        let State { ids, budget, kind, is_shared, .. } = &mut *self.state;
+        ids.extend(rules.iter().flat_map(|rules| &rules.schemas));
+        budget.spend_on(ids.len())?;
+        if rules.iter().any(|rules| rules.is_late || rules.is_excluded) {
+            return Ok(Decision::Wait);
+        }
+        let kind = match kind {
+            // Whether they take it is seen at its end.
+            Kind::Number | Kind::Literal(_) => {
+                *is_shared = true;
+                return Ok(Decision::Hold);
+            }
+            Kind::String => Types::STRING,
+            Kind::Array => Types::ARRAY,
+            Kind::Object => Types::OBJECT,
+        };
+        if !ids.iter().all(|&id| self.graph.node(id).takes.contains(kind)) {
+            return Ok(Decision::Wait);
+        }
+        if let Some(members) = self.members() {
+            let key = members.key.clone();
+            members.names.push(key);
+        }
+        Ok(Decision::Pass)
+    }
+
+    /// Leaves out the alternatives of the innermost object that its last key excludes, or the value of that key: whether
+    /// there were any.
+    fn narrow(&mut self, member: Option<&Value>) -> Result<bool, Spent> {
+        let graph = self.graph;
+        let State { open, budget, options, now, undecided, .. } = &mut *self.state;
+        let Some(Open { depth, parts: Parts::Members(members) }) = open.last_mut() else { return Ok(false) };
+        let key = if *now == Now::Wait { &undecided.key } else { &members.key };
+        let before = members.alternatives.len();
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(Vec::new(), *depth);
+        match member {
+            None => coercer.narrow_by_key(&mut members.alternatives, key)?,
+            Some(member) => coercer.narrow_by_value(&mut members.alternatives, key, member)?,
+        }
+        Ok(members.alternatives.len() < before)
+    }
+
+    /// Nothing more of the innermost object is given on before it is known which alternative it is, from the member on
+    /// whose value begins with that byte; the text up to `at` was dealt with.
+    pub(super) fn wait(&mut self, value_from: usize, at: usize) {
+        self.from = at;
+        let from = value_from - self.state.lead.text.len();
+        let key = self.members().map(|members| members.key.clone()).unwrap_or_default();
+        self.state.undecided = Undecided { from, key_from: 0, key, value_from };
+        self.state.lead.text.clear();
+        self.state.held.clear();
+        self.state.now = Now::Wait;
+        self.state.nested = 0;
+    }
+
+    /// The text from one byte to that at `at`.
+    pub(super) fn written(&self, from: usize, at: usize) -> Cow<'_, str> {
+        match from.checked_sub(self.base) {
+            Some(from) => Cow::Borrowed(&self.text[from..at]),
+            None => {
+                let State { recent, recent_from, .. } = &*self.state;
+                Cow::Owned([&recent[from - recent_from..], &self.text[..at]].concat())
+            }
+        }
+    }
+
+    /// The value of a member begins while its object waits, perhaps no longer.
+    pub(super) fn begin_waiting(&mut self, is_null: bool, at: usize) {
+        let narrowed = if is_null { Ok(false) } else { self.narrow(None) };
+        self.go_on_if(narrowed, at);
+        self.state.undecided.value_from = self.base + at;
+    }
+
+    /// The key of a member ends while its object waits.
+    pub(super) fn end_waiting_key(&mut self, at: usize) {
+        self.state.undecided.key = read_key(&self.written(self.state.undecided.key_from, at));
+    }
+
+    /// A string, number or literal that is a member ends while its object waits.
+    pub(super) fn end_waiting(&mut self, at: usize) {
+        let written = self.written(self.state.undecided.value_from, at);
+        let Ok(value) = written.parse::<Value>() else { return };
+        let narrowed = self.narrow(Some(&value));
+        self.go_on_if(narrowed, at);
+    }
+
+    /// Goes on with an object that waits if fewer alternatives are left; or if the steps are spent, because nothing is
+    /// changed any more then.
+    fn go_on_if(&mut self, narrowed: Result<bool, Spent>, at: usize) {
+        let waiting = self.base + at - self.state.undecided.from;
+        let narrowed = match narrowed {
+            Ok(true) => self.state.budget.spend_on_text(waiting).map(|()| true),
+            other => other,
+        };
+        if let Err(spent) = narrowed {
+            self.settle(spent);
+        }
+        if narrowed.unwrap_or(true) {
+            self.go_on(at);
+        }
+    }
+
+    /// The steps are spent: any alternative will do.
+    fn settle(&mut self, spent: Spent) {
+        self.state.error = Some(spent.into());
+        if let Some(members) = self.members() {
+            members.alternatives.truncate(1);
+        }
+    }
+
+    /// Goes once more through the text that waits, up to `at`.
+    fn go_on(&mut self, at: usize) {
+        let from = self.state.undecided.from;
+        let mut text = self.written(from, at).into_owned();
+        let end = text.len();
+        // The end of a number is seen by what follows.
+        text.push(' ');
+        let mut scanner = Scanner::new();
+        scanner.push(if text.trim_ascii_start().starts_with(',') { "{\"\":\"\"" } else { "{" });
+        self.state.now = Now::Between;
+        self.state.again += 1;
+        let mut walk =
+            Walk { graph: self.graph, state: self.state, base: from, text: &text, from: 0, out: self.out };
+        scanner.push_to(&text, &mut walk);
+        walk.flush(end);
+        self.state.again -= 1;
+        self.from = at;
+    }
+
+    /// Whether the innermost object waits, and the text is between its members or parts of them.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.state.now == Now::Wait && self.state.nested == 0
+    }
+
+    /// The innermost object ends at `at`: it has to be known which alternative it is, if anything depends on that.
+    pub(super) fn end_undecided(&mut self, at: usize) {
+        let is_waiting = self.is_waiting();
+        let is_between = self.state.now == Now::Between;
+        let is_judged = self.state.options.missing != Missing::Keep || self.state.problems.is_some();
+        let has_to = |members: &mut Members| {
+            let is_open = is_waiting || is_between && (is_judged || !members.later.is_empty());
+            members.alternatives.len() > 1 && is_open
+        };
+        if !self.members().is_some_and(has_to) {
+            return;
+        }
+        if self.state.error.is_none()
+            && let Err(spent) = self.choose(at)
+        {
+            self.settle(spent);
+        }
+        if is_waiting {
+            self.go_on(at);
+        }
+        self.state.is_unreadable = false;
+    }
+
+    /// Finds which alternative the innermost object is that ends at `at`.
+    fn choose(&mut self, at: usize) -> Result<(), Spent> {
+        let graph = self.graph;
+        let State { open, .. } = &*self.state;
+        let Some(Open { depth, parts: Parts::Members(members) }) = open.last() else { return Ok(()) };
+        let (depth, left) = (*depth, members.alternatives.clone());
+        let text = self.written(members.start, at).into_owned() + "}";
+        let State { budget, options, path, .. } = &mut *self.state;
+        budget.spend_on_text(text.len())?;
+        let value = text.parse::<Value>().unwrap_or(Value::Null);
+        let Value::Object(members) = &value else {
+            self.state.is_unreadable = true;
+            return Ok(());
+        };
+        let mut coercer = Coercer::new(graph, *options, Reach::Value, budget).at(take(path), depth);
+        let chosen = coercer.cheapest(&left, members, &value);
+        *path = coercer.into_path();
+        let (chosen, _) = chosen?;
+        if let Some(members) = self.members() {
+            members.alternatives = vec![Arc::clone(&left[chosen])];
+        }
+        Ok(())
+    }
+}
