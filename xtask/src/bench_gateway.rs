@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::check::{cargo, succeed};
 use crate::{root, target};
 
-/// `cargo xtask bench-gateway [--quick]`
+/// `cargo xtask bench-gateway [--quick] [--beside CALLWEAVE]`
 pub(crate) fn run(flags: &[&str]) -> Result<(), String> {
     let build = ["build", "--quiet", "--release", "-p", "callweave-cli", "-p", "callweave-bench", "--bins"];
     succeed(Command::new(cargo()).args(build).current_dir(root()))?;

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask bench [--json] [--write] [--rounds N] [--megabytes N] [--only TEXT]
-       cargo xtask bench-gateway [--quick]
+       cargo xtask bench-gateway [--quick] [--beside CALLWEAVE]
        cargo xtask check [--quick] [--clients] [--agents] [--fuzz] [--release]
        cargo xtask coverage [--shared DIR]
        cargo xtask dist [--target TARGET]

@@ -172,8 +172,7 @@ async fn attempt_at(
         }
         let is_ready = match progress {
             Progress::Over => true,
-            Progress::Ping => is_streamed && live.is_accepted(),
-            Progress::Heard => live.exchange.is_ready(),
+            Progress::Heard | Progress::Ping => live.exchange.is_ready(),
         };
         if is_ready {
             if !is_streamed {
@@ -205,6 +204,7 @@ async fn stream(
     pings: [&'static str; 2],
     slot: Slot,
 ) -> std::io::Result<()> {
+    live.begin();
     let mut has_begun = false;
     // Whoever had nothing to show so far was silent for long.
     let mut progress = if live.exchange.has_bytes() { Progress::Heard } else { Progress::Ping };

@@ -40,18 +40,13 @@ enum Connection {
     /// Nothing was sent, or the last response is not needed.
     None,
     /// A request was sent.
-    Asking(Asking),
+    Asking(Waiting<Result<Reply, UpstreamFault>>),
+    /// The response has another status than success, and its body is read.
+    Refusing(Waiting<Refusal>),
     Reading(Reply),
 }
 
-type Asking = Pin<Box<dyn Future<Output = Answered> + Send>>;
-
-/// The beginning of an upstream's response.
-enum Answered {
-    Accepted(Reply),
-    Refused(Refusal),
-    Failed(UpstreamFault),
-}
+type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +60,8 @@ pub(crate) enum Progress {
 }
 
 enum Tick {
-    Answered(Answered),
+    Answered(Result<Reply, UpstreamFault>),
+    Refused(Refusal),
     Bytes(Bytes),
     End,
     Failed(UpstreamFault),
@@ -86,7 +82,7 @@ impl Live {
         let timeouts = &gateway.config.timeouts;
         let exchange = Exchange::new(Arc::clone(&asked.request), target.of_exchange()?);
         Ok(Self {
-            quiet: Quiet::new(timeouts.keep_alive, timeouts.idle, end),
+            quiet: Quiet::new(timeouts.first_byte, end),
             exchange,
             upstream: Connection::None,
             recording: None,
@@ -102,6 +98,11 @@ impl Live {
     /// Who answers.
     pub(crate) fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// The client reads from now on, and gets keep-alives.
+    pub(crate) fn begin(&mut self) {
+        self.quiet.ping_every(self.gateway.config.timeouts.keep_alive);
     }
 
     /// The failure of a response of which the client has seen nothing.
@@ -130,12 +131,17 @@ impl Live {
         }
         match tick(&mut self.upstream, &mut self.quiet, &mut self.closing).await {
             Tick::Due(Due::Ping) => return Progress::Ping,
-            // The time to the first byte has a limit of its own.
-            Tick::Due(Due::Idle) if matches!(self.upstream, Connection::Asking(_)) => {
+            // The words of a refusal have a limit of their own.
+            Tick::Due(Due::Idle) if matches!(self.upstream, Connection::Refusing(_)) => {
                 self.quiet.hear();
                 return Progress::Ping;
             }
-            Tick::Answered(answered) => self.take_reply(answered),
+            Tick::Answered(Ok(reply)) => self.take_reply(reply),
+            Tick::Answered(Err(fault)) | Tick::Failed(fault) => self.fail(&fault),
+            Tick::Refused(refusal) => {
+                self.upstream = Connection::None;
+                self.exchange.refuse(&refusal);
+            }
             Tick::Bytes(bytes) => {
                 let began = Instant::now();
                 if let Some(recording) = &mut self.recording {
@@ -150,15 +156,18 @@ impl Live {
                 self.gateway.metrics.chunk(took);
             }
             Tick::End => self.exchange.finish(),
-            Tick::Failed(fault) => self.exchange.fail(&fault),
             Tick::Due(Due::Grace) => self.exchange.silence(),
             Tick::Due(Due::Idle) => {
-                let waited = self.gateway.config.timeouts.idle;
-                self.exchange.fail(&UpstreamFault::late("sent nothing more", waited));
+                let timeouts = &self.gateway.config.timeouts;
+                let fault = match self.upstream {
+                    Connection::Asking(_) => UpstreamFault::late("did not answer", timeouts.first_byte),
+                    _ => UpstreamFault::late("sent nothing more", timeouts.idle),
+                };
+                self.fail(&fault);
             }
             Tick::Due(Due::Over) => {
                 let waited = self.gateway.config.timeouts.answer;
-                self.exchange.fail(&UpstreamFault::late("did not come to the end of its answer", waited));
+                self.fail(&UpstreamFault::late("did not come to the end of its answer", waited));
             }
             Tick::Closing => self.exchange.abort(*Failure::shutting_down().error),
         }
@@ -178,42 +187,33 @@ impl Live {
         let began = Instant::now();
         let outgoing = heavy::run(self.asked.request.size(), || self.exchange.take_outgoing());
         self.worked += began.elapsed();
-        self.quiet.hear();
+        self.quiet.wait_for(self.gateway.config.timeouts.first_byte);
         let Some(Outgoing::Request(request)) = outgoing else { return };
         self.log_losses();
         self.recording = self.gateway.recorder.begin(&self.asked.id, request.body.as_ref());
         let (gateway, upstream) = (Arc::clone(&self.gateway), Arc::clone(&self.target.upstream));
-        let (headers, end) = (self.asked.upstream_headers(), self.quiet.end());
-        let asking = async move {
-            match upstream.ask(&gateway.client, &request, headers, end).await {
-                Ok(mut reply) if reply.status >= 300 => {
-                    Answered::Refused(reply.refusal(gateway.config.timeouts.idle).await)
-                }
-                Ok(reply) => Answered::Accepted(reply),
-                Err(fault) => Answered::Failed(fault),
-            }
-        };
+        let headers = self.asked.upstream_headers();
+        let asking = async move { upstream.ask(&gateway.client, &request, headers).await };
         self.upstream = Connection::Asking(Box::pin(asking));
     }
 
     /// Takes the beginning of a response.
-    fn take_reply(&mut self, answered: Answered) {
-        self.upstream = Connection::None;
-        match answered {
-            Answered::Accepted(reply) => {
-                let headers = reply.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-                self.exchange.accept(headers);
-                self.upstream = Connection::Reading(reply);
-            }
-            Answered::Refused(refusal) => self.exchange.refuse(&refusal),
-            Answered::Failed(fault) => self.exchange.fail(&fault),
-        }
-        self.quiet.hear();
+    fn take_reply(&mut self, mut reply: Reply) {
+        let idle = self.gateway.config.timeouts.idle;
+        self.quiet.wait_for(idle);
+        self.upstream = if reply.status >= 300 {
+            Connection::Refusing(Box::pin(async move { reply.refusal(idle).await }))
+        } else {
+            // Taken, since they keep the buffer that the response was read into.
+            let headers = std::mem::take(&mut reply.headers);
+            self.exchange.accept(headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())));
+            Connection::Reading(reply)
+        };
     }
 
-    /// Whether the upstream has answered with success.
-    pub(crate) fn is_accepted(&self) -> bool {
-        matches!(self.upstream, Connection::Reading(_))
+    fn fail(&mut self, fault: &UpstreamFault) {
+        self.upstream = Connection::None;
+        self.exchange.fail(fault);
     }
 
     fn log_losses(&self) {
@@ -277,6 +277,7 @@ impl Connection {
         match self {
             Self::None => Tick::End,
             Self::Asking(asking) => Tick::Answered(asking.await),
+            Self::Refusing(refusing) => Tick::Refused(refusing.await),
             Self::Reading(reply) => match reply.next().await {
                 Some(Ok(bytes)) => Tick::Bytes(bytes),
                 Some(Err(fault)) => Tick::Failed(fault),

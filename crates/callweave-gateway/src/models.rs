@@ -103,7 +103,7 @@ pub(crate) async fn ask(
     let told = |fault: UpstreamFault| fault.to_string();
     let address = address(&wire.under(&upstream.config.url, wire.models_path)).map_err(told)?;
     let end = Instant::now() + gateway.config.timeouts.answer;
-    let sent = gateway.client.send(Method::GET, address, headers, Bytes::new(), end).await;
+    let sent = gateway.client.send_within(Method::GET, address, headers, Bytes::new(), end).await;
     let mut reply = sent.map_err(told)?;
     let body = reply.rest(LONGEST, gateway.config.timeouts.idle).await.map_err(told)?;
     if reply.status >= 300 {

@@ -27,8 +27,10 @@ pub(crate) struct Quiet {
     timer: Pin<Box<Sleep>>,
     /// Who is woken by the timer as it is set.
     waker: Option<Waker>,
-    ping: Duration,
-    idle: Duration,
+    /// How often the client gets a keep-alive, once it reads.
+    ping: Option<Duration>,
+    /// How long is waited for the next bytes.
+    limit: Duration,
     /// When the answer must be over.
     end: Instant,
     heard: Instant,
@@ -39,15 +41,24 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// A clock that begins now, and must not go on after `end`.
-    pub(crate) fn new(ping: Duration, idle: Duration, end: Instant) -> Self {
+    pub(crate) fn new(limit: Duration, end: Instant) -> Self {
         let now = Instant::now();
-        let timer = Box::pin(sleep_until(end.min(now + ping.min(idle))));
-        Self { timer, waker: None, ping, idle, end, heard: now, told: now, grace: None }
+        let timer = Box::pin(sleep_until(end.min(now + limit)));
+        Self { timer, waker: None, ping: None, limit, end, heard: now, told: now, grace: None }
     }
 
-    /// When the answer must be over.
-    pub(crate) fn end(&self) -> Instant {
-        self.end
+    /// Waits anew, and for so long.
+    pub(crate) fn wait_for(&mut self, limit: Duration) {
+        self.limit = limit;
+        let until = self.hear() + limit;
+        self.ring_by(until);
+    }
+
+    /// The client gets a keep-alive after so much silence, from now on.
+    pub(crate) fn ping_every(&mut self, ping: Duration) {
+        self.ping = Some(ping);
+        self.told = Instant::now();
+        self.ring_by(self.told + ping);
     }
 
     /// Notes that bytes came.
@@ -67,9 +78,7 @@ impl Quiet {
             (Some(grace), None) => {
                 let until = self.heard + grace;
                 self.grace = Some(until);
-                if until < self.timer.deadline() {
-                    self.set(until);
-                }
+                self.ring_by(until);
             }
             (None, Some(_)) => self.grace = None,
             _ => {}
@@ -92,19 +101,27 @@ impl Quiet {
             if self.grace.is_some_and(|until| until <= now) {
                 return Poll::Ready(Due::Grace);
             }
-            let idle = self.heard + self.idle;
+            let idle = self.heard + self.limit;
             if self.end <= now || idle <= now {
                 return Poll::Ready(if self.end <= now { Due::Over } else { Due::Idle });
             }
             let last = idle.min(self.end);
-            let ping = self.told + self.ping;
-            if ping <= now {
+            let is_ping_due = self.ping.is_some_and(|ping| self.told + ping <= now);
+            if is_ping_due {
                 self.told = now;
-                self.set(last.min(now + self.ping));
+            }
+            let ping = self.ping.map(|ping| self.told + ping);
+            self.set([ping, self.grace].into_iter().flatten().fold(last, Instant::min));
+            if is_ping_due {
                 return Poll::Ready(Due::Ping);
             }
-            let next = last.min(ping).min(self.grace.unwrap_or(last));
-            self.set(next);
+        }
+    }
+
+    /// Sets the timer, unless it rings sooner.
+    fn ring_by(&mut self, until: Instant) {
+        if until < self.timer.deadline() {
+            self.set(until);
         }
     }
 
@@ -130,9 +147,29 @@ mod tests {
         Instant::now() + 1000 * SECOND
     }
 
+    fn clock(ping: u32, limit: u32, end: Instant) -> Quiet {
+        let mut quiet = Quiet::new(limit * SECOND, end);
+        quiet.ping_every(ping * SECOND);
+        quiet
+    }
+
+    /// Nobody is told anything before the client reads, and then the next bytes are waited for as long as they may take.
+    #[tokio::test(start_paused = true)]
+    async fn waiting_begins_anew() {
+        let mut quiet = Quiet::new(9 * SECOND, far());
+        tokio::time::advance(8 * SECOND).await;
+        quiet.wait_for(5 * SECOND);
+        let (first, waited) = due(&mut quiet).await;
+        assert_eq!(first, Due::Idle);
+        assert!(waited >= 5 * SECOND && waited < 6 * SECOND, "{waited:?}");
+        quiet.wait_for(5 * SECOND);
+        quiet.ping_every(2 * SECOND);
+        assert_eq!(due(&mut quiet).await.0, Due::Ping);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn silence_is_told_of_and_then_ended() {
-        let mut quiet = Quiet::new(2 * SECOND, 5 * SECOND, far());
+        let mut quiet = clock(2, 5, far());
         assert_eq!(due(&mut quiet).await.0, Due::Ping);
         assert_eq!(due(&mut quiet).await.0, Due::Ping);
         let (last, waited) = due(&mut quiet).await;
@@ -142,7 +179,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_put_everything_off() {
-        let mut quiet = Quiet::new(2 * SECOND, 3 * SECOND, far());
+        let mut quiet = clock(2, 3, far());
         tokio::time::advance(SECOND).await;
         quiet.hear();
         quiet.tell();
@@ -153,7 +190,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_next_call_is_waited_for_only_so_long() {
-        let mut quiet = Quiet::new(9 * SECOND, 9 * SECOND, far());
+        let mut quiet = clock(9, 9, far());
         quiet.set_grace(Some(SECOND));
         let (first, waited) = due(&mut quiet).await;
         assert_eq!(first, Due::Grace);
@@ -163,7 +200,7 @@ mod tests {
     /// Bytes of which the client gets nothing keep the answer alive, and not the client.
     #[tokio::test(start_paused = true)]
     async fn what_the_client_does_not_see_puts_off_no_ping() {
-        let mut quiet = Quiet::new(3 * SECOND, 5 * SECOND, far());
+        let mut quiet = clock(3, 5, far());
         for _ in 0..2 {
             tokio::time::advance(SECOND).await;
             quiet.hear();
@@ -175,7 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_never_ends_is_ended() {
-        let mut quiet = Quiet::new(9 * SECOND, 9 * SECOND, Instant::now() + 2 * SECOND);
+        let mut quiet = clock(9, 9, Instant::now() + 2 * SECOND);
         tokio::time::advance(SECOND).await;
         quiet.hear();
         quiet.tell();

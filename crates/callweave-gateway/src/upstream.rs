@@ -11,9 +11,8 @@ use bytes::Bytes;
 use callweave::exchange::http::{HttpWire, is_forwarded_to_client};
 use callweave::exchange::{Engine, HttpRequest, Policy, Refusal, Shared, UpstreamFault};
 use callweave::upstream::ErrorClass;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use hyper::body::Incoming;
-use tokio::time::Instant;
 
 use crate::config::{self, Environment, Limits};
 use crate::demo;
@@ -94,7 +93,6 @@ impl Upstream {
         client: &Client,
         request: &HttpRequest,
         more_headers: HeaderMap,
-        end: Instant,
     ) -> Result<Reply, UpstreamFault> {
         if self.config.is_demo() {
             let script = demo::answer(&request.model, request.body.as_ref(), request.is_streamed);
@@ -112,7 +110,7 @@ impl Upstream {
             }
         }
         let body = Bytes::from_owner(request.body.clone());
-        client.post(address, headers, body, end).await
+        client.send(Method::POST, address, headers, body).await
     }
 
     /// Whether it has a key of its own.

@@ -156,7 +156,8 @@ impl Engine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Sends what [`Exchange::take_outgoing`] gives. Of a request it reports the status of the response:
-    /// [`Exchange::accept`] or [`Exchange::refuse`].
+    /// [`Exchange::accept`] or [`Exchange::refuse`]. It may be due a second time, when the model is asked again: then the
+    /// driver drops the connection of the response before, which need not be at its end, if the policy stopped it.
     Send,
     /// Reads the upstream's response: [`Exchange::push`], [`Exchange::finish`] or [`Exchange::fail`]. If nothing came for
     /// this long: [`Exchange::silence`].
@@ -230,9 +231,7 @@ impl Exchange {
         let protocol = target.protocol_for(client);
         let (target, is_same) = (target.speaking(protocol), protocol == client);
         let output = Output::new(OutputConfig {
-            protocol: client,
-            options: incoming.options.clone(),
-            is_streamed: incoming.is_streamed,
+            incoming: Arc::clone(&incoming),
             is_kept: incoming.is_kept(&target) && target.engine.shared.store.is_some(),
             hold: match target.engine.policy.invalid_calls {
                 _ if !incoming.has_tools => Hold::Nothing,
@@ -249,7 +248,7 @@ impl Exchange {
                 && incoming.model == target.model,
             has_comments: incoming.takes_comments(),
             has_lines: incoming.content_type() == "application/x-ndjson",
-            model: (incoming.model != target.model).then(|| incoming.model.clone()),
+            renames_model: incoming.model != target.model,
         });
         Self {
             incoming,
@@ -303,7 +302,7 @@ impl Exchange {
                     dialect: reading.or_else(own),
                     tools,
                     written: written.as_ref(),
-                    id_prefix: self.call_id_prefix(),
+                    reasks: self.reasks,
                     target: &self.target,
                     incoming: &self.incoming,
                 });
@@ -539,15 +538,6 @@ impl Exchange {
             if http::is_forwarded_to_client(name.as_ref()) {
                 self.headers.push((name.as_ref().to_owned(), value.as_ref().to_vec()));
             }
-        }
-    }
-
-    /// The prefix of call ids that nobody else makes: the id of the request, and how often the model was asked again.
-    fn call_id_prefix(&self) -> String {
-        match self.reasks {
-            0 => ["call_", &self.incoming.id].concat(),
-            // The ids of requests have no such sign.
-            reasks => format!("call_{}_r{reasks}", self.incoming.id),
         }
     }
 

@@ -125,8 +125,7 @@ impl Mend {
     }
 
     /// Takes the next event.
-    pub fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
-        let mut event = event;
+    pub fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
         if !matches!(event.body, Body::BlockEnd { .. }) {
             self.finish(sink);
         }

@@ -1,10 +1,11 @@
 //! What the gateway costs, beside a plain relay of the same bytes and beside no relay at all, on loopback.
 //!
-//! usage: gateway CALLWEAVE [--quick]
+//! usage: gateway CALLWEAVE [--quick] [--beside CALLWEAVE]
 //!
 //! The upstream, the relay and the gateway are processes of their own, so that the processor time of each can be read
 //! from the system; the load comes from this one. Rounds are interleaved, and the median of the rounds is told: the
 //! machine is never quiet. The gateway parses, repairs, fits to the schema, checks and, on `/v1/messages`, translates.
+//! Another build of it is measured beside it, in the same rounds, where one is named: so a change shows its cost.
 
 mod abuse;
 mod calls;
@@ -36,13 +37,15 @@ fn main() {
         ["relay", port, upstream] => {
             servers::relay(port.parse().expect("a port"), upstream.parse().expect("an address"));
         }
-        [callweave] => measure(callweave, 5),
-        [callweave, "--quick"] => measure(callweave, 1),
-        _ => eprintln!("usage: gateway CALLWEAVE [--quick]"),
+        [callweave] => measure(callweave, 5, None),
+        [callweave, "--quick"] => measure(callweave, 1, None),
+        [callweave, "--beside", other] => measure(callweave, 5, Some(other)),
+        [callweave, "--quick", "--beside", other] => measure(callweave, 1, Some(other)),
+        _ => eprintln!("usage: gateway CALLWEAVE [--quick] [--beside CALLWEAVE]"),
     }
 }
 
-fn measure(callweave: &str, rounds: usize) {
+fn measure(callweave: &str, rounds: usize, other: Option<&str>) {
     let own = std::env::current_exe().expect("a program").display().to_string();
     let upstream = Process::start(&own, |port| vec!["upstream".into(), port.to_string()], None);
     let at = upstream.address;
@@ -57,27 +60,24 @@ fn measure(callweave: &str, rounds: usize) {
         words.map(str::to_owned).to_vec()
     };
     let gateway = Process::start(callweave, serve, None);
+    let other = other.map(|other| Process::start(other, serve, None));
     let idle = gateway.resident();
-    let processes = [&relay, &gateway];
+    let processes: Vec<&Process> = [&relay, &gateway].into_iter().chain(&other).collect();
     let chat = "/v1/chat/completions";
-    let targets = [
+    let target = |name, path, process: usize, prefix| {
+        let address = processes[process].address;
+        Target { name, address, path, prefix, process: Some(process) }
+    };
+    let mut targets = vec![
         Target { name: "direct", address: upstream.address, path: chat, prefix: "", process: None },
-        Target { name: "relay", address: relay.address, path: chat, prefix: "", process: Some(0) },
-        Target {
-            name: "gateway, chat",
-            address: gateway.address,
-            path: chat,
-            prefix: "up/",
-            process: Some(1),
-        },
-        Target {
-            name: "gateway, messages",
-            address: gateway.address,
-            path: "/v1/messages",
-            prefix: "up/",
-            process: Some(1),
-        },
+        target("relay", chat, 0, ""),
+        target("gateway, chat", chat, 1, "up/"),
+        target("gateway, messages", "/v1/messages", 1, "up/"),
     ];
+    if other.is_some() {
+        targets.push(target("other, chat", chat, 2, "up/"));
+        targets.push(target("other, messages", "/v1/messages", 2, "up/"));
+    }
     println!("resident when idle: gateway {:.1} MB, relay {:.1} MB\n", idle, relay.resident());
     calls::frames(&targets, upstream.address);
     for (title, kind, unit, connections, count) in [
@@ -130,6 +130,10 @@ fn measure(callweave: &str, rounds: usize) {
         println!();
     }
     abuse::slow_streams(&gateway, 1000);
+    if let Some(other) = &other {
+        print!("other: ");
+        abuse::slow_streams(other, 1000);
+    }
     abuse::disconnects(&gateway, 1000);
     abuse::slow_clients(&gateway, 200);
     abuse::dying_upstream(callweave, &own);

@@ -78,7 +78,7 @@ impl Client {
         })
     }
 
-    /// Sends a body. The answer has begun when this returns.
+    /// Sends a body. The answer has begun when this returns, by `end` at the latest.
     pub(crate) async fn post(
         &self,
         address: Uri,
@@ -87,17 +87,31 @@ impl Client {
         end: Instant,
     ) -> Result<Reply, UpstreamFault> {
         headers.insert(SENT.0, SENT.1);
-        self.send(Method::POST, address, headers, body, end).await
+        self.send_within(Method::POST, address, headers, body, end).await
     }
 
     /// Sends a request. The answer must have begun by `end`, whatever the time to the first byte is.
+    pub(crate) async fn send_within(
+        &self,
+        method: Method,
+        address: Uri,
+        headers: HeaderMap,
+        body: Bytes,
+        end: Instant,
+    ) -> Result<Reply, UpstreamFault> {
+        let now = Instant::now();
+        let until = end.min(now + self.first_byte);
+        let sent = tokio::time::timeout_at(until, self.send(method, address, headers, body)).await;
+        sent.unwrap_or_else(|_| Err(UpstreamFault::late("did not answer", until - now)))
+    }
+
+    /// Sends a request, however long the answer may take to begin.
     pub(crate) async fn send(
         &self,
         method: Method,
         address: Uri,
         mut headers: HeaderMap,
         body: Bytes,
-        end: Instant,
     ) -> Result<Reply, UpstreamFault> {
         self.own.sign(&mut headers);
         let mut request = Request::new(Full::new(body));
@@ -108,11 +122,7 @@ impl Client {
             Some("https") => self.secure.request(request),
             _ => self.plain.request(request),
         };
-        let now = Instant::now();
-        let until = end.min(now + self.first_byte);
-        let sent = tokio::time::timeout_at(until, sending).await;
-        let answered = sent.map_err(|_| UpstreamFault::late("did not answer", until - now))?;
-        let response = answered.map_err(|error| match is_too_late(&error) {
+        let response = sending.await.map_err(|error| match is_too_late(&error) {
             true => UpstreamFault::late("could not be reached", self.connect),
             false if error.is_connect() => {
                 UpstreamFault::lost(format!("cannot be reached: {}", told(&error)))

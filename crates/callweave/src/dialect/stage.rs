@@ -253,10 +253,9 @@ impl Stage {
 
     /// Reads the text of an event, or passes it on with the number that its block has here.
     fn pass(&mut self, at: usize, event: Event<'_>, sink: &mut EventSink<'_>) {
-        let Some(event) = self.choices[at].keep_item(event, sink) else { return };
+        let Some(mut event) = self.choices[at].keep_item(event, sink) else { return };
         let choice = &mut self.choices[at];
         let next_block = &mut self.next_block;
-        let mut event = event;
         match &mut event.body {
             Body::BlockStart { block, kind, item, .. } => {
                 if matches!(kind, BlockKind::Text) && choice.extractor.is_some() {

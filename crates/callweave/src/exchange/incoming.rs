@@ -341,6 +341,15 @@ impl IncomingRequest {
         self.call_ids.iter().any(|own| **own == *id)
     }
 
+    /// The prefix of call ids that nobody else makes: the id of the request, and how often the model was asked again.
+    pub(super) fn call_id_prefix(&self, reasks: u32) -> String {
+        match reasks {
+            0 => ["call_", &self.id].concat(),
+            // The ids of requests have no such sign.
+            reasks => format!("call_{}_r{reasks}", self.id),
+        }
+    }
+
     /// Whether the client gets the usage of the response.
     pub(super) fn wants_usage(&self) -> bool {
         !self.is_streamed || *self.wire.protocol != OPENAI_CHAT || self.stream_usage == Some(true)

@@ -25,12 +25,12 @@ impl Members {
 
     /// What stands there.
     pub(crate) fn peek(&self, path: &str) -> Option<&Value> {
-        let mut segments = path.split('.');
-        let mut value = self.in_case(&self.object, segments.next()?)?;
-        for key in segments {
-            value = self.in_case(value.as_object()?, key)?;
+        let (parent, last) = split_last(path);
+        let mut object = &self.object;
+        for key in parent.into_iter().flat_map(|path| path.split('.')) {
+            object = self.in_case(object, key)?.as_object()?;
         }
-        Some(value)
+        self.in_case(object, last)
     }
 
     fn in_case<'o>(&self, object: &'o Object, key: &str) -> Option<&'o Value> {
@@ -44,7 +44,7 @@ impl Members {
 
     /// Takes another word for a member as the usual one, unless that is there.
     pub(crate) fn rename(&mut self, usual: &str, word: &str) {
-        let (parent, last) = usual.rsplit_once('.').map_or((None, usual), |(up, last)| (Some(up), last));
+        let (parent, last) = split_last(usual);
         let object = match parent {
             None => Some(&mut self.object),
             Some(path) => {
@@ -94,15 +94,15 @@ impl Members {
         if self.is_any_case {
             self.usual_case(path);
         }
-        match path.rsplit_once('.') {
-            None => {
+        match split_last(path) {
+            (None, _) => {
                 if self.object.get(path).is_some_and(is_fit) {
                     self.object.remove(path)
                 } else {
                     None
                 }
             }
-            Some((parent, last)) => {
+            (Some(parent), last) => {
                 let object = parent
                     .split('.')
                     .try_fold(&mut self.object, |object, key| object.get_mut(key)?.as_object_mut())?;
@@ -119,7 +119,7 @@ impl Members {
     /// Removes objects of which everything was taken.
     fn prune(&mut self, mut path: &str) {
         loop {
-            let (parent, last) = path.rsplit_once('.').map_or((None, path), |(up, last)| (Some(up), last));
+            let (parent, last) = split_last(path);
             let object = match parent {
                 None => Some(&mut self.object),
                 Some(path) => path
@@ -263,10 +263,19 @@ impl Members {
     }
 }
 
+/// The path of the object, and the key in it. Paths are short, and there are many: a loop finds the dot sooner than a
+/// search.
+fn split_last(path: &str) -> (Option<&str>, &str) {
+    match path.bytes().rposition(|byte| byte == b'.') {
+        Some(at) => (path.get(..at), path.get(at + 1..).unwrap_or_default()),
+        None => (None, path),
+    }
+}
+
 /// Puts a value at a path such as `reasoning.effort`, if there is one.
 pub(crate) fn put<V: Into<Value>>(object: &mut Object, path: &str, value: Option<V>) {
     let Some(value) = value else { return };
-    let (parents, last) = path.rsplit_once('.').map_or((None, path), |(up, last)| (Some(up), last));
+    let (parents, last) = split_last(path);
     let mut place = object;
     for key in parents.into_iter().flat_map(|path| path.split('.')) {
         let inner = place.get_or_insert_with(key, || Object::new().into());

@@ -8,8 +8,12 @@ mod restore;
 mod store;
 mod turn;
 
+use std::sync::LazyLock;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+use memchr::memmem::Finder;
 
 pub use harvest::SealHarvest;
 pub use keeper::{SealKeeper, SealScope};
@@ -26,9 +30,9 @@ const MARK: &str = "__sealed_";
 
 /// Whether a JSON text may carry a seal, in an id or under a mark. Nobody writes either with escapes.
 pub(super) fn may_ride_in(text: &str) -> bool {
-    [MARK, mark::ENCODED_MARK]
-        .iter()
-        .any(|mark| memchr::memmem::find(text.as_bytes(), mark.as_bytes()).is_some())
+    static MARKS: LazyLock<[Finder<'static>; 2]> =
+        LazyLock::new(|| [MARK, mark::ENCODED_MARK].map(|mark| Finder::new(mark)));
+    MARKS.iter().any(|mark| mark.find(text.as_bytes()).is_some())
 }
 
 /// What rides in an id.

@@ -41,8 +41,8 @@ pub(in crate::exchange) struct Reading<'r> {
     pub(in crate::exchange) tools: Tools,
     /// The changes of the request.
     pub(in crate::exchange) written: Option<&'r Written>,
-    /// The prefix of made ids.
-    pub(in crate::exchange) id_prefix: String,
+    /// How often the model was asked again.
+    pub(in crate::exchange) reasks: u32,
     /// The client's request.
     pub(in crate::exchange) incoming: &'r Arc<IncomingRequest>,
     /// The target.
@@ -58,7 +58,7 @@ impl Chain {
             .limits(framing)
             .tools(reading.tools)
             .budget(limits.schema_steps)
-            .id_prefix(reading.id_prefix.clone());
+            .id_prefix(reading.incoming.call_id_prefix(reading.reasks));
         if let Some(dialect) = reading.dialect {
             builder = builder.dialect(dialect);
         }
@@ -70,7 +70,7 @@ impl Chain {
             SchemaMode::Validate => builder.validate(),
             SchemaMode::Coerce => builder.coerce().validate(),
         };
-        let Reading { incoming, target, written, id_prefix, .. } = reading;
+        let Reading { incoming, target, written, reasks, .. } = reading;
         let undo = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
             let undo = Undo::new(written);
             Box::new(if *seals_in_ids { undo.carrying_seals() } else { undo })
@@ -84,7 +84,7 @@ impl Chain {
             decoder: builder.build(),
             undo,
             harvest,
-            unique_ids: UniqueIds::new(Arc::clone(incoming), format!("{id_prefix}n")),
+            unique_ids: UniqueIds::new(Arc::clone(incoming), reasks),
             stopper: Stopper::new(stop).map(Box::new),
             ending: Ending::new(limits.argument_bytes, target.clone()),
         }

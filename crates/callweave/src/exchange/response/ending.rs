@@ -61,8 +61,7 @@ impl Ending {
     }
 
     /// Takes the next event.
-    pub(in crate::exchange) fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
-        let mut event = event;
+    pub(in crate::exchange) fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
         // Clients know only the first of several responses in one body.
         if self.is_over {
             return;

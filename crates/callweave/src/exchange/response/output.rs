@@ -1,13 +1,14 @@
 //! The client's side of a response: bytes while it comes, or a message when it is over.
 
-use super::super::incoming::start;
+use std::sync::Arc;
+
+use super::super::incoming::{IncomingRequest, start};
 use super::stats::ResponseStats;
 use crate::accumulator::Accumulator;
-use crate::encode::{EncodeOptions, Encoder, escape_line_separators};
+use crate::encode::{Encoder, escape_line_separators};
 use crate::event::{Body, Counters, Event, Json, Notice, NoticeCode, Scope, Sink};
 use crate::json::Value;
 use crate::message::Message;
-use crate::protocol::Protocol;
 use crate::upstream::UpstreamError;
 
 /// The part of a response that is held until it is known to be good.
@@ -23,8 +24,7 @@ pub(in crate::exchange) enum Hold {
 
 /// Events → bytes and message of the client.
 pub(in crate::exchange) struct Output {
-    protocol: &'static Protocol,
-    options: EncodeOptions,
+    incoming: Arc<IncomingRequest>,
     /// Writes a stream.
     encoder: Option<Encoder>,
     buffer: Vec<u8>,
@@ -46,8 +46,8 @@ pub(in crate::exchange) struct Output {
     has_comments: bool,
     /// Whether frames are lines, not events.
     has_lines: bool,
-    /// The client's name for the model, where the upstream's is another.
-    model: Option<String>,
+    /// Whether the upstream has another name for the model than the client.
+    renames_model: bool,
     /// Bytes of the upstream that may be the beginning of a line separator.
     unsent: Vec<u8>,
     /// The number of invalid calls that were marked.
@@ -62,9 +62,8 @@ pub(in crate::exchange) struct Output {
 
 /// How a response is written.
 pub(in crate::exchange) struct OutputConfig {
-    pub(in crate::exchange) protocol: &'static Protocol,
-    pub(in crate::exchange) options: EncodeOptions,
-    pub(in crate::exchange) is_streamed: bool,
+    /// The client's request.
+    pub(in crate::exchange) incoming: Arc<IncomingRequest>,
     /// Whether the message is kept, too.
     pub(in crate::exchange) is_kept: bool,
     pub(in crate::exchange) hold: Hold,
@@ -76,16 +75,14 @@ pub(in crate::exchange) struct OutputConfig {
     pub(in crate::exchange) has_comments: bool,
     /// Whether frames are lines, not events.
     pub(in crate::exchange) has_lines: bool,
-    /// The client's name for the model, where the upstream's is another.
-    pub(in crate::exchange) model: Option<String>,
+    /// Whether the upstream has another name for the model than the client.
+    pub(in crate::exchange) renames_model: bool,
 }
 
 impl Output {
     pub(in crate::exchange) fn new(config: OutputConfig) -> Self {
         let OutputConfig {
-            protocol,
-            options,
-            is_streamed,
+            incoming,
             is_kept,
             hold,
             keeps_id,
@@ -93,13 +90,13 @@ impl Output {
             is_raw,
             has_comments,
             has_lines,
-            model,
+            renames_model,
         } = config;
-        let encoder = if is_streamed && !is_raw { protocol.encoder(&options) } else { None };
+        let is_streamed = incoming.is_streamed;
+        let encoder = if is_streamed && !is_raw { encoder(&incoming) } else { None };
         Self {
-            protocol,
+            incoming,
             encoder,
-            options,
             buffer: Vec::new(),
             message: ((is_kept || !is_streamed) && !is_raw).then(|| Box::new(Accumulator::new())),
             hold,
@@ -112,7 +109,7 @@ impl Output {
             tail: [0; 4],
             has_comments,
             has_lines,
-            model,
+            renames_model,
             unsent: Vec::new(),
             marked: 0,
             spent: Counters::default(),
@@ -171,7 +168,7 @@ impl Output {
     pub(in crate::exchange) fn end_raw(&mut self) {
         self.buffer.append(&mut self.unsent);
         if let Some(error) = self.stats.error.as_ref().filter(|_| self.is_raw)
-            && let Some(mut encoder) = self.protocol.encoder(&self.options)
+            && let Some(mut encoder) = encoder(&self.incoming)
         {
             // The client may have the beginning already, and perhaps a part of a frame.
             let mut begun = Vec::new();
@@ -260,7 +257,8 @@ impl Output {
     /// Writes the non-streaming body of a message; that of the upstream is there, where the client gets its bytes.
     pub(in crate::exchange) fn put_body(&mut self, message: &Message) {
         if !self.is_raw {
-            self.protocol.encode_whole(message, &self.options, &mut self.buffer);
+            let IncomingRequest { wire, options, .. } = &*self.incoming;
+            wire.protocol.encode_whole(message, options, &mut self.buffer);
         }
     }
 
@@ -285,6 +283,11 @@ impl Output {
     }
 }
 
+/// Writes a stream for the client.
+fn encoder(incoming: &IncomingRequest) -> Option<Encoder> {
+    incoming.wire.protocol.encoder(&incoming.options)
+}
+
 /// The end of a response that failed. A truncated response gets no end marker that stands for success.
 fn failed(error: &UpstreamError<'static>) -> [Body<'static>; 3] {
     let notice = Notice::new(NoticeCode::Truncated, 0, "the answer failed");
@@ -292,14 +295,13 @@ fn failed(error: &UpstreamError<'static>) -> [Body<'static>; 3] {
 }
 
 impl<'e> Sink<Event<'e>> for Output {
-    fn put(&mut self, event: Event<'e>) {
-        let mut event = event;
+    fn put(&mut self, mut event: Event<'e>) {
         self.stats.see(&event);
-        if let Some(own) = &self.model
+        if self.renames_model
             && let Body::Start { model: Some(model), .. } | Body::Identity { model: Some(model), .. } =
                 &mut event.body
         {
-            *model = own.clone().into();
+            *model = self.incoming.model.clone().into();
         }
         match &mut event.body {
             // An id of another protocol is none here, and may repeat in the next response.

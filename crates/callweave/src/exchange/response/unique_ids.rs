@@ -16,12 +16,13 @@ pub(in crate::exchange) struct UniqueIds {
     given: Vec<String>,
     /// Blocks whose id was replaced, with the new one.
     replaced: Vec<(BlockId, String)>,
-    prefix: String,
+    /// How often the model was asked again.
+    reasks: u32,
 }
 
 impl UniqueIds {
-    pub(in crate::exchange) fn new(incoming: Arc<IncomingRequest>, prefix: String) -> Self {
-        Self { incoming, given: Vec::new(), replaced: Vec::new(), prefix }
+    pub(in crate::exchange) fn new(incoming: Arc<IncomingRequest>, reasks: u32) -> Self {
+        Self { incoming, given: Vec::new(), replaced: Vec::new(), reasks }
     }
 
     /// Gives the call of an event another id, if its own is taken.
@@ -45,7 +46,8 @@ impl UniqueIds {
     fn give(&mut self, block: BlockId, id: &mut Cow<'_, str>) {
         let is_taken = |id: &str| self.given.iter().any(|own| own == id) || self.incoming.has_call(id);
         if is_taken(id) {
-            let made = |number: usize| format!("{}_{number}", self.prefix);
+            let prefix = self.incoming.call_id_prefix(self.reasks);
+            let made = |number: usize| format!("{prefix}n_{number}");
             let new = (self.given.len()..).map(made).find(|new| !is_taken(new)).unwrap_or_default();
             self.replaced.push((block, new.clone()));
             *id = Cow::Owned(new);
