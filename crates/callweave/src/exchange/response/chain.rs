@@ -1,5 +1,6 @@
 //! Bytes of an upstream to events for the client.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::fault::UpstreamFault;
@@ -41,8 +42,8 @@ pub(in crate::exchange) struct Reading<'r> {
     pub(in crate::exchange) tools: Tools,
     /// The changes of the request.
     pub(in crate::exchange) written: Option<&'r Written>,
-    /// The prefix of made ids.
-    pub(in crate::exchange) id_prefix: String,
+    /// The seed of made ids.
+    pub(in crate::exchange) id_seed: String,
     /// The client's request.
     pub(in crate::exchange) incoming: &'r Arc<IncomingRequest>,
     /// The target.
@@ -58,7 +59,7 @@ impl Chain {
             .limits(framing)
             .tools(reading.tools)
             .budget(limits.schema_steps)
-            .id_prefix(reading.id_prefix.clone());
+            .id_seed(reading.id_seed.clone());
         if let Some(dialect) = reading.dialect {
             builder = builder.dialect(dialect);
         }
@@ -70,7 +71,7 @@ impl Chain {
             SchemaMode::Validate => builder.validate(),
             SchemaMode::Coerce => builder.coerce().validate(),
         };
-        let Reading { incoming, target, written, id_prefix, .. } = reading;
+        let Reading { incoming, target, written, id_seed, .. } = reading;
         let undo = written.filter(|written| is_changed(written) || *seals_in_ids).map(|written| {
             let undo = Undo::new(written);
             Box::new(if *seals_in_ids { undo.carrying_seals() } else { undo })
@@ -84,7 +85,7 @@ impl Chain {
             decoder: builder.build(),
             undo,
             harvest,
-            unique_ids: UniqueIds::new(Arc::clone(incoming), format!("{id_prefix}n")),
+            unique_ids: UniqueIds::new(Arc::clone(incoming), &format!("{id_seed}n")),
             stopper: Stopper::new(stop).map(Box::new),
             ending: Ending::new(limits.argument_bytes, target.clone()),
         }
@@ -143,6 +144,11 @@ impl Chain {
         if let Some(stopper) = stopper {
             stopper.cut(&mut |event: Event<'_>| ending.push(event, &mut keep));
         }
+    }
+
+    /// The ids of calls that were replaced, and the new ones.
+    pub(in crate::exchange) fn replaced_ids(&self) -> &HashMap<String, String> {
+        self.unique_ids.replaced()
     }
 
     /// Whether the response is over, for the client.

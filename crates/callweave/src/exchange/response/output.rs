@@ -1,6 +1,7 @@
 //! The client's side of a response: bytes while it comes, or a message when it is over.
 
 use super::super::incoming::start;
+use super::rewrite::{FrameEnds, ReplacedIds, Rewrite};
 use super::stats::ResponseStats;
 use crate::accumulator::Accumulator;
 use crate::encode::{EncodeOptions, Encoder, escape_line_separators};
@@ -40,6 +41,8 @@ pub(in crate::exchange) struct Output {
     /// Whether the client gets the usage.
     tells_usage: bool,
     is_raw: bool,
+    /// Rewrites frames of the upstream that need it.
+    rewrite: Option<Box<Rewrite>>,
     /// The last bytes of the upstream, where the client gets them; zeros before any came.
     tail: [u8; 4],
     /// Whether clients skip comments.
@@ -76,6 +79,8 @@ pub(in crate::exchange) struct OutputConfig {
     pub(in crate::exchange) has_comments: bool,
     /// Whether frames are lines, not events.
     pub(in crate::exchange) has_lines: bool,
+    /// Whether the conversation has calls, whose ids may come again.
+    pub(in crate::exchange) has_calls: bool,
     /// The client's name for the model, where the upstream's is another.
     pub(in crate::exchange) model: Option<String>,
 }
@@ -93,8 +98,16 @@ impl Output {
             is_raw,
             has_comments,
             has_lines,
+            has_calls,
             model,
         } = config;
+        let frames = match (is_streamed, has_lines) {
+            (false, _) => FrameEnds::Body,
+            (true, true) => FrameEnds::Lines,
+            (true, false) => FrameEnds::Events,
+        };
+        let rewrite = is_raw && (model.is_some() || has_calls);
+        let rewrite = rewrite.then(|| Box::new(Rewrite::new(frames, model.clone())));
         let encoder = if is_streamed && !is_raw { protocol.encoder(&options) } else { None };
         Self {
             protocol,
@@ -109,6 +122,7 @@ impl Output {
             keeps_id,
             tells_usage,
             is_raw,
+            rewrite,
             tail: [0; 4],
             has_comments,
             has_lines,
@@ -123,6 +137,21 @@ impl Output {
 
     /// Takes bytes of the upstream, where the client gets them.
     pub(in crate::exchange) fn take_raw(&mut self, bytes: &[u8]) {
+        match &mut self.rewrite {
+            Some(rewrite) => rewrite.push(bytes),
+            None => self.put_raw(bytes),
+        }
+    }
+
+    /// Takes frames that were held until their calls were known.
+    pub(in crate::exchange) fn release_frames(&mut self, ids: ReplacedIds<'_>, is_over: bool) {
+        if let Some(rewrite) = &mut self.rewrite {
+            let frames = if is_over { rewrite.finish(ids) } else { rewrite.take(ids) };
+            self.put_raw(&frames);
+        }
+    }
+
+    fn put_raw(&mut self, bytes: &[u8]) {
         if self.is_raw {
             let start = self.buffer.len();
             self.buffer.append(&mut self.unsent);
