@@ -20,6 +20,8 @@ pub struct Probe {
     pub upstream: String,
     /// How many models it has and how long it took to say so; else what is wrong.
     pub found: Result<(usize, Duration), String>,
+    /// The provider whose model list it seems to have.
+    pub provider: Option<&'static str>,
 }
 
 impl Gateway {
@@ -82,14 +84,18 @@ impl Gateway {
         let mut probes = Vec::new();
         for upstream in self.routes.upstreams() {
             let began = Instant::now();
+            let mut provider = None;
             let found = match upstream.config.is_demo() {
                 true => Ok((demo::models().count(), Duration::ZERO)),
                 false => match tokio::time::timeout(PATIENCE, models::ask(self, upstream, None)).await {
-                    Ok(listed) => listed.map(|models| (models.len(), began.elapsed())),
+                    Ok(listed) => listed.map(|models| {
+                        provider = models.provider.map(|provider| provider.name);
+                        (models.names.len(), began.elapsed())
+                    }),
                     Err(_) => Err(format!("no answer within {PATIENCE:?}")),
                 },
             };
-            probes.push(Probe { upstream: upstream.name.clone(), found });
+            probes.push(Probe { upstream: upstream.name.clone(), found, provider });
         }
         probes
     }
@@ -100,15 +106,22 @@ fn describe(upstream: &Upstream, text: &mut String) {
     match config.is_demo() {
         true => text.push_str("  scripted models; needs no network and no key\n"),
         false => {
-            let _ = writeln!(text, "  {} at {}", config.protocol, shown_url(&config.url));
+            let spoken = config.spoken();
+            let names: Vec<&str> = spoken.iter().map(|protocol| protocol.name).collect();
+            let _ = writeln!(text, "  {} at {}", names.join(" or "), shown_url(&config.url));
+            if spoken.len() > 1 {
+                text.push_str(
+                    "  protocol: the client's own if it is among these and answered, else the first\n",
+                );
+            }
             let key = match (&config.key_env, upstream.has_key()) {
                 (Some(variable), true) => format!("the one in {variable}"),
                 (Some(variable), false) => format!("none: {variable} is not set"),
                 (None, _) => "the client's own".to_owned(),
             };
             let _ = writeln!(text, "  key: {key}");
-            if let Some(provider) = &config.provider {
-                let _ = writeln!(text, "  requests: by the rules of {provider}");
+            if let Some(provider) = config.known_provider() {
+                let _ = writeln!(text, "  requests: by the rules of {}", provider.name);
             }
         }
     }

@@ -266,15 +266,30 @@ impl Gateway {
         let named = || body.get("model").and_then(Value::as_str).map(str::to_owned);
         let model = model.or_else(named).ok_or_else(|| Failure::invalid("model is missing"))?;
         if let Some(target) = self.routes.find(&model)?.first() {
-            let wire = target.upstream.wire(&target.model)?;
-            if wire.protocol == protocol && !target.upstream.config.is_demo() {
-                return relay::count_tokens(self, target, body, wire, headers, key).await;
+            let wire = target.upstream.wire_for(&target.model, protocol)?;
+            // Nobody is asked for a count who may not even know the protocol.
+            let is_asked = wire.protocol == protocol && target.upstream.engine.speaks(protocol);
+            if is_asked && !target.upstream.config.is_demo() {
+                let count = tokens::estimate(&body);
+                let counted = relay::count_tokens(self, target, body, wire, headers, key).await;
+                let has_others = !target.upstream.engine.policy().other_protocols.is_empty();
+                let is_absent =
+                    |failure: &Failure| has_others && matches!(failure.error.status, Some(404 | 405 | 501));
+                return match counted {
+                    // Many servers that speak the protocol of others cannot count.
+                    Err(failure) if is_absent(&failure) => Ok(counted_as(protocol, count)),
+                    counted => counted,
+                };
             }
         }
-        let count = tokens::estimate(&body);
-        let word = if *protocol == protocol::ANTHROPIC_MESSAGES { "input_tokens" } else { "totalTokens" };
-        Ok(json(&Value::object([(word, count.into())])))
+        Ok(counted_as(protocol, tokens::estimate(&body)))
     }
+}
+
+/// A count of tokens as clients of a protocol know it.
+fn counted_as(protocol: &protocol::Protocol, count: usize) -> Response<Body> {
+    let word = if *protocol == protocol::ANTHROPIC_MESSAGES { "input_tokens" } else { "totalTokens" };
+    json(&Value::object([(word, count.into())]))
 }
 
 /// The JSON of a body.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use callweave::Value;
 use callweave::exchange::UpstreamFault;
+use callweave::provider::Provider;
 use http::{HeaderMap, HeaderValue, Method};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -66,7 +67,7 @@ async fn ask_all(gateway: &Arc<Gateway>, headers: &HeaderMap) -> Vec<String> {
         let via = headers.get(VIA).cloned();
         asking.spawn(async move {
             let asked = tokio::time::timeout(PATIENCE, ask(&gateway, &upstream, via)).await;
-            let models = asked.ok().and_then(Result::ok).unwrap_or_default();
+            let models = asked.ok().and_then(Result::ok).map(|models| models.names).unwrap_or_default();
             let is_own = |name: &str| {
                 let found = gateway.routes.find(name).ok();
                 found.is_some_and(|found| {
@@ -85,12 +86,20 @@ async fn ask_all(gateway: &Arc<Gateway>, headers: &HeaderMap) -> Vec<String> {
     all.into_iter().flat_map(|(_, names)| names).collect()
 }
 
+/// The models of one upstream.
+pub(crate) struct OwnModels {
+    /// Their names.
+    pub(crate) names: Vec<String>,
+    /// The provider whose list it seems to be.
+    pub(crate) provider: Option<&'static Provider>,
+}
+
 /// Asks one upstream what models it has, after the request came through those in `via`.
 pub(crate) async fn ask(
     gateway: &Gateway,
     upstream: &Upstream,
     via: Option<HeaderValue>,
-) -> Result<Vec<String>, String> {
+) -> Result<OwnModels, String> {
     let wire = upstream.listing().ok_or("its protocol has no lists")?;
     let mut headers = HeaderMap::new();
     if let Some((name, value)) = wire.version_header {
@@ -117,7 +126,9 @@ pub(crate) async fn ask(
         let name = model.get("id").or_else(|| model.get("name"))?.as_str()?;
         Some(name.strip_prefix("models/").unwrap_or(name).to_owned())
     };
-    Ok(list.into_iter().flatten().filter_map(name).collect())
+    let owner = |model: &Value| Provider::owning(model.get("owned_by")?.as_str()?);
+    let all = || list.into_iter().flatten();
+    Ok(OwnModels { names: all().filter_map(name).collect(), provider: all().find_map(owner) })
 }
 
 const NO_HEADERS: [(&str, &str); 0] = [];

@@ -35,16 +35,19 @@ pub(crate) async fn relay(
     let model =
         body.get("model").and_then(Value::as_str).ok_or_else(|| Failure::invalid("model is missing"))?;
     let targets = gateway.routes.find(model)?;
-    let is_able = |target: &&Target| {
-        let wire = target.upstream.wire(&target.model);
-        wire.is_ok_and(|wire| *wire.protocol == OPENAI_CHAT || *wire.protocol == OPENAI_RESPONSES)
-            && !target.upstream.config.is_demo()
+    let wire_of = |target: &Target| {
+        let wire = |client| target.upstream.wire_for(&target.model, client).ok();
+        let is_able = |wire: &&HttpWire| *wire.protocol == OPENAI_CHAT || *wire.protocol == OPENAI_RESPONSES;
+        wire(&OPENAI_CHAT).filter(is_able).or_else(|| wire(&OPENAI_RESPONSES).filter(is_able))
     };
+    let is_able = |target: &&Target| wire_of(target).is_some() && !target.upstream.config.is_demo();
     let target = targets.iter().find(is_able).ok_or_else(|| {
         let what = format!("the upstream of {model:?} does not answer at {path}");
         Failure::new(ErrorClass::NotFound, what)
     })?;
-    let wire = target.upstream.wire(&target.model)?;
+    let Some(wire) = wire_of(target) else {
+        return Err(Failure::new(ErrorClass::NotFound, "nothing answers here"));
+    };
     let mut reply =
         send(gateway, target, wire, path, renamed(body, bytes, &target.model), headers, key).await?;
     if reply.status >= 300 {

@@ -34,8 +34,7 @@ enum Label {
 impl Target {
     /// The target of an exchange.
     pub(crate) fn of_exchange(&self) -> Result<exchange::Target, Failure> {
-        let wire = self.upstream.wire(&self.model)?;
-        Ok(exchange::Target::new(&self.upstream.engine, &self.model).speaking(wire.protocol))
+        self.upstream.target(&self.model)
     }
 
     /// A fault of the upstream, as a failure that names it.

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use callweave::exchange::http::{HttpWire, is_forwarded_to_client};
-use callweave::exchange::{Engine, HttpRequest, Policy, Refusal, Shared, UpstreamFault};
+use callweave::exchange::{Engine, HttpRequest, Policy, Refusal, Shared, Target, UpstreamFault};
+use callweave::protocol::Protocol;
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use hyper::body::Incoming;
@@ -32,7 +33,7 @@ pub(crate) struct Upstream {
     pub(crate) engine: Arc<Engine>,
     /// The number of requests that may be sent to it again.
     pub(crate) budget: Budget,
-    /// The row of its protocol; a scripted model has its own.
+    /// The row of its usual protocol.
     wire: Option<&'static HttpWire>,
     /// The addresses of non-streaming and streaming requests, unless they depend on the model.
     addresses: Option<[Uri; 2]>,
@@ -78,13 +79,28 @@ impl Upstream {
         })
     }
 
-    /// The row of the protocol that a model of it speaks.
-    pub(crate) fn wire(&self, model: &str) -> Result<&'static HttpWire, Failure> {
-        let wire = match self.config.is_demo() {
-            true => demo::protocol(model).and_then(HttpWire::of),
-            false => self.wire,
+    /// The row of the protocol that a model of it is asked in by clients of a protocol.
+    pub(crate) fn wire_for(
+        &self,
+        model: &str,
+        client: &'static Protocol,
+    ) -> Result<&'static HttpWire, Failure> {
+        let protocol = match self.config.is_demo() {
+            true => demo::protocol(model),
+            false => Some(self.engine.protocol_for(client)),
         };
+        let wire = protocol.and_then(HttpWire::of);
         wire.ok_or_else(|| Failure::new(ErrorClass::NotFound, format!("there is no model {model:?}")))
+    }
+
+    /// The target of an exchange with a model of it.
+    pub(crate) fn target(&self, model: &str) -> Result<Target, Failure> {
+        let target = Target::new(&self.engine, model);
+        match (self.config.is_demo(), demo::protocol(model)) {
+            (false, _) => Ok(target),
+            (true, Some(protocol)) => Ok(target.speaking(protocol)),
+            (true, None) => Err(Failure::new(ErrorClass::NotFound, format!("there is no model {model:?}"))),
+        }
     }
 
     /// Sends a request. The response has begun when this returns: its status and headers are there.
@@ -98,14 +114,17 @@ impl Upstream {
             let script = demo::answer(&request.model, request.body.as_ref(), request.is_streamed);
             return Ok(Player::reply(script.ok_or_else(|| UpstreamFault::unusable("has no such model"))?));
         }
-        let address = match &self.addresses {
+        let wire = HttpWire::of(request.protocol);
+        let is_usual = self.wire.is_some_and(|wire| wire.protocol == request.protocol);
+        let address = match self.addresses.as_ref().filter(|_| is_usual) {
             Some(addresses) => addresses[usize::from(request.is_streamed)].clone(),
             None => address(&request.url)?,
         };
         let mut headers = more_headers;
         for (name, value) in &request.headers {
             if let Ok(mut value) = HeaderValue::try_from(value) {
-                value.set_sensitive(self.wire.is_some_and(|wire| wire.key_header.0 == *name));
+                let is_key = |wire: &HttpWire| wire.key_header.0 == *name;
+                value.set_sensitive(wire.is_some_and(is_key) || self.wire.is_some_and(is_key));
                 headers.append(HeaderName::from_static(name), value);
             }
         }

@@ -10,12 +10,15 @@ use crate::event::{
     BlockId, BlockKind, Body, CallKind, Completion, Event, EventSink, FinishReason, NoticeCode, Scope,
 };
 use crate::fingerprint::keyed_digest;
+use crate::made_id::MadeIds;
 use crate::table::Table;
 
 /// Makes ids and derives finish reasons. See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub struct Close {
     prefix: Option<String>,
+    /// Makes ids in place of the prefix.
+    ids: Option<MadeIds>,
     choices: Table<u32, Tally>,
     /// Ids that providers gave and that look like made ones, so that made ones stay unique.
     taken: Table<String, ()>,
@@ -120,6 +123,21 @@ impl Close {
         Self { prefix: Some(prefix.into()), ..Self::default() }
     }
 
+    /// A stage that makes ids of a seed: `call_` and letters and digits. With a seed of its own for each response, ids never
+    /// repeat in a conversation; those of one response differ in the first letters and digits behind `call_`, since some
+    /// clients shorten ids.
+    ///
+    /// ```
+    /// use callweave::close::Close;
+    ///
+    /// let close = Close::with_seed("7f3a");
+    /// let (one, other) = (close.made_id(0, 0), close.made_id(0, 1));
+    /// assert_ne!(one[..10], other[..10]);
+    /// ```
+    pub fn with_seed(seed: impl AsRef<str>) -> Self {
+        Self { ids: Some(MadeIds::new(seed.as_ref())), ..Self::default() }
+    }
+
     /// Takes the next event.
     pub fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
         self.look_at(&mut event);
@@ -202,6 +220,9 @@ impl Close {
 
     /// The id that is made for the call of that ordinal in its choice, if its provider gives none.
     pub fn made_id(&self, choice: u32, ordinal: usize) -> String {
+        if let Some(ids) = &self.ids {
+            return ids.id(choice, ordinal);
+        }
         let prefix = self.prefix.as_deref().unwrap_or(PREFIX);
         // No `format!`, which costs ten times as much.
         let (mut one, mut other) = (itoa::Buffer::new(), itoa::Buffer::new());

@@ -67,6 +67,7 @@ pub use policy::{Engine, InvalidCalls, Policy, SchemaMode, StopMode, StopPolicy,
 pub use response::{CallOutcome, Outcome};
 
 use self::incoming::{Prepared, PreparedOutgoing};
+use self::policy::Finding;
 use self::response::{Chain, Hold, Output, OutputConfig, Reading};
 use self::session::{SessionLine, SessionLines};
 use self::store::{Scope, Store, StoredResponse, StoredTurn};
@@ -74,7 +75,7 @@ use self::tool_cache::ToolCache;
 use crate::event::{Counters, FinishReason};
 use crate::json::Tape;
 use crate::message::{Content, Message};
-use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES};
+use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::request::{self, Loss, SealKeeper, TurnStore};
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -117,7 +118,7 @@ impl Shared {
         if let Some(stored) = self.store.as_ref().and_then(|store| store.response(scope, id)) {
             return Ok(Some(Arc::clone(&stored.turn)));
         }
-        if first.is_some_and(|target| *target.protocol_for(&OPENAI_RESPONSES) == OPENAI_RESPONSES) {
+        if first.is_some_and(Target::keeps_conversations) {
             return Ok(None);
         }
         let what = format!("Previous response with id '{id}' not found.");
@@ -210,6 +211,18 @@ pub struct Exchange {
     is_broken: bool,
     /// The beginning of the client's response, once it is known.
     head: Option<ResponseHead>,
+    /// Whether the upstream has said something in its protocol.
+    is_understood: bool,
+    /// The protocols in which the upstream has refused the request, though it may take it in another.
+    refusals: Vec<ProtocolRefusal>,
+}
+
+/// A refusal that may be the protocol's fault.
+struct ProtocolRefusal {
+    protocol: &'static Protocol,
+    /// Whether the upstream seems not to know the path.
+    is_absent: bool,
+    error: UpstreamError<'static>,
 }
 
 enum State {
@@ -227,29 +240,9 @@ enum State {
 impl Exchange {
     /// An exchange of a request with a target.
     pub fn new(incoming: Arc<IncomingRequest>, target: Target) -> Self {
-        let client = incoming.wire.protocol;
-        let protocol = target.protocol_for(client);
-        let (target, is_same) = (target.speaking(protocol), protocol == client);
-        let output = Output::new(OutputConfig {
-            incoming: Arc::clone(&incoming),
-            is_kept: incoming.is_kept(&target) && target.engine.shared.store.is_some(),
-            hold: match target.engine.policy.invalid_calls {
-                _ if !incoming.has_tools => Hold::Nothing,
-                InvalidCalls::Pass => Hold::Nothing,
-                InvalidCalls::Error => Hold::End,
-                InvalidCalls::Reask => Hold::All,
-            },
-            keeps_id: is_same,
-            tells_usage: incoming.wants_usage(),
-            // Upstreams stream by the framing of their protocol, not by one that a client chose.
-            is_raw: is_same
-                && incoming.options.framing.is_none()
-                && target.engine.is_plain()
-                && incoming.model == target.model,
-            has_comments: incoming.takes_comments(),
-            has_lines: incoming.content_type() == "application/x-ndjson",
-            renames_model: incoming.model != target.model,
-        });
+        let protocol = target.protocol_for(incoming.wire.protocol);
+        let target = target.speaking(protocol);
+        let output = Self::output(&incoming, &target);
         Self {
             incoming,
             target,
@@ -264,7 +257,34 @@ impl Exchange {
             message: Message::default(),
             is_broken: false,
             head: None,
+            is_understood: false,
+            refusals: Vec::new(),
         }
+    }
+
+    /// The client's side of a response of a target.
+    fn output(incoming: &Arc<IncomingRequest>, target: &Target) -> Output {
+        let client = incoming.wire.protocol;
+        let is_same = target.protocol_for(client) == client;
+        let is_kept = incoming.is_kept(target) && target.engine.shared.store.is_some();
+        Output::new(OutputConfig {
+            incoming: Arc::clone(incoming),
+            is_kept,
+            hold: match target.engine.policy.invalid_calls {
+                _ if !incoming.has_tools => Hold::Nothing,
+                InvalidCalls::Pass => Hold::Nothing,
+                InvalidCalls::Error => Hold::End,
+                InvalidCalls::Reask => Hold::All,
+            },
+            // The client refers to a response that is kept here by the id that it has here.
+            keeps_id: is_same && !is_kept,
+            tells_usage: incoming.wants_usage(),
+            // Upstreams stream by the framing of their protocol, not by one that a client chose.
+            is_raw: is_same && !is_kept && incoming.options.framing.is_none() && target.engine.is_plain(),
+            has_comments: incoming.takes_comments(),
+            has_lines: incoming.content_type() == "application/x-ndjson",
+            renames_model: incoming.model != target.model,
+        })
     }
 
     /// The client's request.
@@ -333,16 +353,91 @@ impl Exchange {
     /// The upstream answers with success.
     pub fn accept<N: AsRef<str>, V: AsRef<[u8]>>(&mut self, headers: impl IntoIterator<Item = (N, V)>) {
         self.keep_headers(headers);
+        self.find_out(Finding::Unknown);
         self.state = match std::mem::replace(&mut self.state, State::Over) {
             State::Sent(chain) => State::Reading(chain),
             other => other,
         };
     }
 
-    /// The upstream answers with another status.
+    /// The upstream answers with another status. If it may take the request in another protocol, that is to be sent next.
     pub fn refuse(&mut self, refusal: &Refusal) {
         self.keep_headers(refusal.headers.iter().map(|(name, value)| (name, value)));
-        self.abandon(refusal.error(&self.target));
+        let error = refusal.error(&self.target);
+        let is_absent = matches!(refusal.status, 404 | 405 | 501) && !self.is_about_model(&error);
+        if self.ask_otherwise(refusal.status, is_absent, &error) {
+            return;
+        }
+        if !is_absent {
+            self.find_out(Finding::Unknown);
+        }
+        // Nobody asked for the protocols that were tried: what the usual one says is the reason.
+        let usual = self.target.engine.policy.protocol;
+        let own = self.refusals.iter().position(|refusal| is_absent && Some(refusal.protocol) == usual);
+        let error = own.map_or(error, |at| self.refusals.swap_remove(at).error);
+        self.abandon(error);
+    }
+
+    /// Asks in another protocol, if this one may be the reason of an error.
+    fn ask_otherwise(&mut self, status: u16, is_absent: bool, error: &UpstreamError<'static>) -> bool {
+        let protocol = self.target.protocol_for(self.incoming.wire.protocol);
+        let Some(other) = self.other_protocol(protocol, status, is_absent) else { return false };
+        self.refusals.push(ProtocolRefusal { protocol, is_absent, error: error.clone() });
+        self.target = self.target.clone().speaking(other);
+        self.output = Self::output(&self.incoming, &self.target);
+        self.state = State::Due;
+        true
+    }
+
+    /// Whether an error says that there is no such model: then the path is known.
+    fn is_about_model(&self, error: &UpstreamError<'_>) -> bool {
+        let is_joint = |letter: char| letter.is_alphanumeric() || matches!(letter, '/' | '.' | '-' | '_');
+        let names = |text: &str| {
+            text.match_indices(&self.target.model).any(|(at, name)| {
+                let (before, after) = (&text[..at], &text[at + name.len()..]);
+                !before.ends_with(is_joint) && !after.starts_with(is_joint)
+            })
+        };
+        let is_ours = error.message.starts_with(&self.target.shown());
+        error.class == ErrorClass::NotFound
+            && (!is_ours && names(&error.message)
+                || error.code.as_deref().is_some_and(|code| code.contains("model")))
+    }
+
+    /// The protocol in which the upstream is asked next, after it has refused the request in another. A request that is
+    /// refused costs nothing.
+    fn other_protocol(
+        &self,
+        refused: &'static Protocol,
+        status: u16,
+        is_absent: bool,
+    ) -> Option<&'static Protocol> {
+        let engine = &self.target.engine;
+        let usual = engine.policy.protocol?;
+        // A protocol that nobody has vouched for may be known and not be understood as far as it is needed.
+        let is_unsure = refused != usual && matches!(status, 400 | 403 | 415 | 422 | 500);
+        if !(is_absent || is_unsure) || self.reasks > 0 || self.head.is_some() {
+            return None;
+        }
+        if engine.finding(refused) == Finding::Spoken {
+            return None;
+        }
+        let is_asked =
+            |own: &Protocol| own == refused || self.refusals.iter().any(|refusal| refusal.protocol == own);
+        engine.protocols().find(|own| !is_asked(own) && (is_absent || *own == usual))
+    }
+
+    /// Keeps what a response tells of the protocols that the upstream speaks: not those whose paths it did not know, and
+    /// this of the one that it answers in.
+    fn find_out(&mut self, finding: Finding) {
+        let engine = &self.target.engine;
+        for refusal in self.refusals.iter().filter(|refusal| refusal.is_absent) {
+            engine.find(refusal.protocol, Finding::Absent);
+        }
+        if finding == Finding::Spoken {
+            engine.find(self.target.protocol_for(self.incoming.wire.protocol), finding);
+            self.is_understood = true;
+        }
     }
 
     /// Takes the next bytes of the upstream's response.
@@ -366,6 +461,7 @@ impl Exchange {
             None => {
                 self.output.take_raw(bytes);
                 chain.push(bytes, &mut self.output);
+                self.output.release_frames(chain.replaced_ids(), chain.is_over());
             }
         }
         self.output.mark();
@@ -377,6 +473,7 @@ impl Exchange {
         let State::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
         chain.finish(&mut self.output);
+        self.output.release_frames(chain.replaced_ids(), true);
         self.output.mark();
         self.end_raw(had_error);
     }
@@ -554,6 +651,7 @@ impl Exchange {
         let State::Reading(chain) = &mut self.state else { return };
         let had_error = self.output.stats.error.is_some();
         chain.fail(error, &mut self.output);
+        self.output.release_frames(chain.replaced_ids(), true);
         self.end_raw(had_error);
     }
 
@@ -567,10 +665,22 @@ impl Exchange {
 
     /// Looks whether the upstream's response is over: then it is the client's, or the model is asked again.
     fn settle(&mut self) {
+        if !self.is_understood && self.output.stats.has_content {
+            self.find_out(Finding::Spoken);
+        }
         let State::Reading(chain) = &self.state else { return };
         if !chain.is_over() {
             return;
         }
+        // Some servers answer with success at paths that they do not know, and report that in the body.
+        if !self.is_understood
+            && !chain.is_broken()
+            && let Some(error) = self.output.stats.error.as_deref().cloned()
+            && self.ask_otherwise(400, false, &error)
+        {
+            return;
+        }
+        let State::Reading(chain) = &self.state else { return };
         let dialect = chain.dialect().map(str::to_owned);
         let is_interrupted = chain.is_cut();
         self.is_broken = chain.is_broken();

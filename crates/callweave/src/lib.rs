@@ -73,6 +73,7 @@
 //! - [`encode`]: events and messages → the bytes of a protocol.
 //! - [`request`]: the bodies that clients send ↔ one neutral request.
 //! - `exchange` (feature `exchange`): everything between a client's request and its response, as a gateway does it.
+//! - [`provider`]: names, addresses, variables, protocols and rules of providers, in one table.
 //! - [`upstream`]: the errors of providers, with a class that says what to do.
 //! - [`json`]: scanning, partial values, repair and schemas of what models write.
 //!
@@ -111,10 +112,12 @@ pub mod framing;
 pub mod grammar;
 pub mod json;
 pub mod live;
+mod made_id;
 pub mod mend;
 pub mod message;
 pub mod pipeline;
 pub mod protocol;
+pub mod provider;
 mod queue;
 pub mod read;
 pub mod request;

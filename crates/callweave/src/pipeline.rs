@@ -82,6 +82,7 @@ pub struct Builder {
     dialect: Option<dialect::ExtractOptions>,
     mend: Mend,
     id_prefix: Option<String>,
+    id_seed: Option<String>,
     reads_all: bool,
 }
 
@@ -152,6 +153,11 @@ impl Builder {
         Self { id_prefix: Some(prefix.into()), ..self }
     }
 
+    /// Makes missing ids of calls out of this seed: see [`Close::with_seed`].
+    pub fn id_seed(self, seed: impl Into<String>) -> Self {
+        Self { id_seed: Some(seed.into()), ..self }
+    }
+
     /// Every frame is read in full, even one that differs from those before only in its texts: for comparison, since
     /// it says the same and takes longer.
     #[doc(hidden)]
@@ -170,7 +176,7 @@ impl Builder {
 
     /// A decoder of frames, for callers that have those (or decoded JSON) instead of bytes.
     pub fn build_for_frames(self) -> FrameDecoder {
-        let Self { protocol, candidates, dialect, mend, id_prefix, reads_all, .. } = self;
+        let Self { protocol, candidates, dialect, mend, id_prefix, id_seed, reads_all, .. } = self;
         let is_named = protocol.is_some();
         let weave = Weave::with_tools(mend.declared().clone());
         let reader = Reader { protocol, candidates, is_named, reads_all, weave, ..Reader::default() };
@@ -181,7 +187,10 @@ impl Builder {
         let stages = Stages {
             extract: dialect.as_ref().map(|dialect| Box::new(Stage::new(dialect))),
             mend: (!mend.is_idle()).then(|| Box::new(mend)),
-            close: id_prefix.map_or_else(Close::new, Close::with_prefix),
+            close: match id_seed {
+                Some(seed) => Close::with_seed(seed),
+                None => id_prefix.map_or_else(Close::new, Close::with_prefix),
+            },
         };
         FrameDecoder { reader, stages }
     }

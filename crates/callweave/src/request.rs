@@ -79,6 +79,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Number, Object, Value};
 use crate::protocol::{Protocol, TABLE};
+use crate::provider::{self, Provider};
 
 /// The word for a [builtin](ToolKind::Builtin) tool that searches the web: several providers have one.
 pub(crate) const WEB_SEARCH: &str = "web_search";
@@ -160,6 +161,9 @@ pub enum Mode {
     /// As it was, where it was read in the same protocol; else made to fit.
     #[default]
     Faithful,
+    /// As it was, where it was read in the same protocol, but for what not every server of the protocol takes: several
+    /// system messages, developers, tools that are no functions, newer names. Else made to fit.
+    Compatible,
     /// Made to fit what the provider demands.
     Mended,
 }
@@ -186,9 +190,10 @@ pub struct Written {
     signs_calls: bool,
 }
 
-/// The providers whose rules are known, by the names that [`RequestOptions::provider`] takes.
+/// The providers whose rules are known, by the names that [`RequestOptions::provider`] takes; it takes their
+/// [aliases](crate::provider::Provider::aliases), too.
 pub fn providers() -> impl Iterator<Item = &'static str> {
-    Limits::providers()
+    provider::TABLE.iter().filter(|provider| !provider.protocols.is_empty()).map(|provider| provider.name)
 }
 
 /// How a protocol's requests are read and written.
@@ -361,17 +366,22 @@ impl Protocol {
             request.model = Some(model.clone());
         }
         let limits = self.limits_of(request.model.as_deref(), options)?;
-        let is_faithful = options.mode == Mode::Faithful && request.protocol == Some(self.name);
+        let is_own = request.protocol == Some(self.name);
+        let is_faithful = options.mode != Mode::Mended && is_own;
         let mut losses = Losses::default();
         let mut changes = Changes::default();
         seals::unload(&mut request, self.name, limits, &mut losses);
-        if !is_faithful {
-            fit(&mut request, self.name, limits, &mut losses, &mut changes);
+        match options.mode {
+            Mode::Faithful if is_own => {}
+            Mode::Compatible if is_own => {
+                fit::fit_compatible(&mut request, self.name, limits, &mut losses, &mut changes);
+            }
+            _ => fit(&mut request, self.name, limits, &mut losses, &mut changes),
         }
         let mut writing = Writing { is_faithful, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);
-        if !is_faithful {
-            limits.respell(&mut body, &mut losses);
+        if !is_faithful || options.mode == Mode::Compatible && !limits.takes_uncommon() {
+            limits.respell(&mut body, is_own, &mut losses);
         }
         losses.leftovers(self.name, &request);
         let Changes { names, namespaces, wrapped } = changes;
@@ -382,12 +392,30 @@ impl Protocol {
 
     /// What whoever is to answer demands.
     fn limits_of(&self, model: Option<&str>, options: &RequestOptions) -> Result<&'static Limits> {
-        match &options.provider {
-            Some(name) => Limits::named(name).ok_or_else(|| {
-                Error::new(ErrorKind::Unknown, format!("no provider with limits is called {name:?}"))
-            }),
-            None => Ok(self.request_coding()?.limits.of_model(model.unwrap_or_default())),
-        }
+        let own = self.request_coding()?.limits;
+        let limits = match &options.provider {
+            Some(name) => {
+                let provider = Provider::named(name).filter(|provider| !provider.protocols.is_empty());
+                let provider = provider.ok_or_else(|| {
+                    Error::new(ErrorKind::Unknown, format!("no provider with limits is called {name:?}"))
+                })?;
+                provider.limits(self).unwrap_or(own)
+            }
+            None => own,
+        };
+        Ok(limits.of_model(model.unwrap_or_default()))
+    }
+
+    /// What a provider demands of requests for a model.
+    #[cfg(feature = "exchange")]
+    pub(crate) fn limits_for(
+        &self,
+        provider: Option<&'static Provider>,
+        model: &str,
+    ) -> Option<&'static Limits> {
+        let own = self.request_coding().ok()?.limits;
+        let limits = provider.and_then(|provider| provider.limits(self)).unwrap_or(own);
+        Some(limits.of_model(model))
     }
 
     fn request_coding(&self) -> Result<&RequestCoding> {

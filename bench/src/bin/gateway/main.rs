@@ -51,8 +51,9 @@ fn measure(callweave: &str, rounds: usize, other: Option<&str>) {
     let at = upstream.address;
     let relay = Process::start(&own, |port| vec!["relay".into(), port.to_string(), at.to_string()], None);
     let config = std::env::temp_dir().join(format!("callweave-bench-{}.toml", std::process::id()));
-    let text =
-        format!("[upstreams.up]\nurl = \"http://{at}/v1\"\nmodels = [\"json\"]\n[timeouts]\nidle = 600\n");
+    let text = format!(
+        "[upstreams.up]\nurl = \"http://{at}/v1\"\nprotocol = \"openai-chat\"\nmodels = [\"json\"]\n[timeouts]\nidle = 600\n"
+    );
     std::fs::write(&config, text).expect("a folder for what is temporary");
     let serve = |port: u16| {
         let words =

@@ -40,7 +40,11 @@ impl Check {
         for probe in probes {
             match probe.found {
                 Ok((count, took)) => {
-                    writeln!(out, "{}: {count} models, after {} ms", probe.upstream, took.as_millis())?;
+                    write!(out, "{}: {count} models, after {} ms", probe.upstream, took.as_millis())?;
+                    match probe.provider {
+                        Some(provider) => writeln!(out, ", in a list like those of {provider}")?,
+                        None => writeln!(out)?,
+                    }
                 }
                 Err(what) => {
                     writeln!(out, "{}: {what}", probe.upstream)?;

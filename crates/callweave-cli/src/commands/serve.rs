@@ -102,16 +102,20 @@ impl Sources {
         let mut config = match (&self.config, &self.upstream) {
             (Some(path), _) => Config::open(path)?,
             (None, Some(url)) => {
-                let name = self.upstream_protocol.as_deref().unwrap_or("openai-chat");
-                let Some(protocol) = Protocol::named(name) else {
-                    let names = TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
-                    let meant = nearest(name, names).map(|name| format!("did you mean {name:?}? "));
-                    bail!(
-                        "no protocol is called {name:?}; {}see callweave protocols",
-                        meant.unwrap_or_default()
-                    );
-                };
-                let mut upstream = Upstream::at(completed_url(url), protocol);
+                let mut upstream = Upstream::default();
+                upstream.url = completed_url(url);
+                if let Some(name) = &self.upstream_protocol {
+                    let Some(protocol) = Protocol::named(name) else {
+                        let names =
+                            TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
+                        let meant = nearest(name, names).map(|name| format!("did you mean {name:?}? "));
+                        bail!(
+                            "no protocol is called {name:?}; {}see callweave protocols",
+                            meant.unwrap_or_default()
+                        );
+                    };
+                    upstream.protocol = protocol.name.to_owned();
+                }
                 upstream.key_env.clone_from(&self.key_env);
                 if let Some(dialect) = &self.dialect {
                     upstream.dialect.clone_from(dialect);
@@ -202,7 +206,10 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
     for (name, upstream) in &config.upstreams {
         let what = match upstream.is_demo() {
             true => "scripted models, no network".to_owned(),
-            false => format!("{} at {}", upstream.protocol, shown_url(&upstream.url)),
+            false => {
+                let spoken: Vec<&str> = upstream.spoken().iter().map(|protocol| protocol.name).collect();
+                format!("{} at {}", spoken.join(" or "), shown_url(&upstream.url))
+            }
         };
         let _ = writeln!(text, "  {name}/…  {what}");
     }

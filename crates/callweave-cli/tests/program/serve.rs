@@ -243,7 +243,7 @@ fn check_and_serve_say_the_same() {
         assert!(text.contains("http://127.0.0.1:9/v1?key=…"), "{text}");
         assert!(!text.contains("PASSWORD") && !text.contains("QKEY"), "{text}");
     }
-    let wrong = file("serve-wrong.toml", "[upstreams.a]\nurl = \"http://\"\nprovider = \"llamacpp\"\n");
+    let wrong = file("serve-wrong.toml", "[upstreams.a]\nurl = \"http://\"\nprovider = \"lamacp\"\n");
     let told = run(&["check", "--config", path(&wrong)], "").bad("line 2");
     let said = run(&["serve", "--config", path(&wrong)], "").bad("line 3");
     assert_eq!(told.stderr(), said.stderr());

@@ -1,7 +1,8 @@
 //! What the environment says.
 
 use callweave::exchange::{SchemaMode, StopMode, StopPolicy};
-use callweave::protocol::{self, Protocol};
+use callweave::protocol::OPENAI_RESPONSES;
+use callweave::provider::TABLE;
 
 use super::{Config, Problem, Upstream};
 
@@ -9,65 +10,6 @@ use super::{Config, Problem, Upstream};
 pub struct Environment<'e>(Variables<'e>);
 
 type Variables<'e> = Box<dyn Fn(&str) -> Option<String> + 'e>;
-
-/// Providers that are served if their usual variables are set: the upstream's name, the variable of its key, the
-/// variable of its base URL, that URL if the variable is not set, and its protocol.
-const PROVIDERS: &[(&str, &str, &str, &str, &Protocol)] = &[
-    ("openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1", &protocol::OPENAI_RESPONSES),
-    (
-        "anthropic",
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_BASE_URL",
-        "https://api.anthropic.com",
-        &protocol::ANTHROPIC_MESSAGES,
-    ),
-    (
-        "gemini",
-        "GEMINI_API_KEY",
-        "GOOGLE_GEMINI_BASE_URL",
-        "https://generativelanguage.googleapis.com",
-        &protocol::GEMINI_GENERATE_CONTENT,
-    ),
-    ("groq", "GROQ_API_KEY", "GROQ_BASE_URL", "https://api.groq.com/openai/v1", &protocol::OPENAI_CHAT),
-    ("mistral", "MISTRAL_API_KEY", "MISTRAL_BASE_URL", "https://api.mistral.ai/v1", &protocol::OPENAI_CHAT),
-    (
-        "openrouter",
-        "OPENROUTER_API_KEY",
-        "OPENROUTER_BASE_URL",
-        "https://openrouter.ai/api/v1",
-        &protocol::OPENAI_CHAT,
-    ),
-    (
-        "deepseek",
-        "DEEPSEEK_API_KEY",
-        "DEEPSEEK_BASE_URL",
-        "https://api.deepseek.com/v1",
-        &protocol::OPENAI_CHAT,
-    ),
-    ("cohere", "CO_API_KEY", "CO_API_URL", "https://api.cohere.com", &protocol::COHERE_V2),
-];
-
-/// How the names of a provider's models begin, where that is no secret.
-const FAMILIES: &[(&str, &str)] = &[
-    ("gpt-*", "openai"),
-    ("o1*", "openai"),
-    ("o3*", "openai"),
-    ("o4*", "openai"),
-    ("codex-*", "openai"),
-    ("claude-*", "anthropic"),
-    ("gemini-*", "gemini"),
-    ("mistral-*", "mistral"),
-    ("codestral-*", "mistral"),
-    ("deepseek-*", "deepseek"),
-    ("command-*", "cohere"),
-];
-
-/// Providers whose models call tools as their own protocol has it, so that nothing is looked for in their text and
-/// their bytes can stay as they are.
-const NATIVE: &[&str] = &["openai", "anthropic", "gemini", "cohere"];
-
-/// Providers that speak another's protocol by rules of their own.
-const PARTICULAR: &[&str] = &["groq", "mistral", "deepseek"];
 
 impl<'e> Environment<'e> {
     /// The variables of the process.
@@ -140,42 +82,43 @@ impl<'e> Environment<'e> {
     /// What is served without a file: each provider whose variables are set; the scripted models if there is none.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
-        for &(name, key, variable, home, protocol) in PROVIDERS {
+        let served = TABLE.iter().filter_map(|provider| Some((provider, provider.base_url_variable?)));
+        for (provider, variable) in served {
+            let (name, key) = (provider.name, provider.key_variable);
             let base = self.get(variable);
-            if self.get(key).is_none() && base.is_none() {
+            let has_key = key.is_some_and(|key| self.get(key).is_some());
+            if !has_key && base.is_none() {
                 continue;
             }
             if base.is_some() {
                 config.origin.put_variable(format!("upstreams.{name}.url"), variable);
             }
-            // Who else speaks for OpenAI at another address speaks chat, and may be any model.
-            let is_home = base.as_deref().is_none_or(|base| base.trim_end_matches('/') == home);
-            let is_openai = protocol == &protocol::OPENAI_RESPONSES;
-            let protocol = if is_openai && !is_home { &protocol::OPENAI_CHAT } else { protocol };
-            let mut upstream = Upstream::at(base.unwrap_or_else(|| home.to_owned()), protocol);
-            upstream.key_env = self.get(key).map(|_| key.to_owned());
-            upstream.provider = PARTICULAR.contains(&name).then(|| name.to_owned());
-            if NATIVE.contains(&name) && is_home {
+            let is_home =
+                base.as_deref().is_none_or(|base| Some(base.trim_end_matches('/')) == provider.base_url);
+            let mut upstream = Upstream::default();
+            upstream.url = match (base, provider.base_url) {
+                (Some(host), None) => ollama(&host),
+                (base, home) => base.or_else(|| home.map(str::to_owned)).unwrap_or_default(),
+            };
+            upstream.key_env = key.filter(|_| has_key).map(str::to_owned);
+            // Who else speaks for OpenAI at another address may be any server of Chat.
+            let is_openai = provider.protocols.contains(&&OPENAI_RESPONSES);
+            if is_home || !is_openai || provider.base_url.is_none() {
+                upstream.provider = Some(name.to_owned());
+            }
+            if provider.calls_natively && is_home {
                 (upstream.dialect, upstream.repair, upstream.schema) =
                     ("none".to_owned(), false, SchemaMode::Off);
             }
             config.upstreams.insert(name.to_owned(), upstream);
+            config.models.extend(provider.model_prefixes.iter().map(|prefix| super::Model {
+                name: format!("{prefix}*"),
+                aliases: Vec::new(),
+                upstream: name.to_owned(),
+                model: None,
+                fallbacks: Vec::new(),
+            }));
         }
-        if let Some(host) = self.get("OLLAMA_HOST") {
-            config.origin.put_variable("upstreams.ollama.url".to_owned(), "OLLAMA_HOST");
-            config.upstreams.insert("ollama".to_owned(), Upstream::at(ollama(&host), &protocol::OLLAMA));
-        }
-        config.models.extend(
-            FAMILIES.iter().filter(|(_, upstream)| config.upstreams.contains_key(*upstream)).map(
-                |&(name, upstream)| super::Model {
-                    name: name.to_owned(),
-                    aliases: Vec::new(),
-                    upstream: upstream.to_owned(),
-                    model: None,
-                    fallbacks: Vec::new(),
-                },
-            ),
-        );
         if config.upstreams.is_empty() {
             config.add_demo();
         }
@@ -229,7 +172,10 @@ mod tests {
         assert!(config.check().is_ok());
         let config = environment(&[("MISTRAL_API_KEY", "k"), ("OPENROUTER_API_KEY", "k")]).config();
         assert_eq!(config.upstreams["mistral"].provider.as_deref(), Some("mistral"));
-        assert_eq!(config.upstreams["openrouter"].provider, None);
+        assert_eq!(config.upstreams["openrouter"].spoken()[0].name, "openai-chat");
+        let spoken = |variables| environment(variables).config().upstreams["openai"].spoken();
+        assert_eq!(spoken(&[("OPENAI_API_KEY", "k")])[0].name, "openai-responses");
+        assert_eq!(spoken(&[("OPENAI_BASE_URL", "http://h/v1")])[0].name, "openai-chat");
     }
 
     #[test]

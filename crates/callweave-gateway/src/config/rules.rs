@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use callweave::dialect::Registry;
 use callweave::exchange::http::{HttpWire, shown_url};
-use callweave::protocol::TABLE;
+use callweave::protocol::{Protocol, TABLE};
+use callweave::provider::Provider;
 use callweave::request::providers;
 
 use super::names::Names;
@@ -243,13 +244,19 @@ impl Config {
 impl Upstream {
     fn check(&self, path: &str, flaws: &mut Vec<Flaw>) {
         let mut put = |key: &str, what: String| flaws.push(Flaw::new(format!("{path}.{key}"), what));
-        match self.protocol() {
-            None => put("protocol", unknown("protocol", &self.protocol, asked().chain(aliases()))),
-            Some(protocol) if HttpWire::of(protocol).is_none() => {
-                let known = asked().collect::<Vec<_>>().join(", ");
-                put("protocol", format!("nobody can be asked in {} yet (known: {known})", protocol.name));
+        let key = if self.protocols.is_empty() { "protocol" } else { "protocols" };
+        for name in self.named_protocols() {
+            match Protocol::named(name) {
+                None => put(key, unknown("protocol", name, asked().chain(aliases()))),
+                Some(protocol) if HttpWire::of(protocol).is_none() => {
+                    let known = asked().collect::<Vec<_>>().join(", ");
+                    put(key, format!("nobody can be asked in {} yet (known: {known})", protocol.name));
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
+        }
+        if !self.protocol.is_empty() && !self.protocols.is_empty() {
+            put("protocols", "protocol says the same for one: set either".to_owned());
         }
         if !self.is_demo()
             && let Some(what) = address::fault(&self.url)
@@ -262,7 +269,7 @@ impl Upstream {
             put("dialect", unknown("dialect", &self.dialect, dialects.into_iter().chain(known)));
         }
         if let Some(provider) = &self.provider
-            && !providers().any(|known| known.eq_ignore_ascii_case(provider))
+            && Provider::named(provider).is_none_or(|known| known.protocols.is_empty())
         {
             put("provider", unknown("provider", provider, providers()));
         }

@@ -2,6 +2,7 @@
 
 use callweave::exchange::{InvalidCalls, Policy, SchemaMode, StopMode, StopPolicy, Teaching};
 use callweave::protocol::{self, Protocol};
+use callweave::provider::{self, Provider};
 use serde::Deserialize;
 
 use super::Limits;
@@ -15,8 +16,10 @@ pub struct Upstream {
     /// every request.
     #[serde(alias = "base_url")]
     pub url: String,
-    /// The protocol it speaks.
+    /// The protocol it speaks; if neither this nor `protocols` is set, it is found out which it speaks.
     pub protocol: String,
+    /// The protocols it speaks, in place of `protocol`: a client's own is preferred, the first is asked in else.
+    pub protocols: Vec<String>,
     /// The environment variable that holds its key. Where none is named, the client's own key is sent on.
     #[serde(alias = "api_key_env")]
     pub key_env: Option<String>,
@@ -62,7 +65,8 @@ impl Default for Upstream {
     fn default() -> Self {
         Self {
             url: String::new(),
-            protocol: protocol::OPENAI_CHAT.name.to_owned(),
+            protocol: String::new(),
+            protocols: Vec::new(),
             key_env: None,
             provider: None,
             models: Vec::new(),
@@ -105,9 +109,40 @@ impl Upstream {
         self.url.starts_with(SCRIPTED)
     }
 
-    /// The protocol it speaks; that of a scripted model is its own.
-    pub fn protocol(&self) -> Option<&'static Protocol> {
-        Protocol::named(&self.protocol)
+    /// The protocols it may speak, the usual one first: those that are configured, or those of its provider. Those of a
+    /// scripted model are its own.
+    pub fn spoken(&self) -> Vec<&'static Protocol> {
+        let configured = self.named_protocols();
+        if configured.len() > 0 {
+            return configured.filter_map(Protocol::named).collect();
+        }
+        // Whoever serves others' models under a path of OpenAI's name speaks Chat there.
+        let has_openai_path = self.url.split(['/', '?']).skip(3).any(|part| part == "openai");
+        match self.known_provider() {
+            _ if self.is_demo() => vec![&protocol::OPENAI_CHAT],
+            Some(_) if has_openai_path => vec![&protocol::OPENAI_CHAT],
+            Some(provider) => provider.protocols.to_vec(),
+            None => provider::usual_protocols().to_vec(),
+        }
+    }
+
+    /// The protocols that are configured.
+    pub(super) fn named_protocols(&self) -> impl ExactSizeIterator<Item = &str> {
+        let one = std::slice::from_ref(&self.protocol);
+        let named = match self.protocols.is_empty() {
+            true if self.protocol.is_empty() => &[],
+            true => one,
+            false => &self.protocols[..],
+        };
+        named.iter().map(String::as_str)
+    }
+
+    /// The provider, if it is named or its address tells.
+    pub fn known_provider(&self) -> Option<&'static Provider> {
+        match &self.provider {
+            Some(name) => Provider::named(name),
+            None => Provider::at(&self.url),
+        }
     }
 
     /// Whether thoughts are taken out of its text.
@@ -125,7 +160,9 @@ impl Upstream {
     ) -> Policy {
         let mut policy = Policy::default();
         policy.name = name.to_owned();
-        policy.protocol = self.protocol();
+        let mut spoken = self.spoken().into_iter();
+        policy.protocol = spoken.next();
+        policy.other_protocols = spoken.collect();
         policy.base_url.clone_from(&self.url);
         policy.api_key = api_key;
         // A key that was to be configured is not replaced by one that is meant for somebody else.

@@ -19,7 +19,7 @@ fn every_problem_has_its_line_what_is_allowed_and_what_was_meant() {
             format!("{up}provider = \"mistrl\""),
             &["line 3: upstreams.a.provider: ", "mean \"mistral\"?", "groq"][..],
         ),
-        (format!("{up}provider = \"llamacpp\""), &["line 3", "\"llamacpp\"", "openai", "deepseek"]),
+        (format!("{up}provider = \"lamacp\""), &["line 3", "mean \"llamacpp\"?", "openai", "deepseek"]),
         (format!("{up}protocol = \"opena\""), &["line 3", "mean \"openai", "anthropic-messages"]),
         (format!("{up}protocol = \"codex-app-server\""), &["line 3", "known: ", "ollama"]),
         (format!("{up}dialect = \"hermess\""), &["line 3", "mean \"hermes\"?"]),

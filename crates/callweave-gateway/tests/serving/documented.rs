@@ -70,7 +70,7 @@ fn the_example_can_be_read_and_tells_the_defaults() {
     assert_eq!(table(&config), table(&usual));
     let (told, own) = (&config.upstreams["local"], &usual.upstreams["local"]);
     let choices = |upstream: &callweave_gateway::config::Upstream| {
-        let own = (&upstream.protocol, &upstream.dialect, upstream.splits_reasoning(), upstream.tools);
+        let own = (upstream.spoken()[0].name, &upstream.dialect, upstream.splits_reasoning(), upstream.tools);
         format!(
             "{own:?} {:?} {:?}",
             (upstream.repair, upstream.schema, upstream.invalid, upstream.ask_again, upstream.retries),
@@ -90,11 +90,40 @@ fn every_protocol_of_an_upstream_is_told() {
     }
 }
 
+/// The table of providers, as the code has it.
+fn providers() -> String {
+    let quoted = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    let mut table = "| `provider` | also | protocols | key | base URL |\n|---|---|---|---|---|\n".to_owned();
+    for provider in callweave::provider::TABLE.iter().filter(|provider| !provider.protocols.is_empty()) {
+        let protocols: Vec<&str> = provider.protocols.iter().map(|protocol| protocol.name).collect();
+        let key = provider.key_variable.map_or(String::new(), |name| format!("`{name}`"));
+        let home = provider.base_url.map_or(String::new(), |url| format!(", else {url}"));
+        let url = provider.base_url_variable.map_or(String::new(), |name| format!("`{name}`{home}"));
+        let cells = [quoted(&[provider.name]), quoted(provider.aliases), protocols.join(", "), key, url];
+        table += &format!(
+            "|{}\n",
+            cells.map(|cell| if cell.is_empty() { " |".to_owned() } else { format!(" {cell} |") }).concat()
+        );
+    }
+    table
+}
+
 #[test]
-fn every_provider_with_rules_of_its_own_is_told() {
-    let told = MANUAL.split_once("`provider` is one of").expect("a list").1;
-    let told: Vec<_> = told.split_once(".\n").expect("an end").0.split('`').skip(1).step_by(2).collect();
-    assert_eq!(told, callweave::request::providers().collect::<Vec<_>>());
+fn every_provider_is_told() {
+    let table = providers();
+    assert!(MANUAL.contains(&table), "the manual should have\n{table}");
+}
+
+#[test]
+fn every_provider_can_be_named_and_no_other_can() {
+    let with = |name: &str| Config::read(&format!("[upstreams.x]\nurl = \"http://h\"\nprovider = {name:?}"));
+    for provider in callweave::provider::TABLE {
+        for name in std::iter::once(&provider.name).chain(provider.aliases) {
+            assert_eq!(with(name).is_ok(), !provider.protocols.is_empty(), "{name}");
+        }
+    }
+    let problem = with("vlm").expect_err("no provider").to_string();
+    assert!(problem.contains("did you mean \"vllm\"?") && problem.contains("lmstudio"), "{problem}");
 }
 
 #[tokio::test]

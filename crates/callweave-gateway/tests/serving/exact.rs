@@ -119,6 +119,37 @@ async fn a_separator_in_pieces_is_escaped_too() {
     );
 }
 
+/// Where nothing is done to responses, only frames that need a name or an id are rewritten.
+#[tokio::test]
+async fn a_frame_that_needs_another_name_or_id_is_rewritten_alone() {
+    let plain = "dialect = \"none\"\nrepair = false\nschema = \"off\"";
+    let row = "\n[[models]]\nname = \"alias\"\nupstream = \"far\"\nmodel = \"native\"";
+    let frames = [
+        r#"{"id": "c" ,"model":"native-2026","choices":[{"index":0,"delta":{"role":"assistant"}}],"p":1.0e2}"#,
+        r#"{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_0","function":{"name":"get_weather","arguments":""}}]}}]}"#,
+        r#"{"id":"c","odd": "\u0041","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"city\": \"call_0\", \"days\": 1}"}}]}}]}"#,
+        r#"{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#,
+        "[DONE]",
+    ];
+    let sent: String = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect();
+    let mut history = chat("alias", true);
+    let list = history["messages"].as_array_mut().expect("messages");
+    list.push(json!({"role": "assistant", "tool_calls": [{"id": "call_0", "type": "function",
+        "function": {"name": "get_weather", "arguments": "{}"}}]}));
+    list.push(json!({"role": "tool", "tool_call_id": "call_0", "content": "sunny"}));
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    for (model, body, row) in [("alias", &history, row), ("native-2026", &chat("m", true), "")] {
+        let far = Far::start(vec![(format!("{head}{sent}"), Then::Close)]).await;
+        let got = post(&far.gateway(&format!("{plain}{row}")), "/v1/chat/completions", body).await;
+        let found = got.text.split_once("\"index\":0,\"id\":\"").expect("an id").1;
+        let id = found.split('"').next().expect("an id");
+        assert_eq!(id == "call_0", row.is_empty(), "{}", got.text);
+        let expected =
+            sent.replace("native-2026", model).replace("\"id\":\"call_0\"", &format!("\"id\":\"{id}\""));
+        assert_eq!(got.text, expected);
+    }
+}
+
 #[tokio::test]
 async fn what_a_translation_loses_is_named_in_a_header() {
     let answer = json!({"type": "message", "id": "m", "role": "assistant", "model": "m", "stop_reason": "end_turn",

@@ -75,8 +75,10 @@ impl Far {
     /// A gateway in front of it, for all names.
     pub(crate) fn gateway(&self, rest: &str) -> Arc<Gateway> {
         let (before, rest) = rest.split_once("---").unwrap_or(("", rest));
+        // Whatever path it is asked at, it says what it was told to: mostly in Chat.
+        let protocol = if rest.contains("protocol") { "" } else { "protocol = \"openai-chat\"" };
         gateway(&format!(
-            "default_upstream = \"far\"\n{before}\n[upstreams.far]\nurl = \"{}\"\n{rest}",
+            "default_upstream = \"far\"\n{before}\n[upstreams.far]\nurl = \"{}\"\n{protocol}\n{rest}",
             self.url
         ))
     }

@@ -92,7 +92,7 @@ async fn no_key_and_no_content_is_logged() {
     }
     let far = Far::start(answers).await;
     let config = format!(
-        "default_upstream = \"far\"\nclient_keys = [\"{}\"]\n[upstreams.far]\nurl = \"{}\"\nkey_env = \"FAR_KEY\"\nretries = 0\ninvalid = \"ask_again\"",
+        "default_upstream = \"far\"\nclient_keys = [\"{}\"]\n[upstreams.far]\nurl = \"{}\"\nprotocol = \"openai-chat\"\nkey_env = \"FAR_KEY\"\nretries = 0\ninvalid = \"ask_again\"",
         Digest::of("sk-client-key"),
         far.url
     );

@@ -29,6 +29,7 @@ mod room;
 mod sealed;
 mod sent_on;
 mod silence;
+mod spoken;
 mod stopping;
 mod support;
 mod tls;

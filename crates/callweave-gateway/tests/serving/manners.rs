@@ -238,7 +238,11 @@ async fn a_configuration_is_explained_and_tried() {
         "[upstreams.far]\nurl = \"{far}\"\nkey_env = \"NONE\"\nprovider = \"groq\"\n[upstreams.gone]\nurl = \"http://127.0.0.1:9\"\n[[models]]\nname = \"x\"\nupstream = \"far\"\nfallbacks = [\"gone/y\"]"
     ));
     let text = gateway.explain();
-    assert!(text.contains("openai-chat at http://127.0.0.1:9") && text.contains("x: far"), "{text}");
+    assert!(
+        text.contains("openai-chat or openai-responses or anthropic-messages at http://127.0.0.1:9")
+            && text.contains("x: far"),
+        "{text}"
+    );
     assert!(text.contains("NONE is not set") && text.contains("by the rules of groq"), "{text}");
     let probes = gateway.probe().await;
     let of = |name: &str| probes.iter().find(|probe| probe.upstream == name).expect("a probe").found.clone();
@@ -271,7 +275,10 @@ async fn fallbacks_are_asked_in_order_and_no_further_than_needed() {
         let fourth = Far::start(vec![whole(200, &answered("fourth"))]).await;
         let mut config = String::new();
         for (name, far) in [("a", &first), ("b", &second), ("c", &third), ("d", &fourth)] {
-            config += &format!("[upstreams.{name}]\nurl = \"{}\"\nretries = 0\n", far.url);
+            config += &format!(
+                "[upstreams.{name}]\nurl = \"{}\"\nprotocol = \"openai-chat\"\nretries = 0\n",
+                far.url
+            );
         }
         config += "[[models]]\nname = \"best\"\nupstream = \"a\"\nfallbacks = [\"b/two\", \"c/three\", \"d/four\"]\n";
         let got = post(&gateway(&config), "/v1/messages", &messages("best", false)).await;

@@ -32,7 +32,7 @@ async fn a_refused_connection_is_no_timeout_and_is_named() {
     let got = post(&gateway, "/v1/messages", &messages("lost/x", true)).await;
     assert_eq!((got.status, &got.json()["error"]["type"]), (502, &json!("api_error")), "{}", got.text);
     assert!(
-        got.text.contains("nowhere.invalid/v1/chat/completions") && !got.text.contains("timeout"),
+        got.text.contains("nowhere.invalid/v1/messages") && !got.text.contains("timeout"),
         "{}",
         got.text
     );
@@ -263,7 +263,7 @@ const KEY: &str = "sk-upstream-secret-1";
 
 fn keyed(far: &Far, rest: &str) -> Arc<Gateway> {
     let config = format!(
-        "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\nkey_env = \"K\"\n{rest}",
+        "default_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\nprotocol = \"openai-chat\"\nkey_env = \"K\"\n{rest}",
         far.url
     );
     let config = Config::read(&config).expect("a configuration");

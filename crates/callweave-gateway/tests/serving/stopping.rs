@@ -80,7 +80,9 @@ const CALL: &str =
 
 /// A gateway in front of an upstream, with what the environment says.
 fn in_front(far: &Far, variables: &[(&str, &str)], keys: &str) -> std::sync::Arc<Gateway> {
-    let config = format!("default_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\n{keys}", far.url);
+    let protocol = if keys.contains("protocol") { "" } else { "protocol = \"openai-chat\"" };
+    let config =
+        format!("default_upstream = \"far\"\n[upstreams.far]\nurl = \"{}\"\n{protocol}\n{keys}", far.url);
     let variable =
         |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned());
     Gateway::new(Config::read(&config).expect("valid"), &Environment::of(variable)).expect("a gateway")

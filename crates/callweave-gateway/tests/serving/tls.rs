@@ -70,7 +70,7 @@ impl Secure {
     /// A gateway in front of it.
     fn gateway(&self, host: &str, config: &str, environment: &Environment<'_>) -> Arc<Gateway> {
         let config = format!(
-            "default_upstream = \"far\"\n{config}\n[upstreams.far]\nurl = \"https://{host}:{}\"\nretries = 0",
+            "default_upstream = \"far\"\n{config}\n[upstreams.far]\nurl = \"https://{host}:{}\"\nprotocol = \"openai-chat\"\nretries = 0",
             self.port
         );
         Gateway::new(Config::read(&config).expect("valid"), environment).expect("a gateway")

@@ -129,6 +129,8 @@ pub struct IncomingRequest {
     amount: Amount,
     /// The ids of the calls in the conversation.
     call_ids: Vec<Box<str>>,
+    /// Whether every server of the client's protocol takes the request.
+    is_common: bool,
     content: Mutex<Option<RequestContent>>,
 }
 
@@ -205,7 +207,9 @@ impl IncomingRequest {
         let named = named.or_else(|| outline.model().map(Cow::into_owned));
         let first = named.as_deref().and_then(first);
         let is_relayable = outline.is_relayable();
-        let is_relayed = is_relayable && first.as_ref().is_some_and(|target| target.relays(protocol));
+        let is_common = outline.is_common();
+        let relays = |target: &Target| target.relays(protocol) && target.takes(protocol, is_common);
+        let is_relayed = is_relayable && first.as_ref().is_some_and(relays);
         let tools_key = shared.tools.key(protocol, outline.tools());
         // Most of a request is its conversation and its tools: a relayed one need not be read.
         let mut request =
@@ -232,6 +236,10 @@ impl IncomingRequest {
                 earlier
             }
         };
+        if request.previous.is_some() {
+            // The upstream keeps the conversation, and knows its calls by the ids that it gave.
+            call_ids.clear();
+        }
         let mut options = EncodeOptions::mended()
             .id([protocol.response_id_prefix(), id.as_str()].concat())
             .model(model.clone())
@@ -266,6 +274,7 @@ impl IncomingRequest {
             tools_key,
             amount,
             call_ids,
+            is_common,
             content: Mutex::new(Some(RequestContent { body: bytes, request, original, earlier })),
         })
     }
@@ -336,18 +345,14 @@ impl IncomingRequest {
         *self.content() = None;
     }
 
-    /// Whether the conversation has a call of that id.
-    pub(super) fn has_call(&self, id: &str) -> bool {
-        self.call_ids.iter().any(|own| **own == *id)
+    /// The ids of the calls in the conversation.
+    pub(super) fn call_ids(&self) -> impl Iterator<Item = &str> {
+        self.call_ids.iter().map(|id| &**id)
     }
 
-    /// The prefix of call ids that nobody else makes: the id of the request, and how often the model was asked again.
-    pub(super) fn call_id_prefix(&self, reasks: u32) -> String {
-        match reasks {
-            0 => ["call_", &self.id].concat(),
-            // The ids of requests have no such sign.
-            reasks => format!("call_{}_r{reasks}", self.id),
-        }
+    /// The seed of call ids that nobody else makes: the id of the request, and how often the model was asked again.
+    pub(super) fn call_id_seed(&self, reasks: u32) -> String {
+        format!("{}_{reasks}", self.id)
     }
 
     /// Whether the client gets the usage of the response.
@@ -363,9 +368,7 @@ impl IncomingRequest {
     /// Whether a response of that target is kept: if the client speaks a protocol in which it may refer to it, does not
     /// say no, and the upstream does not keep it itself.
     pub(super) fn is_kept(&self, target: &Target) -> bool {
-        *self.wire.protocol == OPENAI_RESPONSES
-            && self.store != Some(false)
-            && *target.protocol_for(self.wire.protocol) != OPENAI_RESPONSES
+        *self.wire.protocol == OPENAI_RESPONSES && self.store != Some(false) && !target.keeps_conversations()
     }
 
     /// The client's input in this turn as the Responses protocol has it, and the conversation before.
@@ -392,7 +395,7 @@ impl IncomingRequest {
         let mut reading = None;
         let mut written = None;
         let client = self.wire.protocol;
-        let is_original = added.is_empty() && target.relays(client);
+        let is_original = added.is_empty() && target.relays(client) && target.takes(client, self.is_common);
         let outgoing = match content.original.as_ref().filter(|_| is_original) {
             Some(places) => {
                 let body = self.original(&content.body, places, &target.model);
@@ -447,6 +450,11 @@ impl IncomingRequest {
         if let Some(key) = policy.api_key.as_deref().or(client_key) {
             let (name, before) = wire.key_header;
             headers.push((name, [before, key].concat()));
+            // A server that speaks several protocols may look for keys where its first has them.
+            let first = policy.protocol.and_then(HttpWire::of).map(|first| first.key_header);
+            if let Some((name, before)) = first.filter(|(first, _)| *first != name) {
+                headers.push((name, [before, key].concat()));
+            }
         }
         Ok(HttpRequest {
             method: "POST",
@@ -475,16 +483,18 @@ impl IncomingRequest {
         reading: &mut Option<ExtractOptions>,
     ) -> ExchangeResult<Written> {
         let engine = &target.engine;
-        let provider = engine.policy.provider.clone();
         // A server that speaks another's protocol by rules of its own gets nothing as it came.
         let client = self.wire.protocol;
         let own = target.protocol_for(client);
         // A session takes the conversation as items of the Responses API.
         let protocol = if HttpWire::of(own).is_some() { own } else { &OPENAI_RESPONSES };
         let is_same = own == client;
-        let is_changed =
-            !added.is_empty() || content.earlier.is_some() || provider.is_some() || protocol != own;
-        let mode = if is_changed { Mode::Mended } else { Mode::Faithful };
+        let is_changed = !added.is_empty()
+            || content.earlier.is_some()
+            || target.has_own_rules(protocol)
+            || protocol != own;
+        let mode = if is_changed { Mode::Mended } else { Mode::Compatible };
+        let provider = engine.provider(protocol).map(|provider| provider.name.to_owned());
         let options = RequestOptions { model: Some(target.model.clone()), provider, mode };
         let mut request = content.request(client);
         request.messages.extend(added.iter().cloned());

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -13,8 +14,9 @@ use crate::dialect::{Dialect, ExtractOptions, Registry};
 use crate::doors::prompt::PromptOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Json;
-use crate::protocol::{CODEX_APP_SERVER, Protocol};
-use crate::request::providers;
+use crate::protocol::{CODEX_APP_SERVER, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
+use crate::provider::{Provider, is_local};
+use crate::request::Limits;
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// What is done between a client and one upstream.
@@ -35,13 +37,17 @@ pub struct Policy {
     pub name: String,
     /// The protocol that the upstream speaks; none for the client's own.
     pub protocol: Option<&'static Protocol>,
+    /// Other protocols that it may speak. A client's own is preferred, so that nothing is translated that need not be. One
+    /// that the upstream turns out not to speak, since it answers with 404 or 405, is not tried again.
+    pub other_protocols: Vec<&'static Protocol>,
     /// Its base URL; empty where the driver knows it and wants paths only.
     pub base_url: String,
     /// Its key. Keys are masked in errors.
     pub api_key: Option<String>,
     /// Whether the client's own key is sent where there is no other.
     pub forwards_client_key: bool,
-    /// The provider whose rules requests must keep, where many speak the protocol.
+    /// The provider whose rules requests must keep, where many speak the protocol; by default the one whose address
+    /// [`base_url`](Self::base_url) is.
     pub provider: Option<String>,
     /// How calls are read from text: `auto`, a dialect's name, `model` for the dialect of the model, `none`.
     pub dialect: String,
@@ -70,6 +76,7 @@ impl Default for Policy {
         Self {
             name: "upstream".to_owned(),
             protocol: None,
+            other_protocols: Vec::new(),
             base_url: String::new(),
             api_key: None,
             forwards_client_key: true,
@@ -180,6 +187,22 @@ pub struct Engine {
     reasoning: Option<ExtractOptions>,
     /// The URLs of non-streaming and of streaming requests, where they do not depend on the request.
     urls: Option<[String; 2]>,
+    /// The provider, where it is known.
+    provider: Option<&'static Provider>,
+    /// What was found out about each of its protocols.
+    findings: Vec<(&'static Protocol, AtomicU8)>,
+}
+
+/// What is known of an upstream and a protocol that it may speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Finding {
+    /// Nothing.
+    Unknown = 0,
+    /// It has answered in it.
+    Spoken = 1,
+    /// It has no such path.
+    Absent = 2,
 }
 
 impl Engine {
@@ -190,12 +213,14 @@ impl Engine {
 
     /// The same, beside others that share the tools they have prepared and the store.
     pub fn with_shared(mut policy: Policy, shared: Arc<Shared>) -> Result<Arc<Self>> {
-        if let Some(name) = policy.provider.as_deref().filter(|name| !providers().any(|own| own == *name)) {
-            return Err(Error::new(
-                ErrorKind::Unknown,
-                format!("no provider with limits is called {name:?}"),
-            ));
-        }
+        let provider = match policy.provider.as_deref() {
+            Some(name) => {
+                let known = Provider::named(name).filter(|provider| !provider.protocols.is_empty());
+                let unknown = || format!("no provider with limits is called {name:?}");
+                Some(known.ok_or_else(|| Error::new(ErrorKind::Unknown, unknown()))?)
+            }
+            None => Provider::at(&policy.base_url),
+        };
         let dialect = match policy.dialect.as_str() {
             "none" => None,
             // The text of a model without a dialect of its own is read in every dialect.
@@ -209,9 +234,11 @@ impl Engine {
             Some(options) => Some(only_reasoning(options)),
             None => Some(only_reasoning(&ExtractOptions::new("auto")?)),
         };
-        if policy.protocol.is_some_and(|own| HttpWire::of(own).is_none() && *own != CODEX_APP_SERVER) {
-            let name = policy.protocol.map_or("", |own| own.name);
-            return Err(Error::new(ErrorKind::Unknown, format!("no upstream can be asked in {name}")));
+        let unasked = policy.protocol.iter().filter(|own| ***own != CODEX_APP_SERVER);
+        let unasked = unasked.chain(&policy.other_protocols).find(|own| HttpWire::of(own).is_none());
+        if let Some(protocol) = unasked {
+            let what = format!("no upstream can be asked in {}", protocol.name);
+            return Err(Error::new(ErrorKind::Unknown, what));
         }
         if policy.protocol.is_some_and(|own| *own == CODEX_APP_SERVER) {
             // Its turns go on only when a tool has answered, and here nobody answers.
@@ -220,7 +247,58 @@ impl Engine {
         }
         let wire = policy.protocol.and_then(HttpWire::of).filter(|wire| !wire.names_model());
         let urls = wire.map(|wire| [false, true].map(|is_streamed| wire.url(&policy.base_url, is_streamed)));
-        Ok(Arc::new(Self { policy, shared, dialect, reasoning, urls }))
+        let mut findings: Vec<(&'static Protocol, AtomicU8)> = Vec::new();
+        for protocol in policy.protocol.into_iter().chain(policy.other_protocols.iter().copied()) {
+            if !findings.iter().any(|(own, _)| *own == protocol) {
+                findings.push((protocol, AtomicU8::new(Finding::Unknown as u8)));
+            }
+        }
+        Ok(Arc::new(Self { policy, shared, dialect, reasoning, urls, provider, findings }))
+    }
+
+    /// The protocol in which a client of this protocol has the upstream asked: the client's own, unless the upstream does
+    /// not speak it.
+    pub fn protocol_for(&self, client: &'static Protocol) -> &'static Protocol {
+        let mut may = self.protocols();
+        let Some(first) = may.next().or(self.policy.protocol) else { return client };
+        if first == client || may.any(|own| own == client) { client } else { first }
+    }
+
+    /// Whether the upstream is known to speak a protocol: it is the first, or it has answered in it.
+    pub fn speaks(&self, protocol: &Protocol) -> bool {
+        self.policy.protocol.is_none_or(|own| own == protocol) || self.finding(protocol) == Finding::Spoken
+    }
+
+    /// The protocols that it may speak, for all that is known.
+    pub(super) fn protocols(&self) -> impl Iterator<Item = &'static Protocol> {
+        let may = |(_, finding): &&(_, AtomicU8)| finding.load(Relaxed) != Finding::Absent as u8;
+        self.findings.iter().filter(may).map(|(protocol, _)| *protocol)
+    }
+
+    pub(super) fn finding(&self, protocol: &Protocol) -> Finding {
+        let found = self.findings.iter().find(|(own, _)| *own == protocol);
+        match found.map(|(_, finding)| finding.load(Relaxed)) {
+            Some(1) => Finding::Spoken,
+            Some(2) => Finding::Absent,
+            _ => Finding::Unknown,
+        }
+    }
+
+    /// Keeps what was found out about a protocol.
+    pub(super) fn find(&self, protocol: &Protocol, finding: Finding) {
+        if let Some((_, own)) = self.findings.iter().find(|(own, _)| *own == protocol) {
+            own.store(finding as u8, Relaxed);
+        }
+    }
+
+    /// The provider whose rules requests in a protocol keep, where it is known. Servers at local addresses, and those that
+    /// were not said to speak a protocol, get what every such server takes.
+    pub(super) fn provider(&self, protocol: &Protocol) -> Option<&'static Provider> {
+        self.provider.or_else(|| {
+            let is_other = self.policy.protocol.is_some_and(|own| own != protocol);
+            let is_local = || *protocol == OPENAI_CHAT && is_local(&self.policy.base_url);
+            (is_other || is_local()).then(|| Provider::named("openai-compatible")).flatten()
+        })
     }
 
     /// The URL of a request in a protocol.
@@ -327,7 +405,9 @@ pub struct Target {
 impl Target {
     /// A model, as the upstream calls it.
     pub fn new(engine: &Arc<Engine>, model: impl Into<String>) -> Self {
-        Self { engine: Arc::clone(engine), model: model.into(), protocol: engine.policy.protocol }
+        let Policy { protocol, other_protocols, .. } = &engine.policy;
+        let protocol = protocol.filter(|_| other_protocols.is_empty());
+        Self { engine: Arc::clone(engine), model: model.into(), protocol }
     }
 
     /// The same model, asked in another protocol that the upstream speaks.
@@ -337,7 +417,17 @@ impl Target {
 
     /// The protocol in which a client of this protocol has the model asked.
     pub fn protocol_for(&self, client: &'static Protocol) -> &'static Protocol {
-        self.protocol.unwrap_or(client)
+        self.protocol.unwrap_or_else(|| self.engine.protocol_for(client))
+    }
+
+    /// The rules that requests in a protocol keep.
+    pub(super) fn limits(&self, protocol: &Protocol) -> Option<&'static Limits> {
+        protocol.limits_for(self.engine.provider(protocol), &self.model)
+    }
+
+    /// Whether a request of a client's protocol holds nothing that the target may refuse.
+    pub(super) fn takes(&self, client: &'static Protocol, is_common: bool) -> bool {
+        is_common || self.limits(client).is_none_or(Limits::takes_uncommon)
     }
 
     /// The row of that protocol.
@@ -354,14 +444,25 @@ impl Target {
         self.protocol_for(client) == client
             && HttpWire::of(client).is_some()
             && !self.engine.changes_requests()
-            && self.engine.policy.provider.is_none()
+            && !self.has_own_rules(client)
+    }
+
+    /// Whether the upstream keeps the responses of Responses clients itself.
+    pub(super) fn keeps_conversations(&self) -> bool {
+        self.protocol_for(&OPENAI_RESPONSES) == &OPENAI_RESPONSES
+            && self.limits(&OPENAI_RESPONSES).is_some_and(|limits| limits.keeps_conversations)
+    }
+
+    /// Whether the provider follows a protocol by rules of its own.
+    pub(super) fn has_own_rules(&self, protocol: &Protocol) -> bool {
+        self.engine.provider(protocol).is_some_and(|provider| provider.has_own_rules(protocol))
     }
 
     /// The name of the target in errors: the upstream, its model, and where it was asked.
     pub fn shown(&self) -> String {
         let Policy { name, base_url, .. } = &self.engine.policy;
         let model = &self.model;
-        let wire = self.protocol.and_then(HttpWire::of);
+        let wire = self.protocol.or(self.engine.policy.protocol).and_then(HttpWire::of);
         let address = wire.and_then(|wire| wire.address(base_url, model, false).ok());
         match base_url.contains("://") {
             true => {

@@ -7,6 +7,7 @@
 mod chain;
 mod ending;
 mod output;
+mod rewrite;
 mod stats;
 mod stopper;
 mod unique_ids;

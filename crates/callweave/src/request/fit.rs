@@ -102,6 +102,27 @@ pub(crate) fn fit(
     }
 }
 
+/// Leaves a request as it is but for what only some servers of its protocol take.
+pub(crate) fn fit_compatible(
+    request: &mut Request,
+    protocol: &str,
+    limits: &Limits,
+    losses: &mut Losses,
+    changes: &mut Changes,
+) {
+    if limits.system != System::Merged {
+        return;
+    }
+    if !limits.takes_groups {
+        tools::hoist_tools(request);
+    }
+    tools::flatten_groups(request, limits, changes);
+    if !limits.takes_free_text {
+        tools::wrap_free_text(request, &mut changes.wrapped);
+    }
+    place_system(request, protocol, limits, losses);
+}
+
 /// Whether nobody speaks, although somebody must. In its own protocol a request that says nothing stays what it is: the
 /// provider's own error is what its client knows.
 fn is_silent(request: &Request, protocol: &str, limits: &Limits) -> bool {

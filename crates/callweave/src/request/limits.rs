@@ -3,15 +3,18 @@
 use super::schema::Rules;
 use super::{Losses, Request};
 use crate::json::{Object, Value};
+use crate::made_id::{hash, letters};
 
 /// A row: what one provider demands.
 #[derive(Debug)]
 pub(crate) struct Limits {
     /// The provider's name.
     pub(crate) provider: &'static str,
-    /// The row that this one is a variant of, and what the names of the models for which it holds begin with, after any
+    /// The rows that this one is a variant of, and what the names of the models for which it holds begin with, after any
     /// path.
-    pub(crate) models: Option<(&'static str, &'static [&'static str])>,
+    pub(crate) models: Option<(&'static [&'static str], &'static [&'static str])>,
+    /// Whether requests in its own protocol are made to fit, too: it follows another's protocol by rules of its own.
+    pub(crate) is_particular: bool,
     /// Where operators speak.
     pub(crate) system: System,
     /// Whether it knows developers; else they are operators.
@@ -70,6 +73,8 @@ pub(crate) struct Limits {
     pub(crate) tool_names: Word,
     /// What ids of calls look like.
     pub(crate) call_ids: Word,
+    /// Whether ids are `functions.NAME:NUMBER`, numbered over the whole conversation.
+    pub(crate) numbers_calls: bool,
     /// Whether a call must have a thought before it, be it empty.
     pub(crate) fills_thoughts: bool,
     /// Whether the model must speak between results and the user.
@@ -226,29 +231,27 @@ impl Word {
 /// How many letters tell long words apart.
 const SUFFIX: usize = 8;
 
-fn hash(word: &str, salt: u64) -> u64 {
-    // FNV-1a: the same on every machine and in every release.
-    word.bytes().fold(0xcbf2_9ce4_8422_2325 ^ salt, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
-fn letters(mut number: u64, count: usize) -> String {
-    const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    (0..count)
-        .map(|_| {
-            let letter = LETTERS[(number % LETTERS.len() as u64) as usize];
-            number /= LETTERS.len() as u64;
-            char::from(letter)
-        })
-        .collect()
-}
-
 /// Every chat server knows `max_tokens`, whatever the client calls it.
 const OLDER_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_completion_tokens", Some("max_tokens"))];
 
 /// OpenAI's reasoning models refuse `max_tokens`, and some providers want the newer name.
 const NEWER_MAX_TOKENS: &[(&str, Option<&str>)] = &[("max_tokens", Some("max_completion_tokens"))];
+
+/// Chat servers know no more of the settings than this; others are OpenAI's own.
+const COMMON: &[(&str, Option<&str>)] = &[
+    ("max_completion_tokens", Some("max_tokens")),
+    ("metadata", None),
+    ("prompt_cache_key", None),
+    ("service_tier", None),
+    ("store", None),
+    ("verbosity", None),
+];
+
+/// The row of Chat servers of which nothing is known but perhaps the name of the model.
+const UNKNOWN_CHAT: &str = "unknown chat server";
+
+/// Chat servers whose models may be anybody's.
+const ANY_CHAT: &[&str] = &[UNKNOWN_CHAT, "openai-compatible"];
 
 /// OpenAI refuses longer names of users.
 const LONGEST_USER: usize = 64;
@@ -260,6 +263,7 @@ const BEFORE_REASONING: &[&str] = &["gpt-3", "gpt-4", "chatgpt-"];
 pub(super) const USUAL: Limits = Limits {
     provider: "",
     models: None,
+    is_particular: false,
     system: System::Anywhere,
     knows_developers: false,
     results: Teller::Tool,
@@ -289,6 +293,7 @@ pub(super) const USUAL: Limits = Limits {
     marks_prefix: false,
     tool_names: Word { others: "_-", length: (1, 64), is_lettered: false },
     call_ids: Word::ANY,
+    numbers_calls: false,
     fills_thoughts: false,
     bridges_results: false,
     words: OLDER_MAX_TOKENS,
@@ -310,11 +315,10 @@ pub(super) const USUAL: Limits = Limits {
 };
 
 impl Limits {
-    /// Servers of OpenAI's Chat of which nothing else is known.
+    /// Servers of OpenAI's Chat that are not OpenAI's own.
     pub(crate) const CHAT: Self = Self {
         provider: "openai-compatible",
-        takes_free_text: true,
-        takes_allowed_tools: true,
+        words: COMMON,
         call_ids: Word { others: "_-.:|", length: (1, 64), is_lettered: false },
         names_speakers: true,
         system: System::Merged,
@@ -323,10 +327,25 @@ impl Limits {
         ..USUAL
     };
 
+    /// Servers of OpenAI's Chat of which nothing is known. The name of the model may tell.
+    pub(crate) const UNKNOWN_CHAT: Self = Self { provider: UNKNOWN_CHAT, ..Self::CHAT };
+
+    /// Servers of OpenAI's Responses that are not OpenAI's own: most are a Chat server inside, and keep nothing.
+    pub(crate) const COMPATIBLE_RESPONSES: Self = Self {
+        provider: "responses-compatible",
+        system: System::Merged,
+        knows_developers: false,
+        takes_free_text: false,
+        takes_groups: false,
+        keeps_conversations: false,
+        schemas: &Rules::OBJECT,
+        ..Self::OPENAI_RESPONSES
+    };
+
     /// Gateways before Claude.
     pub(crate) const CLAUDE_CHAT: Self = Self {
         provider: "claude-compatible",
-        models: Some((Self::CHAT.provider, &["claude-"])),
+        models: Some((ANY_CHAT, &["claude-"])),
         replays: Some("anthropic"),
         ..Self::CHAT
     };
@@ -334,15 +353,17 @@ impl Limits {
     /// Google's own server of OpenAI's Chat, and gateways before Gemini.
     pub(crate) const GEMINI_CHAT: Self = Self {
         provider: "gemini-compatible",
-        models: Some((Self::CHAT.provider, &["gemini-"])),
+        models: Some((ANY_CHAT, &["gemini-"])),
         signs_calls: Some("google"),
         ..Self::CHAT
     };
 
     pub(crate) const OPENAI: Self = Self {
         provider: "openai",
-        models: Some((Self::CHAT.provider, &["gpt-5", "o1", "o3", "o4"])),
+        models: Some((&[UNKNOWN_CHAT], &["gpt-5", "o1", "o3", "o4"])),
         words: NEWER_MAX_TOKENS,
+        takes_free_text: true,
+        takes_allowed_tools: true,
         knows_developers: true,
         system: System::Anywhere,
         call_ids: Word { others: "_-.:|", length: (1, 40), is_lettered: false },
@@ -354,12 +375,15 @@ impl Limits {
         ..Self::CHAT
     };
 
-    /// Local servers often go by these names, so their limit has the name that every server knows; OpenAI takes it, too.
+    /// Other servers often go by these names, so they get what every server knows; OpenAI takes it, too.
     pub(crate) const OPENAI_BEFORE_REASONING: Self = Self {
         provider: "openai-before-reasoning",
-        models: Some((Self::CHAT.provider, BEFORE_REASONING)),
+        models: Some((&[UNKNOWN_CHAT, "openai"], BEFORE_REASONING)),
         words: OLDER_MAX_TOKENS,
         takes_effort: false,
+        takes_free_text: false,
+        knows_developers: false,
+        system: System::Merged,
         ..Self::OPENAI
     };
 
@@ -381,7 +405,7 @@ impl Limits {
 
     pub(crate) const OPENAI_RESPONSES_BEFORE_REASONING: Self = Self {
         provider: "openai-responses-before-reasoning",
-        models: Some((Self::OPENAI_RESPONSES.provider, BEFORE_REASONING)),
+        models: Some((&["openai-responses"], BEFORE_REASONING)),
         takes_effort: false,
         ..Self::OPENAI_RESPONSES
     };
@@ -434,7 +458,7 @@ impl Limits {
     pub(crate) const GEMINI_2_5: Self = Self {
         provider: "gemini-2.5",
         models: Some((
-            Self::GEMINI.provider,
+            &["gemini"],
             &["gemini-2.5", "gemini-pro-latest", "gemini-flash-latest", "gemini-flash-lite-latest"],
         )),
         whole_schemas: WholeSchemas::Others,
@@ -444,7 +468,7 @@ impl Limits {
 
     pub(crate) const GEMINI_3: Self = Self {
         provider: "gemini-3",
-        models: Some((Self::GEMINI.provider, &["gemini-3"])),
+        models: Some((&["gemini"], &["gemini-3"])),
         // Base64 of `skip_thought_signature_validator`: a history from elsewhere has no signatures.
         unsigned: Some("c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="),
         whole_schemas: WholeSchemas::All,
@@ -496,8 +520,9 @@ impl Limits {
     pub(crate) const MISTRAL: Self = Self {
         provider: "mistral",
         most_heat: 1.5,
+        is_particular: true,
         models: Some((
-            Self::CHAT.provider,
+            ANY_CHAT,
             &["mistral-", "ministral-", "codestral-", "devstral-", "pixtral-", "magistral-", "open-mistral-"],
         )),
         alternates: true,
@@ -509,8 +534,12 @@ impl Limits {
             ("max_completion_tokens", Some("max_tokens")),
             ("seed", Some("random_seed")),
             ("stream_options", None),
+            ("metadata", None),
+            ("prompt_cache_key", None),
+            ("service_tier", None),
             ("store", None),
             ("user", None),
+            ("verbosity", None),
         ],
         names_results: true,
         schemas: &Rules::DEMANDED,
@@ -519,34 +548,47 @@ impl Limits {
 
     pub(crate) const DEEPSEEK: Self = Self {
         provider: "deepseek",
-        models: Some((Self::CHAT.provider, &["deepseek-"])),
+        is_particular: true,
+        models: Some((ANY_CHAT, &["deepseek-"])),
+        words: COMMON,
         fills_thoughts: true,
         ..USUAL
     };
 
     pub(crate) const MOONSHOT: Self = Self {
         provider: "moonshot",
-        models: Some((Self::CHAT.provider, &["kimi-", "moonshot-"])),
+        is_particular: true,
+        models: Some((ANY_CHAT, &["kimi-", "moonshot-"])),
+        words: COMMON,
+        numbers_calls: true,
         schemas: &Rules::MOONSHOT,
         fills_thoughts: true,
         ..USUAL
     };
 
-    pub(crate) const FIREWORKS: Self = Self {
-        provider: "fireworks",
-        words: &[("max_completion_tokens", Some("max_tokens")), ("prompt_cache_key", None)],
+    pub(crate) const FIREWORKS: Self =
+        Self { provider: "fireworks", is_particular: true, words: COMMON, ..USUAL };
+
+    pub(crate) const GROQ: Self = Self {
+        provider: "groq",
+        is_particular: true,
+        thoughts: Thoughts::Never,
+        words: NEWER_MAX_TOKENS,
         ..USUAL
     };
 
-    pub(crate) const GROQ: Self =
-        Self { provider: "groq", thoughts: Thoughts::Never, words: NEWER_MAX_TOKENS, ..USUAL };
-
-    pub(crate) const CEREBRAS: Self =
-        Self { provider: "cerebras", thoughts: Thoughts::Never, words: NEWER_MAX_TOKENS, ..USUAL };
+    pub(crate) const CEREBRAS: Self = Self {
+        provider: "cerebras",
+        is_particular: true,
+        thoughts: Thoughts::Never,
+        words: NEWER_MAX_TOKENS,
+        ..USUAL
+    };
 
     pub(crate) const XAI: Self = Self {
         provider: "xai",
-        models: Some((Self::CHAT.provider, &["grok-"])),
+        is_particular: true,
+        models: Some((ANY_CHAT, &["grok-"])),
         takes_strict: false,
         ..USUAL
     };
@@ -555,11 +597,11 @@ impl Limits {
     pub(super) fn of_model(&'static self, model: &str) -> &'static Self {
         let name = model.rsplit('/').next().unwrap_or(model);
         let is_variant = |row: &&Self| {
-            row.models.is_some_and(|(base, starts)| {
-                base == self.provider && starts.iter().any(|start| name.starts_with(start))
+            row.models.is_some_and(|(bases, starts)| {
+                bases.contains(&self.provider) && starts.iter().any(|start| name.starts_with(start))
             })
         };
-        TABLE.iter().find(is_variant).unwrap_or(self)
+        VARIANTS.iter().find(is_variant).unwrap_or(self)
     }
 
     /// Whether the provider may keep the conversation that a request goes on with.
@@ -575,9 +617,21 @@ impl Limits {
         }
     }
 
+    /// Whether it takes several system messages, developers and tools that are no functions, which not every server of its
+    /// protocol does.
+    pub(crate) fn takes_uncommon(&self) -> bool {
+        self.system != System::Merged
+    }
+
     /// Puts this provider's words into a body.
-    pub(crate) fn respell(&self, body: &mut Object, losses: &mut Losses) {
+    ///
+    /// A member that it does not know is left out if the client did not write it for this protocol.
+    pub(crate) fn respell(&self, body: &mut Object, is_own: bool, losses: &mut Losses) {
+        losses.at(format_args!(""));
         for (usual, own) in self.words {
+            if own.is_none() && is_own && !self.is_particular {
+                continue;
+            }
             let Some(value) = body.remove(usual) else { continue };
             match own {
                 Some(own) => {
@@ -594,39 +648,20 @@ impl Limits {
             last.insert("prefix", true);
         }
     }
-
-    /// The names of all rows.
-    pub(super) fn providers() -> impl Iterator<Item = &'static str> {
-        TABLE.iter().map(|row| row.provider)
-    }
-
-    /// The row of that provider.
-    pub(super) fn named(provider: &str) -> Option<&'static Self> {
-        TABLE.iter().find(|row| row.provider.eq_ignore_ascii_case(provider))
-    }
 }
 
-static TABLE: &[Limits] = &[
-    Limits::CHAT,
+/// The rows that hold for models of certain names.
+static VARIANTS: &[Limits] = &[
     Limits::CLAUDE_CHAT,
     Limits::GEMINI_CHAT,
     Limits::OPENAI,
     Limits::OPENAI_BEFORE_REASONING,
-    Limits::OPENAI_RESPONSES,
     Limits::OPENAI_RESPONSES_BEFORE_REASONING,
-    Limits::ANTHROPIC,
-    Limits::GEMINI,
     Limits::GEMINI_2_5,
     Limits::GEMINI_3,
-    Limits::CONVERSE,
-    Limits::OLLAMA,
-    Limits::COHERE,
     Limits::MISTRAL,
     Limits::DEEPSEEK,
     Limits::MOONSHOT,
-    Limits::FIREWORKS,
-    Limits::GROQ,
-    Limits::CEREBRAS,
     Limits::XAI,
 ];
 

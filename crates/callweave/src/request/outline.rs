@@ -138,6 +138,38 @@ impl<'t> Outline<'t> {
         }
     }
 
+    /// Whether every server of the protocol takes what stands in the request: one system message, which leads, no
+    /// developers, no tools but functions, no newer names.
+    #[cfg(feature = "exchange")]
+    pub(crate) fn is_common(&self) -> bool {
+        let is = |node: Node<'_>, key: &str, words: &[&str]| {
+            let text = node.get(key).and_then(Node::str);
+            text.is_some_and(|text| words.iter().any(|word| text.is(word)))
+        };
+        let mut operators = 0;
+        for (key, value) in self.node.members() {
+            match key {
+                "instructions" => operators += usize::from(value.kind() != Kind::Null),
+                "messages" | "input" => {
+                    for (number, message) in value.elements().enumerate() {
+                        let is_system = is(message, "role", &["system"]);
+                        if is(message, "role", &["developer"]) || is_system && number > 0 {
+                            return false;
+                        }
+                        operators += usize::from(is_system);
+                    }
+                }
+                // Older servers ignore it.
+                "max_completion_tokens" => return false,
+                "tools" if value.elements().any(|tool| is(tool, "type", &["custom", "namespace"])) => {
+                    return false;
+                }
+                _ => {}
+            }
+        }
+        operators < 2
+    }
+
     /// The declarations of tools, as they are written.
     pub fn tools(&self) -> impl Iterator<Item = &'t str> {
         self.node.members().filter(|(key, _)| TOOLS.contains(key)).map(|(_, value)| value.raw())

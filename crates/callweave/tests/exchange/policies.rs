@@ -180,3 +180,42 @@ fn a_policy_for_stopping_takes_what_is_not_set_from_another() {
     );
     assert_eq!(StopPolicy::default().grace(), Duration::from_millis(300));
 }
+
+/// A refusal at an unknown path leads to another request, in another protocol; what came of it is kept for the next exchange.
+#[test]
+fn another_protocol_is_asked_in_where_one_is_not_spoken() {
+    use callweave::exchange::{Incoming, Refusal};
+
+    let engine = engine(&OPENAI_CHAT, |policy| {
+        policy.other_protocols = vec![&OPENAI_RESPONSES, &ANTHROPIC_MESSAGES];
+        policy.base_url = "http://127.0.0.1:8000".to_owned();
+    });
+    let body = br#"{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}"#;
+    let open = || {
+        let route = ClientRoute::find("/messages").expect("a path");
+        engine.open(Incoming::new(route, &body[..], "1")).expect("a request")
+    };
+    let sent = |exchange: &mut callweave::exchange::Exchange| match exchange.take_outgoing() {
+        Some(Outgoing::Request(request)) => request.url,
+        other => panic!("{other:?}"),
+    };
+    let mut exchange = open();
+    assert_eq!(sent(&mut exchange), "http://127.0.0.1:8000/v1/messages");
+    exchange.refuse(&Refusal::new(405));
+    assert_eq!((exchange.next(), exchange.failure().is_none()), (Next::Send, true));
+    assert_eq!(sent(&mut exchange), "http://127.0.0.1:8000/v1/chat/completions");
+    exchange.accept([("content-type", "application/json")]);
+    exchange.push(
+        br#"{"choices": [{"message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}"#,
+    );
+    exchange.finish();
+    assert_eq!(exchange.head().status, 200);
+    let body = String::from_utf8(exchange.take_bytes()).expect("text");
+    assert!(body.contains("\"type\":\"message\"") && body.contains("Hello"), "{body}");
+    assert!(engine.speaks(&OPENAI_CHAT) && !engine.speaks(&ANTHROPIC_MESSAGES));
+    let mut exchange = open();
+    assert_eq!(sent(&mut exchange), "http://127.0.0.1:8000/v1/chat/completions");
+    // A status of another kind is the client's.
+    exchange.refuse(&Refusal::new(400));
+    assert_eq!((exchange.next(), exchange.head().status), (Next::Over, 400));
+}

@@ -47,7 +47,7 @@ pub(super) fn refused(protocol: &str, body: &Value) -> Vec<String> {
 pub(super) const PROVIDERS: &[(&str, Rules)] = &[
     ("mistral", mistral),
     ("deepseek", thinking_kept),
-    ("moonshot", thinking_kept),
+    ("moonshot", moonshot),
     ("groq", thinking_refused),
     ("cerebras", thinking_refused),
 ];
@@ -81,6 +81,19 @@ fn thinking_kept(body: &Value, found: Found<'_>) {
     for message in list(body, "messages") {
         if list(message, "tool_calls").next().is_some() && !message["reasoning_content"].is_string() {
             found.push("calls without a thought".to_owned());
+        }
+    }
+}
+
+/// Its models know a call by `functions.NAME:NUMBER`.
+fn moonshot(body: &Value, found: Found<'_>) {
+    thinking_kept(body, found);
+    let calls = list(body, "messages").flat_map(|message| list(message, "tool_calls"));
+    for call in calls {
+        let id = text(call, "id");
+        let number = id.strip_prefix("functions.").and_then(|rest| rest.rsplit_once(':'));
+        if number.is_none_or(|(name, number)| name.is_empty() || number.parse::<usize>().is_err()) {
+            found.push(format!("an id {id}"));
         }
     }
 }

@@ -216,14 +216,14 @@ impl Outcome {
             Ok(provider) => provider,
             Err(error) => return failed(error),
         };
-        if let Some(api) = value::recognise(agent.api, response).filter(|_| provider.has_values) {
+        if let Some(api) = value::recognise(agent.api, response).filter(|_| provider.has_values()) {
             let result = match api {
                 Api::Embeddings => value::embeddings(response),
                 Api::Images | Api::Chat | Api::Responses => value::images(response),
             };
             return Self { result, message: value::envelope(response), protocol: None, value: Some(api) };
         }
-        let Some((protocol, message)) = decode(provider, response) else {
+        let Some((protocol, message)) = decode(&provider, response) else {
             return failed(unexpected());
         };
         Self { result: conclude(agent, protocol, &message), message, protocol, value: None }

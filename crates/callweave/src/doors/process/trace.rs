@@ -159,7 +159,7 @@ impl Stream {
 /// What is known from the start.
 fn describe(span: &Span, agent: &Agent, what: &str) {
     let provider =
-        Provider::named(&agent.provider).map_or(agent.provider.as_str(), |known| known.conventional);
+        Provider::named(&agent.provider).map_or(agent.provider.as_str(), |known| known.conventional());
     span.record("gen_ai.provider.name", provider);
     record(span, "gen_ai.request.model", agent.model.as_deref());
     record(span, "gen_ai.agent.name", agent.name.as_deref());

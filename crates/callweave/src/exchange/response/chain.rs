@@ -1,5 +1,6 @@
 //! Bytes of an upstream to events for the client.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::fault::UpstreamFault;
@@ -58,7 +59,7 @@ impl Chain {
             .limits(framing)
             .tools(reading.tools)
             .budget(limits.schema_steps)
-            .id_prefix(reading.incoming.call_id_prefix(reading.reasks));
+            .id_seed(reading.incoming.call_id_seed(reading.reasks));
         if let Some(dialect) = reading.dialect {
             builder = builder.dialect(dialect);
         }
@@ -143,6 +144,11 @@ impl Chain {
         if let Some(stopper) = stopper {
             stopper.cut(&mut |event: Event<'_>| ending.push(event, &mut keep));
         }
+    }
+
+    /// The ids of calls that were replaced, and the new ones.
+    pub(in crate::exchange) fn replaced_ids(&self) -> &HashMap<String, String> {
+        self.unique_ids.replaced()
     }
 
     /// Whether the response is over, for the client.

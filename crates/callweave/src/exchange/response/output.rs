@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::incoming::{IncomingRequest, start};
+use super::rewrite::{FrameEnds, ReplacedIds, Rewrite};
 use super::stats::ResponseStats;
 use crate::accumulator::Accumulator;
 use crate::encode::{Encoder, escape_line_separators};
@@ -40,6 +41,8 @@ pub(in crate::exchange) struct Output {
     /// Whether the client gets the usage.
     tells_usage: bool,
     is_raw: bool,
+    /// Rewrites frames of the upstream that need it.
+    rewrite: Option<Box<Rewrite>>,
     /// The last bytes of the upstream, where the client gets them; zeros before any came.
     tail: [u8; 4],
     /// Whether clients skip comments.
@@ -93,6 +96,16 @@ impl Output {
             renames_model,
         } = config;
         let is_streamed = incoming.is_streamed;
+        let frames = match (is_streamed, has_lines) {
+            (false, _) => FrameEnds::Body,
+            (true, true) => FrameEnds::Lines,
+            (true, false) => FrameEnds::Events,
+        };
+        let rewrite = is_raw && (renames_model || incoming.call_ids().next().is_some());
+        let rewrite = rewrite.then(|| {
+            let model = renames_model.then(|| incoming.model.clone());
+            Box::new(Rewrite::new(frames, model))
+        });
         let encoder = if is_streamed && !is_raw { encoder(&incoming) } else { None };
         Self {
             incoming,
@@ -106,6 +119,7 @@ impl Output {
             keeps_id,
             tells_usage,
             is_raw,
+            rewrite,
             tail: [0; 4],
             has_comments,
             has_lines,
@@ -120,6 +134,21 @@ impl Output {
 
     /// Takes bytes of the upstream, where the client gets them.
     pub(in crate::exchange) fn take_raw(&mut self, bytes: &[u8]) {
+        match &mut self.rewrite {
+            Some(rewrite) => rewrite.push(bytes),
+            None => self.put_raw(bytes),
+        }
+    }
+
+    /// Takes frames that were held until their calls were known.
+    pub(in crate::exchange) fn release_frames(&mut self, ids: ReplacedIds<'_>, is_over: bool) {
+        if let Some(rewrite) = &mut self.rewrite {
+            let frames = if is_over { rewrite.finish(ids) } else { rewrite.take(ids) };
+            self.put_raw(&frames);
+        }
+    }
+
+    fn put_raw(&mut self, bytes: &[u8]) {
         if self.is_raw {
             let start = self.buffer.len();
             self.buffer.append(&mut self.unsent);

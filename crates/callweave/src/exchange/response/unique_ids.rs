@@ -4,54 +4,100 @@
 //! call gets another id; client and upstream know it by that one from then on, in the call and in its result.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::incoming::IncomingRequest;
 use crate::event::{BlockId, BlockKind, Body, CallKind, Event, Scope};
+use crate::made_id::{MadeIds, beginning};
 
 /// Replaces ids that the conversation has already.
 pub(in crate::exchange) struct UniqueIds {
     incoming: Arc<IncomingRequest>,
-    /// The ids of this response.
-    given: Vec<String>,
+    /// The ids of the conversation and of this response, from its first call on.
+    known: Option<KnownIds>,
+    /// The number of calls.
+    calls: usize,
     /// Blocks whose id was replaced, with the new one.
     replaced: Vec<(BlockId, String)>,
+    /// The ids that were replaced, and the last new one of each.
+    ids: HashMap<String, String>,
     /// How often the model was asked again.
     reasks: u32,
+    /// Makes ids, from the first that is needed on.
+    made: Option<MadeIds>,
 }
 
 impl UniqueIds {
     pub(in crate::exchange) fn new(incoming: Arc<IncomingRequest>, reasks: u32) -> Self {
-        Self { incoming, given: Vec::new(), replaced: Vec::new(), reasks }
+        Self {
+            incoming,
+            known: None,
+            calls: 0,
+            replaced: Vec::new(),
+            ids: HashMap::new(),
+            reasks,
+            made: None,
+        }
     }
 
     /// Gives the call of an event another id, if its own is taken.
     pub(in crate::exchange) fn look(&mut self, event: &mut Event<'_>) {
         match &mut event.body {
-            Body::BlockStart { block, kind: BlockKind::ToolCall { id: Some(id), call, .. }, .. }
-                if *call != CallKind::Builtin =>
-            {
-                self.give(*block, id);
+            Body::BlockStart {
+                block, kind: BlockKind::ToolCall { id: Some(id), call, is_made, .. }, ..
+            } if *call != CallKind::Builtin => {
+                self.give(*block, id, *is_made);
             }
             Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
                 match self.replaced.iter().find(|(own, _)| own == block) {
                     Some((_, new)) => *id = Cow::Owned(new.clone()),
-                    None => self.give(*block, id),
+                    None => self.give(*block, id, false),
                 }
             }
             _ => {}
         }
     }
 
-    fn give(&mut self, block: BlockId, id: &mut Cow<'_, str>) {
-        let is_taken = |id: &str| self.given.iter().any(|own| own == id) || self.incoming.has_call(id);
-        if is_taken(id) {
-            let prefix = self.incoming.call_id_prefix(self.reasks);
-            let made = |number: usize| format!("{prefix}n_{number}");
-            let new = (self.given.len()..).map(made).find(|new| !is_taken(new)).unwrap_or_default();
+    /// The ids that were replaced, and the new ones.
+    pub(in crate::exchange) fn replaced(&self) -> &HashMap<String, String> {
+        &self.ids
+    }
+
+    fn give(&mut self, block: BlockId, id: &mut Cow<'_, str>, is_made: bool) {
+        let known = self.known.get_or_insert_with(|| {
+            let mut known = KnownIds::default();
+            self.incoming.call_ids().for_each(|id| known.put(id));
+            known
+        });
+        if known.ids.contains(&**id) || is_made && known.has_alike(id) {
+            let seed = || format!("{}n", self.incoming.call_id_seed(self.reasks));
+            let made = self.made.get_or_insert_with(|| MadeIds::new(&seed()));
+            let made = |number: usize| made.id(0, number);
+            let new = (self.calls..).map(made).find(|new| !known.has_alike(new)).unwrap_or_default();
             self.replaced.push((block, new.clone()));
+            self.ids.insert(id.to_string(), new.clone());
             *id = Cow::Owned(new);
         }
-        self.given.push(id.to_string());
+        self.calls += 1;
+        known.put(id);
+    }
+}
+
+/// Ids, and how they begin: clients that shorten ids must not make one of two.
+#[derive(Default)]
+struct KnownIds {
+    ids: HashSet<String>,
+    beginnings: HashSet<String>,
+}
+
+impl KnownIds {
+    fn put(&mut self, id: &str) {
+        self.ids.insert(id.to_owned());
+        self.beginnings.insert(beginning(id).collect());
+    }
+
+    fn has_alike(&self, id: &str) -> bool {
+        self.beginnings.contains(&beginning(id).collect::<String>())
     }
 }

@@ -12,7 +12,8 @@ use crate::request::{
 };
 use write::{write, write_choice};
 
-pub(super) const CODING: RequestCoding = RequestCoding { read, write, model: "model", limits: &Limits::CHAT };
+pub(super) const CODING: RequestCoding =
+    RequestCoding { read, write, model: "model", limits: &Limits::UNKNOWN_CHAT };
 
 const NAME: &str = PROTOCOL.name;
 

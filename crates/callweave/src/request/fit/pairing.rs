@@ -365,6 +365,8 @@ struct Ids {
     /// How often an id was given another form, so that the next form is not looked for from the start.
     again: HashMap<String, u64>,
     made: usize,
+    /// The next number of a call, where calls are numbered.
+    numbers: usize,
 }
 
 impl Ids {
@@ -377,6 +379,9 @@ impl Ids {
                 format!("call_{}_{}", call.name, self.made)
             }
         };
+        if limits.numbers_calls {
+            return Some(self.numbered(&id, &call.name));
+        }
         let before = self.again.get(&id).copied().unwrap_or(0);
         let mut salt = before;
         let fitted = limits.call_ids.fitted_from(&id, &mut salt, |id| self.taken.contains(id));
@@ -385,5 +390,19 @@ impl Ids {
         }
         self.taken.insert(fitted.clone());
         Some(fitted)
+    }
+
+    /// An id of the form `functions.NAME:NUMBER`. One that a model of the provider gave stays.
+    fn numbered(&mut self, id: &str, name: &str) -> String {
+        let number = id.strip_prefix("functions.").and_then(|rest| rest.rsplit_once(':')?.1.parse().ok());
+        let mut next = self.numbers;
+        let mut own = number.map_or_else(|| format!("functions.{name}:{next}"), |_: usize| id.to_owned());
+        while self.taken.contains(&own) {
+            next += 1;
+            own = format!("functions.{name}:{next}");
+        }
+        self.numbers = number.unwrap_or(next).max(next) + 1;
+        self.taken.insert(own.clone());
+        own
     }
 }

@@ -47,6 +47,9 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
     if body.get(refused).is_some() {
         found.push(format!("a member {refused} for {}", text(body, "model")));
     }
+    if !reasons {
+        common(body, ["gpt-", "chatgpt-"].iter().any(|start| model.starts_with(start)), found);
+    }
     if list(body, "tools").next().is_none() {
         only_without_tools(body, &["tools", "tool_choice", "parallel_tool_calls"], found);
     }
@@ -99,6 +102,29 @@ pub(super) fn chat(body: &Value, found: Found<'_>) {
             }
             pairing.call(text(call, "id"), found);
         }
+    }
+}
+
+/// What servers refuse that are not OpenAI's own, whatever names their models have.
+fn common(body: &Value, is_openai: bool, found: Found<'_>) {
+    for member in ["metadata", "prompt_cache_key", "service_tier", "store", "verbosity"] {
+        if body.get(member).is_some() && !is_openai {
+            found.push(format!("a member {member} for a server that may not be OpenAI's"));
+        }
+    }
+    for (number, message) in list(body, "messages").enumerate() {
+        match text(message, "role") {
+            "system" if number > 0 => found.push("a system message that does not lead".to_owned()),
+            "developer" => found.push("a developer".to_owned()),
+            _ => {}
+        }
+    }
+    let calls = list(body, "messages").flat_map(|message| list(message, "tool_calls"));
+    if list(body, "tools").chain(calls).any(|tool| tool["type"] != "function") {
+        found.push("a tool that is no function".to_owned());
+    }
+    if body.pointer("/tool_choice/type").is_some_and(|kind| *kind != "function") {
+        found.push("a choice of tools that is no function".to_owned());
     }
 }
 

@@ -1,0 +1,175 @@
+//! Bytes of an upstream that the client gets as they are, but for frames that need another name or id.
+//!
+//! Bytes are held to the end of their frame. A frame that names the model by another name than the client's, or a call by an
+//! id that the conversation has already, is rewritten alone; every other one passes as it came.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::json::{Kind, Node, Tape, Value};
+
+/// Holds and rewrites frames.
+pub(in crate::exchange) struct Rewrite {
+    pending: Vec<u8>,
+    /// The number of pending bytes that end no frame.
+    scanned: usize,
+    frames: FrameEnds,
+    /// The client's name for the model, where the upstream's is another.
+    model: Option<String>,
+}
+
+/// How frames end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::exchange) enum FrameEnds {
+    /// With a blank line.
+    Events,
+    /// With their line.
+    Lines,
+    /// With the body.
+    Body,
+}
+
+/// Ids of calls: those of the upstream, and those that the client gets.
+pub(in crate::exchange) type ReplacedIds<'i> = &'i HashMap<String, String>;
+
+impl Rewrite {
+    pub(in crate::exchange) fn new(frames: FrameEnds, model: Option<String>) -> Self {
+        Self { pending: Vec::new(), scanned: 0, frames, model }
+    }
+
+    /// Takes bytes of the upstream.
+    pub(in crate::exchange) fn push(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// The frames that are complete.
+    pub(in crate::exchange) fn take(&mut self, ids: ReplacedIds<'_>) -> Vec<u8> {
+        let from = self.scanned.saturating_sub(3);
+        let ends = |end: &[u8]| {
+            let at = self.pending[from..].windows(end.len()).rposition(|window| window == end);
+            at.map_or(0, |at| from + at + end.len())
+        };
+        let end = match self.frames {
+            FrameEnds::Events => ends(b"\n\n").max(ends(b"\r\n\r\n")),
+            FrameEnds::Lines => ends(b"\n"),
+            FrameEnds::Body => 0,
+        };
+        self.scanned = self.pending.len() - end;
+        if end == 0 {
+            return Vec::new();
+        }
+        let rest = self.pending.split_off(end);
+        let frames = std::mem::replace(&mut self.pending, rest);
+        self.rewritten(frames, ids)
+    }
+
+    /// All that is left, at the end of the response.
+    pub(in crate::exchange) fn finish(&mut self, ids: ReplacedIds<'_>) -> Vec<u8> {
+        let rest = std::mem::take(&mut self.pending);
+        self.rewritten(rest, ids)
+    }
+
+    fn rewritten(&self, bytes: Vec<u8>, ids: ReplacedIds<'_>) -> Vec<u8> {
+        if bytes.is_empty() || self.model.is_none() && ids.is_empty() {
+            return bytes;
+        }
+        let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
+        let mut tape = Tape::new();
+        let mut changes: Vec<(Range<usize>, String)> = Vec::new();
+        let mut look = |at: usize, json: &str| {
+            if let Ok(node) = tape.parse(json) {
+                self.look(node, ids, &mut |place, new| {
+                    changes.push((at + place.start..at + place.end, Value::from(new).to_string()));
+                });
+            }
+        };
+        if self.frames == FrameEnds::Body {
+            look(0, text);
+        } else {
+            let mut at = 0;
+            for line in text.split_inclusive('\n') {
+                let json = line.strip_prefix("data:").unwrap_or(line);
+                if json.trim_start().starts_with('{') {
+                    look(at + line.len() - json.len(), json.trim_end());
+                }
+                at += line.len();
+            }
+        }
+        if changes.is_empty() {
+            return bytes;
+        }
+        changes.sort_by_key(|(place, _)| place.start);
+        let mut all = String::with_capacity(text.len());
+        let mut copied = 0;
+        for (place, new) in changes {
+            all.push_str(text.get(copied..place.start).unwrap_or_default());
+            all.push_str(&new);
+            copied = place.end;
+        }
+        all.push_str(text.get(copied..).unwrap_or_default());
+        all.into_bytes()
+    }
+
+    /// Finds what is to be changed in a frame.
+    fn look(&self, frame: Node<'_>, ids: ReplacedIds<'_>, put: &mut dyn FnMut(Range<usize>, &str)) {
+        let place = |node: Node<'_>| node.start()..node.start() + node.raw().len();
+        if let Some(own) = &self.model {
+            let answers = [Some(frame), frame.get("message"), frame.get("response")];
+            for answer in answers.into_iter().flatten() {
+                let names = [answer.get("model"), answer.get("modelVersion")];
+                for name in names.into_iter().flatten().filter(|name| name.kind() == Kind::String) {
+                    put(place(name), own);
+                }
+            }
+        }
+        if ids.is_empty() {
+            return;
+        }
+        let mut open = vec![frame];
+        while let Some(node) = open.pop() {
+            for (key, value) in node.members() {
+                let is_id = matches!(key, "id" | "call_id");
+                let text = value.str().filter(|_| is_id).map(|text| text.to_cow());
+                match text.and_then(|text| ids.get(&*text)) {
+                    Some(new) => put(place(value), new),
+                    None if matches!(value.kind(), Kind::Object | Kind::Array) => open.push(value),
+                    None => {}
+                }
+            }
+            open.extend(node.elements().filter(|value| matches!(value.kind(), Kind::Object | Kind::Array)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_frames_that_need_it_are_rewritten_in_any_cut() {
+        let frames = "event: message_start\ndata:  {\"type\": \"message_start\", \"message\": {\"id\":\"m\",\"model\":\"theirs\"}}\n\n\
+            : a comment\n\n\
+            data: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"tool_use\",\"id\":\"call_0\",\"x\":1.0e3}}\r\n\r\n\
+            data: {\"delta\": {\"text\": \"the id \\\"call_0\\\" of theirs\", \"odd\":\"\\u0041\"}}\n\n\
+            data: {\"delta\": {\"text\": \"call_0\"}}\n\ndata: [DONE]\n\n";
+        let expected =
+            frames.replace("\"theirs\"", "\"ours\"").replace("\"id\":\"call_0\"", "\"id\":\"new\"");
+        let ids = HashMap::from([("call_0".to_owned(), "new".to_owned())]);
+        for size in [1, 2, 7, frames.len()] {
+            let mut rewrite = Rewrite::new(FrameEnds::Events, Some("ours".to_owned()));
+            let mut all = Vec::new();
+            for piece in frames.as_bytes().chunks(size) {
+                rewrite.push(piece);
+                all.append(&mut rewrite.take(&ids));
+            }
+            all.append(&mut rewrite.finish(&ids));
+            assert_eq!(String::from_utf8_lossy(&all), expected, "{size}");
+        }
+        let mut body = Rewrite::new(FrameEnds::Body, Some("ours".to_owned()));
+        body.push(b"{\"model\" : \"theirs\",\n\n \"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"call_0\"}]}}]}");
+        assert!(body.take(&ids).is_empty());
+        let expected =
+            "{\"model\" : \"ours\",\n\n \"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"new\"}]}}]}";
+        assert_eq!(String::from_utf8_lossy(&body.finish(&ids)), expected);
+    }
+}
