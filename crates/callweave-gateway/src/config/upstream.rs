@@ -50,8 +50,10 @@ pub struct Upstream {
     pub stop_after_tools: Option<bool>,
     /// After which call.
     pub stop_after_tools_mode: Option<StopMode>,
-    /// How long the next call is waited for, in mode `all`.
+    /// How long more is waited for after a complete call.
     pub stop_after_tools_grace_ms: Option<u64>,
+    /// The number of calls after which it is stopped in mode `all`, too; 0 for any number.
+    pub stop_after_tools_max_calls: Option<usize>,
     /// Whether what is said after calls is left out.
     pub suppress_tail_after_tools: Option<bool>,
     /// Whether the model may call several tools at once; without a word, as the client wants.
@@ -80,6 +82,7 @@ impl Default for Upstream {
             stop_after_tools: None,
             stop_after_tools_mode: None,
             stop_after_tools_grace_ms: None,
+            stop_after_tools_max_calls: None,
             suppress_tail_after_tools: None,
             parallel_tool_calls: None,
         }
@@ -148,12 +151,13 @@ impl Upstream {
 
     /// When it is stopped after calls.
     pub fn stop(&self) -> StopPolicy {
-        StopPolicy {
-            is_on: self.stop_after_tools,
-            mode: self.stop_after_tools_mode,
-            grace_ms: self.stop_after_tools_grace_ms,
-            suppress_tail: self.suppress_tail_after_tools,
-            parallel: self.parallel_tool_calls,
-        }
+        let mut stop = StopPolicy::default();
+        stop.is_on = self.stop_after_tools;
+        stop.mode = self.stop_after_tools_mode;
+        stop.grace_ms = self.stop_after_tools_grace_ms;
+        stop.max_calls = self.stop_after_tools_max_calls;
+        stop.suppress_tail = self.suppress_tail_after_tools;
+        stop.parallel = self.parallel_tool_calls;
+        stop
     }
 }

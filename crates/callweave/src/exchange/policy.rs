@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -15,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Json;
 use crate::protocol::{CODEX_APP_SERVER, Protocol};
 use crate::request::providers;
+pub use crate::stop::{StopMode, StopPolicy};
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// What is done between a client and one upstream.
@@ -124,50 +124,6 @@ pub enum InvalidCalls {
     /// The model is told the reason and asked again; a call that is still invalid then is passed on.
     #[serde(alias = "ask_again")]
     Reask,
-}
-
-/// When a response ends after calls. Fields that are not set have defaults of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StopPolicy {
-    /// Whether it ends after calls; by default it does not.
-    pub is_on: Option<bool>,
-    /// After which call.
-    pub mode: Option<StopMode>,
-    /// How long the next call is waited for in the mode [`StopMode::All`], in milliseconds; by default 300.
-    pub grace_ms: Option<u64>,
-    /// Whether text after calls is left out; by default it is if the response ends after calls.
-    pub suppress_tail: Option<bool>,
-    /// Whether the model may call several tools at once; by default as the client wants.
-    pub parallel: Option<bool>,
-}
-
-/// After which call a response ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopMode {
-    /// The first.
-    #[default]
-    First,
-    /// The last: when no other has begun for a while.
-    All,
-}
-
-impl StopPolicy {
-    /// How long the next call is waited for.
-    pub fn grace(&self) -> Duration {
-        Duration::from_millis(self.grace_ms.unwrap_or(300))
-    }
-
-    /// These settings, and those of the other where these are not set.
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            is_on: self.is_on.or(other.is_on),
-            mode: self.mode.or(other.mode),
-            grace_ms: self.grace_ms.or(other.grace_ms),
-            suppress_tail: self.suppress_tail.or(other.suppress_tail),
-            parallel: self.parallel.or(other.parallel),
-        }
-    }
 }
 
 /// A policy that is ready. It is shared by all exchanges with one upstream.
