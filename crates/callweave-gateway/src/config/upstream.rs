@@ -44,6 +44,9 @@ pub struct Upstream {
     pub retry_share: f64,
     /// Whether a request is sent again whose answer came, but broke off or cannot be read: it may be paid twice.
     pub retry_broken: bool,
+    /// Whether an upstream that speaks the Responses API keeps its responses, so that it follows `previous_response_id`
+    /// itself; OpenAI and Azure do, others do not unless this says so.
+    pub keeps_responses: Option<bool>,
     /// Whether provider seals ride in the ids of calls, for clients whose requests reach several gateways.
     pub seals_in_ids: bool,
     /// Whether it is stopped after calls; it is not if nobody says.
@@ -78,6 +81,7 @@ impl Default for Upstream {
             retries: 2,
             retry_share: 0.2,
             retry_broken: false,
+            keeps_responses: None,
             seals_in_ids: false,
             stop_after_tools: None,
             stop_after_tools_mode: None,
@@ -142,6 +146,7 @@ impl Upstream {
         policy.invalid_calls = self.invalid;
         policy.max_reasks = self.ask_again;
         policy.seals_in_ids = self.seals_in_ids;
+        policy.keeps_responses = self.keeps_responses;
         policy.stop = self.stop().or(stop);
         policy.limits.bytes = limits.answer;
         policy.limits.argument_bytes = limits.arguments;

@@ -12,7 +12,7 @@ use crate::dialect::{Dialect, ExtractOptions, Registry};
 use crate::doors::prompt::PromptOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Json;
-use crate::protocol::{CODEX_APP_SERVER, Protocol};
+use crate::protocol::{CODEX_APP_SERVER, OPENAI_RESPONSES, Protocol};
 use crate::request::providers;
 pub use crate::stop::{StopMode, StopPolicy};
 use crate::upstream::{ErrorClass, UpstreamError};
@@ -59,6 +59,9 @@ pub struct Policy {
     pub max_reasks: u32,
     /// When a response ends after calls.
     pub stop: StopPolicy,
+    /// Whether an upstream that speaks the Responses API keeps its responses, so that it can be asked to follow one by
+    /// `previous_response_id`; by default OpenAI and Azure do, and others do not.
+    pub keeps_responses: Option<bool>,
     /// Whether provider seals ride in the ids of calls, where no store keeps them. Such ids are long.
     pub seals_in_ids: bool,
     /// Limits of a response.
@@ -82,6 +85,7 @@ impl Default for Policy {
             invalid_calls: InvalidCalls::default(),
             max_reasks: 2,
             stop: StopPolicy::default(),
+            keeps_responses: None,
             seals_in_ids: false,
             limits: ResponseLimits::default(),
         }
@@ -272,6 +276,17 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// Whether an upstream that speaks the Responses API keeps its responses.
+    pub fn keeps_responses(&self) -> bool {
+        let host = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
+        let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.rsplit('@').next().unwrap_or_default().split(':').next().unwrap_or_default();
+        let is_known = || host == "api.openai.com" || host.ends_with(".openai.azure.com");
+        self.keeps_responses.unwrap_or_else(is_known)
+    }
+}
+
 /// One model of an upstream: the target of an exchange.
 #[derive(Clone)]
 pub struct Target {
@@ -294,6 +309,14 @@ impl Target {
     /// The protocol in which a client of this protocol has the model asked.
     pub fn protocol_for(&self, client: &'static Protocol) -> &'static Protocol {
         self.protocol.unwrap_or(client)
+    }
+
+    /// Whether it can be asked to follow a response that it has kept.
+    pub(super) fn keeps_responses(&self) -> bool {
+        let Engine { policy, shared, .. } = &*self.engine;
+        // Where there is no store, nobody else could.
+        let is_alone = || policy.keeps_responses.is_none() && shared.store.is_none();
+        *self.protocol_for(&OPENAI_RESPONSES) == OPENAI_RESPONSES && (policy.keeps_responses() || is_alone())
     }
 
     /// The row of that protocol.
