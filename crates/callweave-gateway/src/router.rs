@@ -86,7 +86,8 @@ impl Place {
 
 /// A route: its method, its path without prefix and version, and what it is for. `{model}` may have slashes in it, other
 /// names have none.
-type Row = (Verb, &'static str, fn(Place) -> Route);
+type Row = (Verb, &'static str, Make);
+type Make = fn(Place) -> Route;
 
 /// A response that is streamed if the path says so.
 fn generated(place: Place, is_streamed: bool) -> Route {
@@ -326,7 +327,7 @@ impl Route {
     }
 }
 
-fn find_row(verb: Verb, path: &str) -> Option<(fn(Place) -> Route, Option<&str>)> {
+fn find_row(verb: Verb, path: &str) -> Option<(Make, Option<&str>)> {
     let of_verb = ROWS.iter().filter(|(own, ..)| *own == verb);
     of_verb
         .map(|(_, pattern, make)| (captured(pattern, path), *make))
@@ -369,8 +370,7 @@ mod tests {
         let documented = documented();
         assert!(documented.len() > 40, "{documented:?}");
         for (method, path) in &documented {
-            let asked =
-                path.replace("{model}", "a/b").replace("{id}", "resp_1").replace('{', "").replace('}', "");
+            let asked = path.replace("{model}", "a/b").replace("{id}", "resp_1").replace(['{', '}'], "");
             let asked = asked.split('?').next().expect("a path");
             assert!(Route::find(method, asked, &HeaderMap::new()).is_some(), "{method} {path}");
         }

@@ -106,12 +106,14 @@ impl<'e> Environment<'e> {
     fn read_stop(&self) -> (StopPolicy, Vec<(&'static str, String, &'static str)>) {
         let mut wrong = Vec::new();
         let grace = |text: &str| text.parse().ok().filter(|grace| *grace <= 3_600_000);
-        let mut stop = StopPolicy::default();
-        stop.is_on = self.value("PROXY_STOP_AFTER_TOOLS", truth, TRUTH, &mut wrong);
-        stop.mode = self.value("PROXY_STOP_AFTER_TOOLS_MODE", StopMode::named, "first or all", &mut wrong);
-        stop.grace_ms = self.value("PROXY_STOP_AFTER_TOOLS_GRACE_MS", grace, GRACE, &mut wrong);
-        stop.suppress_tail = self.value("PROXY_SUPPRESS_TAIL_AFTER_TOOLS", truth, TRUTH, &mut wrong);
-        stop.parallel = self.value("PROXY_ENABLE_PARALLEL_TOOL_CALLS", truth, TRUTH, &mut wrong);
+        let stop = StopPolicy {
+            is_on: self.value("PROXY_STOP_AFTER_TOOLS", truth, TRUTH, &mut wrong),
+            mode: self.value("PROXY_STOP_AFTER_TOOLS_MODE", StopMode::named, "first or all", &mut wrong),
+            grace_ms: self.value("PROXY_STOP_AFTER_TOOLS_GRACE_MS", grace, GRACE, &mut wrong),
+            suppress_tail: self.value("PROXY_SUPPRESS_TAIL_AFTER_TOOLS", truth, TRUTH, &mut wrong),
+            parallel: self.value("PROXY_ENABLE_PARALLEL_TOOL_CALLS", truth, TRUTH, &mut wrong),
+            max_calls: None,
+        };
         (stop, wrong)
     }
 
@@ -230,8 +232,7 @@ mod tests {
     fn the_environment_stops_whom_the_file_says_nothing_of() {
         let stop =
             environment(&[("PROXY_STOP_AFTER_TOOLS", "true"), ("PROXY_STOP_AFTER_TOOLS_MODE", "BURST")]);
-        let mut own = StopPolicy::default();
-        own.is_on = Some(false);
+        let own = StopPolicy { is_on: Some(false), ..StopPolicy::default() };
         let both = own.or(stop.stop());
         assert_eq!((both.is_on, both.mode, both.parallel), (Some(false), Some(StopMode::All), None));
     }

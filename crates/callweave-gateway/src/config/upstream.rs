@@ -156,13 +156,13 @@ impl Upstream {
 
     /// When it is stopped after calls.
     pub fn stop(&self) -> StopPolicy {
-        let mut stop = StopPolicy::default();
-        stop.is_on = self.stop_after_tools;
-        stop.mode = self.stop_after_tools_mode;
-        stop.grace_ms = self.stop_after_tools_grace_ms;
-        stop.max_calls = self.stop_after_tools_max_calls;
-        stop.suppress_tail = self.suppress_tail_after_tools;
-        stop.parallel = self.parallel_tool_calls;
-        stop
+        StopPolicy {
+            is_on: self.stop_after_tools,
+            mode: self.stop_after_tools_mode,
+            grace_ms: self.stop_after_tools_grace_ms,
+            suppress_tail: self.suppress_tail_after_tools,
+            parallel: self.parallel_tool_calls,
+            max_calls: self.stop_after_tools_max_calls,
+        }
     }
 }
