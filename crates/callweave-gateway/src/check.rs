@@ -151,11 +151,13 @@ fn describe(upstream: &Upstream, text: &mut String) {
     };
     let _ = writeln!(text, "  arguments: {repair}, {schema}; a call that cannot be run {invalid}");
     let stop = &upstream.engine.policy().stop;
-    let StopPolicy { is_on, mode, suppress_tail, parallel, .. } = *stop;
-    let stop = match (is_on.unwrap_or(false), mode.unwrap_or_default()) {
-        (false, _) => "never".to_owned(),
-        (true, StopMode::First) => "at the end of the first call".to_owned(),
-        (true, StopMode::All) => format!("{:?} after the last call", stop.grace()),
+    let StopPolicy { suppress_tail, parallel, .. } = *stop;
+    let stop = match stop.active_mode() {
+        None => "never".to_owned(),
+        Some(StopMode::First) => {
+            format!("at the end of the first call, or {:?} after it is complete", stop.grace())
+        }
+        Some(StopMode::All) => format!("{:?} after the last call", stop.grace()),
     };
     let _ = writeln!(text, "  stopped: {stop}");
     if suppress_tail == Some(true) {

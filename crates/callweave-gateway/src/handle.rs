@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use callweave::exchange::scan;
+use callweave::exchange::store::StoredResponse;
 use callweave::json::Tape;
 use callweave::upstream::ErrorClass;
 use callweave::{Value, protocol};
@@ -90,7 +91,7 @@ impl Gateway {
             (_, Some(route)) => {
                 let protocol = route.protocol();
                 // Answers give an account of themselves.
-                let is_told = matches!(route, Route::Relay(_) | Route::CountTokens(..));
+                let is_told = matches!(route, Route::Relay(..) | Route::CountTokens(..) | Route::Embed(..));
                 let dispatched = tokio::select! {
                     biased;
                     dispatched = self.dispatch(route, &parts, body, &id) => dispatched,
@@ -112,7 +113,10 @@ impl Gateway {
             }
             (_, None) => {
                 let path = parts.uri.path();
-                let what = format!("nothing answers to {} {path}", parts.method);
+                let mut what = format!("nothing answers to {} {path}", parts.method);
+                if let Some(hint) = Route::hint(path) {
+                    what = format!("{what}: {hint}");
+                }
                 let allowed = Route::allowed(path, &parts.headers);
                 let failure = match HeaderValue::try_from(&allowed) {
                     Ok(allowed) if !allowed.is_empty() => {
@@ -188,7 +192,19 @@ impl Gateway {
                 return Ok(json(&models::list(shape, &models::names(self, &parts.headers).await)));
             }
             Route::Model(shape, name) => return self.model(shape, &name),
-            Route::Kept(kept) => return self.kept(&parts.method, &scope, &kept),
+            Route::Running => return Ok(json(&models::running(&self.routes.names()))),
+            Route::Kept(id) => {
+                let kept = self.kept(&parts.method, &scope, &id);
+                return self.or_upstream(kept, parts, key).await;
+            }
+            Route::InputItems(id) => {
+                let items = self.input_items(&scope, &id, parts.uri.query());
+                return self.or_upstream(items, parts, key).await;
+            }
+            Route::Cancel(id) => {
+                let cancelled = self.cancel(&scope, &id);
+                return self.or_upstream(cancelled, parts, key).await;
+            }
             _ => {}
         }
         let limits = &self.config.limits;
@@ -201,6 +217,12 @@ impl Gateway {
         // A key that lets a client in here is nobody else's business.
         let key = key.filter(|_| self.keys.is_open()).map(str::to_owned);
         match route {
+            Route::Answer(answer) if answer.is_prompt && is_load(&read_json(&bytes, limits)?) => {
+                let body = read_json(&bytes, limits)?;
+                let name = body.get("model").and_then(Value::as_str).unwrap_or_default();
+                self.routes.find(name)?;
+                Ok(json(&models::loaded(name, &body)))
+            }
             Route::Answer(answer) => {
                 let trace = Trace::of(headers);
                 let query = parts.uri.query();
@@ -210,9 +232,16 @@ impl Gateway {
                 Ok(attempts::answer(Arc::clone(self), asked, room).await)
             }
             Route::CountTokens(protocol, model) => {
-                self.count_tokens(protocol, model, &bytes, headers, key).await
+                self.count_tokens(protocol, model, &bytes, headers, key, &scope).await
             }
-            Route::Relay(path) => relay::relay(self, path, bytes, headers, key, room).await,
+            Route::Relay(what, model) => {
+                let named = relay::Named { bytes, model };
+                relay::relay(self, what, named, headers, key, room).await
+            }
+            Route::Embed(api, model) => {
+                let named = relay::Named { bytes, model };
+                relay::embed(self, api, named, headers, key, room).await
+            }
             Route::Show => {
                 let body = read_json(&bytes, limits)?;
                 let name = body.get("model").or_else(|| body.get("name")).and_then(Value::as_str);
@@ -232,11 +261,38 @@ impl Gateway {
         Ok(json(&models::model(shape, name)))
     }
 
+    /// The response to what is not known here, if there is just one upstream that may know it.
+    async fn or_upstream(
+        &self,
+        own: Result<Response<Body>, Failure>,
+        parts: &request::Parts,
+        key: Option<&str>,
+    ) -> Result<Response<Body>, Failure> {
+        match own {
+            Err(failure) if failure.error.code.as_deref() == Some(UNKNOWN_RESPONSE) => {
+                let key = key.filter(|_| self.keys.is_open());
+                relay::of_response(self, parts, key).await.unwrap_or(Err(failure))
+            }
+            own => own,
+        }
+    }
+
+    fn stored(&self, scope: &Digest, id: &str) -> Result<Arc<StoredResponse>, Failure> {
+        self.store.response(&scope.scope(), id).ok_or_else(|| unknown_response(id))
+    }
+
+    fn input_items(&self, scope: &Digest, id: &str, query: Option<&str>) -> Result<Response<Body>, Failure> {
+        Ok(json(&self.stored(scope, id)?.turn.list_input_items(query)))
+    }
+
+    fn cancel(&self, scope: &Digest, id: &str) -> Result<Response<Body>, Failure> {
+        // What is kept is complete: responses are not made in the background.
+        self.stored(scope, id)?;
+        Err(Failure::invalid(format!("Response with id '{id}' is complete and cannot be cancelled.")))
+    }
+
     fn kept(&self, method: &Method, scope: &Digest, id: &str) -> Result<Response<Body>, Failure> {
-        let unknown = || {
-            let what = format!("Response with id '{id}' not found.");
-            Failure::new(ErrorClass::NotFound, what).with_code("response_not_found")
-        };
+        let unknown = || unknown_response(id);
         if *method == Method::DELETE {
             return match self.store.remove_response(&scope.scope(), id) {
                 true => Ok(json(&Value::object([
@@ -247,8 +303,7 @@ impl Gateway {
                 false => Err(unknown()),
             };
         }
-        let kept = self.store.response(&scope.scope(), id).ok_or_else(unknown)?;
-        Ok(json_text(kept.body.to_vec()))
+        Ok(json_text(self.stored(scope, id)?.body.to_vec()))
     }
 
     async fn count_tokens(
@@ -258,6 +313,7 @@ impl Gateway {
         bytes: &Bytes,
         headers: &HeaderMap,
         key: Option<String>,
+        scope: &Digest,
     ) -> Result<Response<Body>, Failure> {
         let body = read_json(bytes, &self.config.limits)?;
         if body.as_object().is_none() {
@@ -265,31 +321,49 @@ impl Gateway {
         }
         let named = || body.get("model").and_then(Value::as_str).map(str::to_owned);
         let model = model.or_else(named).ok_or_else(|| Failure::invalid("model is missing"))?;
+        let earlier = body.get("previous_response_id").and_then(Value::as_str);
+        let earlier = earlier.and_then(|id| self.store.response(&scope.scope(), id));
         if let Some(target) = self.routes.find(&model)?.first() {
             let wire = target.upstream.wire_for(&target.model, protocol)?;
             // Nobody is asked for a count who may not even know the protocol.
             let is_asked = wire.protocol == protocol && target.upstream.engine.speaks(protocol);
-            if is_asked && !target.upstream.config.is_demo() {
-                let count = tokens::estimate(&body);
-                let counted = relay::count_tokens(self, target, body, wire, headers, key).await;
-                let has_others = !target.upstream.engine.policy().other_protocols.is_empty();
-                let is_absent =
-                    |failure: &Failure| has_others && matches!(failure.error.status, Some(404 | 405 | 501));
-                return match counted {
-                    // Many servers that speak the protocol of others cannot count.
-                    Err(failure) if is_absent(&failure) => Ok(counted_as(protocol, count)),
-                    counted => counted,
-                };
+            if is_asked && !target.upstream.config.is_demo() && earlier.is_none() {
+                match relay::count_tokens(self, target, &body, wire, headers, key).await {
+                    // Few servers of the protocol have this path.
+                    Err(failure) if matches!(failure.error.status, Some(404 | 405 | 501)) => {}
+                    counted => return counted,
+                }
             }
         }
-        Ok(counted_as(protocol, tokens::estimate(&body)))
+        let before = earlier.map_or(0, |earlier| tokens::of_text(earlier.turn.total_size()));
+        let count = Value::from(tokens::estimate(&body) + before);
+        Ok(json(&match () {
+            () if *protocol == protocol::ANTHROPIC_MESSAGES => Value::object([("input_tokens", count)]),
+            () if *protocol == protocol::OPENAI_RESPONSES => {
+                Value::object([("object", "response.input_tokens".into()), ("input_tokens", count)])
+            }
+            () => Value::object([("totalTokens", count)]),
+        }))
     }
 }
 
-/// A count of tokens as clients of a protocol know it.
-fn counted_as(protocol: &protocol::Protocol, count: usize) -> Response<Body> {
-    let word = if *protocol == protocol::ANTHROPIC_MESSAGES { "input_tokens" } else { "totalTokens" };
-    json(&Value::object([(word, count.into())]))
+/// Whether a prompt is none: Ollama's clients have a model loaded so.
+fn is_load(body: &Value) -> bool {
+    let is_empty = |key: &str| match body.get(key) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(list)) => list.is_empty(),
+        Some(_) => false,
+    };
+    ["prompt", "images", "system", "suffix"].into_iter().all(is_empty) && body.get("model").is_some()
+}
+
+/// The code of the failure to find a response.
+const UNKNOWN_RESPONSE: &str = "response_not_found";
+
+fn unknown_response(id: &str) -> Failure {
+    let what = format!("Response with id '{}' not found.", bounded(id));
+    Failure::new(ErrorClass::NotFound, what).with_code(UNKNOWN_RESPONSE)
 }
 
 /// The JSON of a body.

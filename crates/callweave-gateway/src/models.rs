@@ -166,7 +166,7 @@ pub(crate) fn model(shape: Shape, name: &str) -> Value {
             ("created_at", LONG_AGO.into()),
         ]),
         Shape::Gemini => {
-            let methods = ["generateContent", "streamGenerateContent", "countTokens"];
+            let methods = ["generateContent", "streamGenerateContent", "countTokens", "embedContent"];
             let full = format!("models/{}", name.as_str().unwrap_or_default());
             Value::object([
                 ("name", full.into()),
@@ -183,6 +183,32 @@ pub(crate) fn model(shape: Shape, name: &str) -> Value {
             ("details", details()),
         ]),
     }
+}
+
+/// The models that Ollama's clients take for loaded: those of the configuration, as nobody else is asked.
+pub(crate) fn running(names: &[String]) -> Value {
+    let one = |name: &String| {
+        let mut model = model(Shape::Ollama, name);
+        if let Some(members) = model.as_object_mut() {
+            members.remove("modified_at");
+            members.insert("expires_at", "2099-01-01T00:00:00Z");
+            members.insert("size_vram", 0);
+        }
+        model
+    };
+    Value::object([("models", Value::from_iter(names.iter().map(one)))])
+}
+
+/// The response to Ollama's clients that have a model loaded, or with a `keep_alive` of 0 unloaded.
+pub(crate) fn loaded(name: &str, body: &Value) -> Value {
+    let is_unloaded = body.get("keep_alive").is_some_and(|own| own.as_f64() == Some(0.0) || *own == "0");
+    Value::object([
+        ("model", name.into()),
+        ("created_at", LONG_AGO.into()),
+        ("response", "".into()),
+        ("done", true.into()),
+        ("done_reason", if is_unloaded { "unload" } else { "load" }.into()),
+    ])
 }
 
 /// What Ollama's clients may ask of a model.

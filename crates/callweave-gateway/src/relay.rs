@@ -6,69 +6,200 @@ use std::time::Duration;
 use bytes::Bytes;
 use callweave::Value;
 use callweave::exchange::UpstreamFault;
+use callweave::exchange::embedding::EmbeddingApi;
 use callweave::exchange::http::{HttpWire, escaped_model};
-use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES};
+use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use callweave::upstream::ErrorClass;
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{HeaderMap, Response, StatusCode, header, request};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use crate::account::beginning;
 use crate::body::{Body, Slot};
 use crate::config::Timeouts;
 use crate::failure::Failure;
 use crate::gateway::Gateway;
 use crate::handle::read_json;
+use crate::router::Relayed;
 use crate::routes::Target;
 use crate::trace::Trace;
-use crate::upstream::{Reply, address, passed_on};
+use crate::upstream::{Reply, Upstream, address, passed_on};
+
+/// A body, and the model that the path names.
+pub(crate) struct Named {
+    pub(crate) bytes: Bytes,
+    pub(crate) model: Option<String>,
+}
+
+impl Named {
+    /// The body, and the model that it or the path names.
+    fn read(&self, gateway: &Gateway) -> Result<(Value, String), Failure> {
+        let body = read_json(&self.bytes, &gateway.config.limits)?;
+        let named = || Some(body.get("model")?.as_str()?.to_owned());
+        let model = self.model.clone().or_else(named);
+        let model =
+            model.filter(|model| !model.is_empty()).ok_or_else(|| Failure::invalid("model is missing"))?;
+        Ok((body, model))
+    }
+}
+
+/// The first target of a model that speaks one of some protocols, and the first of them that it speaks.
+fn able(
+    gateway: &Gateway,
+    model: &str,
+    what: &str,
+    protocols: &[&'static Protocol],
+) -> Result<(Target, &'static HttpWire), Failure> {
+    let targets = gateway.routes.find(model)?;
+    let found = targets.iter().find_map(|target| {
+        let mut wires = protocols.iter().filter_map(|own| target.upstream.wire_for(&target.model, own).ok());
+        let wire = wires.find(|wire| protocols.contains(&wire.protocol))?;
+        (!target.upstream.config.is_demo()).then(|| (target.clone(), wire))
+    });
+    found.ok_or_else(|| {
+        let names: Vec<_> = targets.iter().map(|target| format!("{:?}", target.upstream.name)).collect();
+        let what =
+            format!("upstream {} of the model {:?} has no {what}", names.join(", "), beginning(model, 200));
+        Failure::new(ErrorClass::NotFound, what).with_code("unknown_url")
+    })
+}
 
 /// Sends a body to the upstream of its model, under another name if need be, and its answer back.
 pub(crate) async fn relay(
     gateway: &Arc<Gateway>,
-    path: &str,
-    bytes: Bytes,
+    what: Relayed,
+    named: Named,
     headers: &HeaderMap,
     key: Option<String>,
     room: OwnedSemaphorePermit,
 ) -> Result<Response<Body>, Failure> {
-    let body = read_json(&bytes, &gateway.config.limits)?;
-    let model =
-        body.get("model").and_then(Value::as_str).ok_or_else(|| Failure::invalid("model is missing"))?;
-    let targets = gateway.routes.find(model)?;
-    let wire_of = |target: &Target| {
-        let wire = |client| target.upstream.wire_for(&target.model, client).ok();
-        let is_able = |wire: &&HttpWire| *wire.protocol == OPENAI_CHAT || *wire.protocol == OPENAI_RESPONSES;
-        wire(&OPENAI_CHAT).filter(is_able).or_else(|| wire(&OPENAI_RESPONSES).filter(is_able))
+    let (body, model) = named.read(gateway)?;
+    let (path, title, protocols): (_, _, &[&Protocol]) = match what {
+        Relayed::Completions => {
+            ("/completions", "completions of a prompt", &[&OPENAI_CHAT, &OPENAI_RESPONSES])
+        }
+        Relayed::Compaction => ("/responses/compact", "compaction", &[&OPENAI_RESPONSES]),
     };
-    let is_able = |target: &&Target| wire_of(target).is_some() && !target.upstream.config.is_demo();
-    let target = targets.iter().find(is_able).ok_or_else(|| {
-        let what = format!("the upstream of {model:?} does not answer at {path}");
-        Failure::new(ErrorClass::NotFound, what)
-    })?;
-    let Some(wire) = wire_of(target) else {
-        return Err(Failure::new(ErrorClass::NotFound, "nothing answers here"));
-    };
-    let mut reply =
-        send(gateway, target, wire, path, renamed(body, bytes, &target.model), headers, key).await?;
+    let (target, wire) = able(gateway, &model, title, protocols)?;
+    let body = renamed(body, named.bytes, &target.model);
+    let mut reply = send(gateway, &target, wire, path, body, headers, key).await?;
     if reply.status >= 300 {
-        return Err(refused(&mut reply, target, gateway.config.timeouts.idle).await);
+        return Err(refused(&mut reply, &target, gateway.config.timeouts.idle).await);
     }
     Ok(response(reply, gateway, room))
+}
+
+/// Asks the upstream of a model for embeddings, in its own API.
+pub(crate) async fn embed(
+    gateway: &Arc<Gateway>,
+    client: EmbeddingApi,
+    named: Named,
+    headers: &HeaderMap,
+    key: Option<String>,
+    room: OwnedSemaphorePermit,
+) -> Result<Response<Body>, Failure> {
+    let (body, model) = named.read(gateway)?;
+    let is_able = |protocol: &&'static Protocol| EmbeddingApi::of_upstream(protocol).is_some();
+    let others = callweave::protocol::TABLE.iter().copied().filter(is_able);
+    let protocols: Vec<&'static Protocol> = std::iter::once(client.protocol()).chain(others).collect();
+    let (target, wire) = able(gateway, &model, "embeddings", &protocols)?;
+    let patience = gateway.config.timeouts.idle;
+    let own = EmbeddingApi::of_upstream(wire.protocol).unwrap_or(client);
+    if own.protocol() == client.protocol() {
+        // Only the model's name may be another.
+        let path = client.path(&target.model)?;
+        let is_same = named.model.is_none() && model == target.model;
+        let sent = match is_same {
+            true => named.bytes,
+            false => Bytes::from(client.renamed(body, &target.model).to_string()),
+        };
+        let mut reply = send(gateway, &target, wire, &path, sent, headers, key).await?;
+        return match reply.status {
+            ..300 => Ok(response(reply, gateway, room)),
+            _ => Err(refused(&mut reply, &target, patience).await),
+        };
+    }
+    let mut request = client.read_request(&body)?;
+    request.model = Some(model);
+    let sent = Bytes::from(own.write_request(&request, &target.model).to_string());
+    let mut reply = send(gateway, &target, wire, &own.path(&target.model)?, sent, headers, key).await?;
+    if reply.status >= 300 {
+        return Err(refused(&mut reply, &target, patience).await);
+    }
+    let limit = usize::try_from(gateway.config.limits.answer).unwrap_or(usize::MAX);
+    let bytes = reply.rest(limit, patience).await.map_err(|fault| target.failure(&fault))?;
+    let answer = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok());
+    let embeddings = answer.and_then(|answer: Value| own.read_response(&answer));
+    let embeddings = embeddings.filter(|own| own.vectors.len() == request.inputs.len());
+    let embeddings = embeddings
+        .ok_or_else(|| target.failure(&UpstreamFault::unusable("sent embeddings that cannot be read")))?;
+    let mut response = Response::new(Body::whole(client.write_response(&embeddings, &request).to_string()));
+    *response.headers_mut() = passed_on(&reply.headers);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, crate::failure::JSON);
+    let is_shown = |name: &&String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let lost: Vec<&str> = request.losses.iter().filter(is_shown).take(16).map(String::as_str).collect();
+    if let (false, Ok(lost)) = (lost.is_empty(), http::HeaderValue::try_from(lost.join(", "))) {
+        headers.insert("x-callweave-lost", lost);
+    }
+    Ok(response)
+}
+
+/// Asks the upstream that may have kept a response: the only one that speaks the protocol. None if it is not the only one.
+pub(crate) async fn of_response(
+    gateway: &Gateway,
+    parts: &request::Parts,
+    key: Option<&str>,
+) -> Option<Result<Response<Body>, Failure>> {
+    let of_protocol = |upstream: &&Arc<Upstream>| {
+        upstream.engine.speaks(&OPENAI_RESPONSES) && upstream.engine.keeps_responses()
+    };
+    let mut upstreams = gateway.routes.upstreams().filter(of_protocol);
+    let (Some(upstream), None) = (upstreams.next(), upstreams.next()) else { return None };
+    let wire = HttpWire::of(&OPENAI_RESPONSES)?;
+    let (_, path) = parts.uri.path().split_once("/responses/")?;
+    let query = parts.uri.query().map_or(String::new(), |query| format!("?{query}"));
+    let escaped: Vec<String> = path.split('/').map(escaped_model).collect::<Result<_, _>>().ok()?;
+    let path = format!("/responses/{}{query}", escaped.join("/"));
+    let mut sent = HeaderMap::new();
+    Trace::of(&parts.headers).put(&mut sent);
+    upstream.sign(wire, key, &mut sent);
+    let end = Instant::now() + gateway.config.timeouts.answer;
+    let target = gateway.routes.first(&format!("{}/-", upstream.name))?;
+    let asked = async {
+        let address =
+            address(&wire.under(&upstream.config.url, &path)).map_err(|fault| target.failure(&fault))?;
+        let sent = gateway.client.send_within(parts.method.clone(), address, sent, Bytes::new(), end).await;
+        let mut reply = sent.map_err(|fault| target.failure(&fault))?;
+        if reply.status >= 300 {
+            return Err(refused(&mut reply, &target, gateway.config.timeouts.idle).await);
+        }
+        let limit = usize::try_from(gateway.config.limits.answer).unwrap_or(usize::MAX);
+        let rest = reply.rest(limit, gateway.config.timeouts.idle).await;
+        let mut response = Response::new(Body::whole(rest.map_err(|fault| target.failure(&fault))?));
+        *response.headers_mut() = passed_on(&reply.headers);
+        let kind = reply.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(crate::failure::JSON);
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        Ok(response)
+    };
+    Some(asked.await)
 }
 
 /// Asks an upstream that can count.
 pub(crate) async fn count_tokens(
     gateway: &Gateway,
     target: &Target,
-    body: Value,
+    body: &Value,
     wire: &'static HttpWire,
     headers: &HeaderMap,
     key: Option<String>,
 ) -> Result<Response<Body>, Failure> {
-    let (path, body) = match *wire.protocol == ANTHROPIC_MESSAGES {
-        true => ("/messages/count_tokens".to_owned(), renamed(body, Bytes::new(), &target.model)),
+    let named = |path: &str| (path.to_owned(), renamed(body.clone(), Bytes::new(), &target.model));
+    let (path, body) = match () {
+        () if *wire.protocol == ANTHROPIC_MESSAGES => named("/messages/count_tokens"),
+        () if *wire.protocol == OPENAI_RESPONSES => named("/responses/input_tokens"),
         // Gemini names the model in the path.
-        false => {
+        () => {
             (format!("/models/{}:countTokens", escaped_model(&target.model)?), Bytes::from(body.to_string()))
         }
     };

@@ -1,5 +1,6 @@
 //! From the path of a request to who answers it.
 
+use callweave::exchange::embedding::EmbeddingApi;
 use callweave::exchange::http::{ClientRoute, unescaped};
 use callweave::protocol::{self, Protocol};
 use http::{HeaderMap, Method};
@@ -9,18 +10,26 @@ use crate::models::Shape;
 /// What a client wants.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Route {
-    /// An answer of a model.
+    /// A response of a model.
     Answer(ClientRoute),
-    /// How many tokens a request has.
+    /// The number of tokens of a request.
     CountTokens(&'static Protocol, Option<String>),
-    /// Something else that is asked of an upstream as it is, at that path.
-    Relay(&'static str),
-    /// A kept answer.
+    /// Embeddings, of the model that the path names.
+    Embed(EmbeddingApi, Option<String>),
+    /// Something that upstreams of OpenAI's protocols are asked as it is.
+    Relay(Relayed, Option<String>),
+    /// A kept response.
     Kept(String),
+    /// The input of a kept response.
+    InputItems(String),
+    /// The end of a kept response that may still be made.
+    Cancel(String),
     /// The models that there are.
     Models(Shape),
     /// One of them.
     Model(Shape, String),
+    /// The models that Ollama's clients take for loaded.
+    Running,
     /// What Ollama's clients ask of a model.
     Show,
     /// And of the server.
@@ -37,32 +46,212 @@ pub(crate) enum Route {
     Greeting,
 }
 
-/// What others put before their paths.
+/// What is passed through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relayed {
+    /// Completions of a prompt, which servers of Chat have.
+    Completions,
+    /// A conversation in short, which servers of Responses have.
+    Compaction,
+}
+
+/// Who a path is for, before anything else of it is read.
 const PREFIXES: &[&str] = &["/openai", "/anthropic", "/genai", "/gemini", "/ollama"];
-/// The versions that paths begin with.
-const VERSIONS: &[&str] = &["/v1beta", "/v1alpha", "/v1"];
+/// The versions that paths begin with, and whether they are Gemini's.
+const VERSIONS: &[(&str, bool)] =
+    &[("/v1", false), ("/v1beta", true), ("/v1alpha", true), ("/v1beta1", true), ("/v1internal", true)];
+
+/// The methods of routes. HEAD is answered as GET is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Get,
+    Post,
+    Delete,
+}
+use Verb::{Delete, Get, Post};
+
+/// The parts of a path that decide more than the route.
+struct Place {
+    /// The `{model}` or `{id}` of the pattern, without escapes.
+    name: Option<String>,
+    /// The shape in which the client knows models.
+    shape: Shape,
+}
+
+impl Place {
+    fn name(self) -> String {
+        self.name.unwrap_or_default()
+    }
+}
+
+/// A route: its method, its path without prefix and version, and what it is for. `{model}` may have slashes in it, other
+/// names have none.
+type Row = (Verb, &'static str, Make);
+type Make = fn(Place) -> Route;
+
+/// A response that is streamed if the path says so.
+fn generated(place: Place, is_streamed: bool) -> Route {
+    in_path(&protocol::GEMINI_GENERATE_CONTENT, place, Some(is_streamed))
+}
+
+fn predicted(place: Place, is_streamed: bool) -> Route {
+    in_path(&protocol::ANTHROPIC_MESSAGES, place, Some(is_streamed))
+}
+
+fn in_path(protocol: &'static Protocol, place: Place, is_streamed: Option<bool>) -> Route {
+    let mut route = ClientRoute::new(protocol);
+    (route.model, route.is_streamed) = (place.name, is_streamed);
+    Route::Answer(route)
+}
+
+fn counted(place: Place) -> Route {
+    Route::CountTokens(&protocol::GEMINI_GENERATE_CONTENT, place.name)
+}
+
+/// Every route.
+static ROWS: &[Row] = &[
+    (Post, "/chat/completions", |_| Route::Answer(ClientRoute::new(&protocol::OPENAI_CHAT))),
+    (Post, "/responses", |_| Route::Answer(ClientRoute::new(&protocol::OPENAI_RESPONSES))),
+    (Post, "/messages", |_| Route::Answer(ClientRoute::new(&protocol::ANTHROPIC_MESSAGES))),
+    (Post, "/api/chat", |_| Route::Answer(ClientRoute::new(&protocol::OLLAMA))),
+    (Post, "/api/generate", |_| {
+        let mut route = ClientRoute::new(&protocol::OLLAMA);
+        route.is_prompt = true;
+        Route::Answer(route)
+    }),
+    (Post, "/models/{model}:generateContent", |place| generated(place, false)),
+    (Post, "/models/{model}:streamGenerateContent", |place| generated(place, true)),
+    (Post, "/messages/count_tokens", |_| Route::CountTokens(&protocol::ANTHROPIC_MESSAGES, None)),
+    (Post, "/responses/input_tokens", |_| Route::CountTokens(&protocol::OPENAI_RESPONSES, None)),
+    (Post, "/models/{model}:countTokens", counted),
+    (Post, "/responses/compact", |_| Route::Relay(Relayed::Compaction, None)),
+    (Get, "/responses/{id}", |place| Route::Kept(place.name())),
+    (Delete, "/responses/{id}", |place| Route::Kept(place.name())),
+    (Get, "/responses/{id}/input_items", |place| Route::InputItems(place.name())),
+    (Post, "/responses/{id}/cancel", |place| Route::Cancel(place.name())),
+    (Post, "/embeddings", |_| Route::Embed(EmbeddingApi::OpenAi, None)),
+    (Post, "/models/{model}:embedContent", |place| Route::Embed(EmbeddingApi::Gemini, place.name)),
+    (Post, "/models/{model}:batchEmbedContents", |place| Route::Embed(EmbeddingApi::GeminiBatch, place.name)),
+    (Post, "/api/embed", |_| Route::Embed(EmbeddingApi::Ollama, None)),
+    (Post, "/api/embeddings", |_| Route::Embed(EmbeddingApi::OllamaPrompt, None)),
+    (Post, "/completions", |_| Route::Relay(Relayed::Completions, None)),
+    (Get, "/models", |place| Route::Models(place.shape)),
+    (Get, "/models/{model}", |place| Route::Model(place.shape, place.name.unwrap_or_default())),
+    (Get, "/api/tags", |_| Route::Models(Shape::Ollama)),
+    (Get, "/api/ps", |_| Route::Running),
+    (Get, "/api/version", |_| Route::Version),
+    (Post, "/api/show", |_| Route::Show),
+    (Post, "/tools/parse", |_| Route::Parse),
+    (Get, "/healthz", |_| Route::Healthy),
+    (Get, "/health", |_| Route::Healthy),
+    (Get, "/livez", |_| Route::Healthy),
+    (Get, "/readyz", |_| Route::Ready),
+    (Get, "/metrics", |_| Route::Metrics),
+    (Get, "", |_| Route::Greeting),
+    // Azure names the model as a deployment.
+    (Post, "/deployments/{model}/chat/completions", |place| in_path(&protocol::OPENAI_CHAT, place, None)),
+    (Post, "/deployments/{model}/completions", |place| Route::Relay(Relayed::Completions, place.name)),
+    (Post, "/deployments/{model}/embeddings", |place| Route::Embed(EmbeddingApi::OpenAi, place.name)),
+    // Vertex AI names a project, and who made the model.
+    (Post, "/publishers/google/models/{model}:generateContent", |place| generated(place, false)),
+    (Post, "/publishers/google/models/{model}:streamGenerateContent", |place| generated(place, true)),
+    (Post, "/publishers/google/models/{model}:countTokens", counted),
+    (
+        Post,
+        "/projects/{project}/locations/{location}/publishers/google/models/{model}:generateContent",
+        |place| generated(place, false),
+    ),
+    (
+        Post,
+        "/projects/{project}/locations/{location}/publishers/google/models/{model}:streamGenerateContent",
+        |place| generated(place, true),
+    ),
+    (Post, "/projects/{project}/locations/{location}/publishers/google/models/{model}:countTokens", counted),
+    (
+        Post,
+        "/projects/{project}/locations/{location}/publishers/anthropic/models/count-tokens:rawPredict",
+        |_| Route::CountTokens(&protocol::ANTHROPIC_MESSAGES, None),
+    ),
+    (
+        Post,
+        "/projects/{project}/locations/{location}/publishers/anthropic/models/{model}:rawPredict",
+        |place| predicted(place, false),
+    ),
+    (
+        Post,
+        "/projects/{project}/locations/{location}/publishers/anthropic/models/{model}:streamRawPredict",
+        |place| predicted(place, true),
+    ),
+    (Post, "/projects/{project}/locations/{location}/endpoints/openapi/chat/completions", |_| {
+        Route::Answer(ClientRoute::new(&protocol::OPENAI_CHAT))
+    }),
+    // The AI SDK leaves the word before a model's name out if that has a slash.
+    (Post, "/{model}:generateContent", |place| generated(place, false)),
+    (Post, "/{model}:streamGenerateContent", |place| generated(place, true)),
+    (Post, "/{model}:countTokens", counted),
+    (Post, "/{model}:embedContent", |place| Route::Embed(EmbeddingApi::Gemini, place.name)),
+    (Post, "/{model}:batchEmbedContents", |place| Route::Embed(EmbeddingApi::GeminiBatch, place.name)),
+];
+
+/// Paths at which others answer, and what can be done here instead.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("/messages/batches", "batches are not served; send each request to /v1/messages"),
+    ("/batches", "batches are not served; send each request by itself"),
+    (":batchGenerateContent", "batches are not served; send each request to :generateContent"),
+    ("/conversations", "conversations are not kept here; use previous_response_id at /v1/responses"),
+    ("/files", "files are not kept here; send them within the request"),
+    ("/api/pull", "models are not managed here; ask the upstream itself"),
+    ("/api/create", "models are not managed here; ask the upstream itself"),
+    ("/api/delete", "models are not managed here; ask the upstream itself"),
+];
+
+/// The name in a path that fits a pattern, if the pattern has one.
+fn captured<'p>(mut pattern: &str, mut path: &'p str) -> Option<Option<&'p str>> {
+    let mut name = None;
+    while let Some((before, rest)) = pattern.split_once('{') {
+        let (word, rest) = rest.split_once('}')?;
+        path = path.strip_prefix(before)?;
+        let end = match word {
+            // The last name of its pattern.
+            "model" => path.strip_suffix(rest)?.len(),
+            _ => path.find('/').unwrap_or(path.len()),
+        };
+        let (own, behind) = path.split_at(end);
+        name = Some(own).filter(|own| !own.is_empty() && !own.starts_with('/') && !own.ends_with('/'));
+        name?;
+        (pattern, path) = (rest, behind);
+    }
+    (pattern == path).then_some(name)
+}
+
+/// A path without its prefix and version, and whether it is Gemini's own.
+fn stripped(path: &str) -> (&str, bool) {
+    let strip = |path: &'_ str, start: &str| -> Option<usize> {
+        path.strip_prefix(start).filter(|rest| rest.starts_with('/')).map(|_| start.len())
+    };
+    let mut rest = path.trim_end_matches('/');
+    let prefix = PREFIXES.iter().find_map(|prefix| strip(rest, prefix));
+    rest = &rest[prefix.unwrap_or(0)..];
+    let version = VERSIONS.iter().find_map(|(version, is_gemini)| Some((strip(rest, version)?, *is_gemini)));
+    let (length, is_gemini) = version.unwrap_or((0, false));
+    rest = &rest[length..];
+    // Gemini serves OpenAI's protocol behind its own version.
+    match strip(rest, "/openai") {
+        Some(length) => (&rest[length..], false),
+        None => (rest, is_gemini),
+    }
+}
 
 impl Route {
     /// What a request is for; none if nobody answers there.
     pub(crate) fn find(method: &Method, path: &str, headers: &HeaderMap) -> Option<Self> {
-        let path = path.trim_end_matches('/');
-        let own =
-            PREFIXES.iter().find_map(|prefix| path.strip_prefix(prefix).filter(|rest| rest.starts_with('/')));
-        let path = own.unwrap_or(path);
-        let version = VERSIONS
-            .iter()
-            .find(|version| path.strip_prefix(**version).is_some_and(|rest| rest.starts_with('/')));
-        let rest = version.map_or(path, |version| &path[version.len()..]);
-        let is_gemini = version.is_some_and(|version| version.len() > "/v1".len());
-        if *method == Method::POST {
-            return Self::posted(rest);
-        }
-        if *method == Method::DELETE {
-            return rest.strip_prefix("/responses/").map(|id| Self::Kept(id.to_owned()));
-        }
-        if *method != Method::GET && *method != Method::HEAD {
-            return None;
-        }
+        let verb = match *method {
+            Method::GET | Method::HEAD => Get,
+            Method::POST => Post,
+            Method::DELETE => Delete,
+            _ => return None,
+        };
+        let (path, is_gemini) = stripped(path);
         let shape = match () {
             () if is_gemini => Shape::Gemini,
             () if ["anthropic-version", "x-api-key"].iter().any(|own| headers.contains_key(*own)) => {
@@ -70,40 +259,26 @@ impl Route {
             }
             () => Shape::OpenAi,
         };
-        match rest {
-            "" => Some(Self::Greeting),
-            "/models" => Some(Self::Models(shape)),
-            "/api/tags" => Some(Self::Models(Shape::Ollama)),
-            "/api/version" => Some(Self::Version),
-            "/healthz" | "/health" | "/livez" => Some(Self::Healthy),
-            "/readyz" => Some(Self::Ready),
-            "/metrics" => Some(Self::Metrics),
-            _ => {
-                if let Some(id) = rest.strip_prefix("/responses/") {
-                    return Some(Self::Kept(id.to_owned()));
-                }
-                // Names may have colons in them; what is asked for behind one is no name.
-                let name = rest.strip_prefix("/models/").filter(|_| Self::posted(rest).is_none())?;
-                Some(Self::Model(shape, unescaped(name)))
-            }
+        // Names may have colons in them; what is asked for behind one is no name.
+        let is_verb = |name: &str| {
+            let last = name.rsplit_once(':').map(|(_, last)| last);
+            verb == Get && last.is_some_and(|last| last.contains("Content") || last == "countTokens")
+        };
+        let (make, name) = find_row(verb, path)?;
+        let name = name.map(unescaped);
+        match name.as_deref().is_some_and(is_verb) {
+            true => None,
+            false => Some(make(Place { name, shape })),
         }
     }
 
-    fn posted(path: &str) -> Option<Self> {
-        if let Some(route) = ClientRoute::find(path) {
-            return Some(Self::Answer(route));
-        }
-        match path {
-            "/messages/count_tokens" => Some(Self::CountTokens(&protocol::ANTHROPIC_MESSAGES, None)),
-            "/embeddings" => Some(Self::Relay("/embeddings")),
-            "/completions" => Some(Self::Relay("/completions")),
-            "/api/show" => Some(Self::Show),
-            "/tools/parse" => Some(Self::Parse),
-            _ => {
-                let model = path.strip_prefix("/models/")?.strip_suffix(":countTokens")?;
-                Some(Self::CountTokens(&protocol::GEMINI_GENERATE_CONTENT, Some(unescaped(model))))
-            }
-        }
+    /// What can be done instead of asking at a path at which nobody answers.
+    pub(crate) fn hint(path: &str) -> Option<&'static str> {
+        let is_there = |(part, _): &&(&str, &str)| {
+            path.match_indices(part)
+                .any(|(at, _)| matches!(path.as_bytes().get(at + part.len()), None | Some(b'/')))
+        };
+        ELSEWHERE.iter().find(is_there).map(|(_, hint)| *hint)
     }
 
     /// The methods that somebody answers to at a path where nobody answers to this one.
@@ -119,7 +294,8 @@ impl Route {
         match () {
             () if begins("/anthropic/") || path.contains("/messages") => &protocol::ANTHROPIC_MESSAGES,
             () if begins("/ollama/") || path.contains("/api/") => &protocol::OLLAMA,
-            () if begins("/genai/") || begins("/gemini/") || path.contains("/v1beta/") => {
+            () if path.contains("/openai/") => &protocol::OPENAI_CHAT,
+            () if begins("/genai/") || begins("/gemini/") || stripped(path).1 => {
                 &protocol::GEMINI_GENERATE_CONTENT
             }
             () => &protocol::OPENAI_CHAT,
@@ -136,7 +312,11 @@ impl Route {
                 Shape::Gemini => &protocol::GEMINI_GENERATE_CONTENT,
                 Shape::Ollama => &protocol::OLLAMA,
             },
-            Self::Show | Self::Version => &protocol::OLLAMA,
+            Self::Embed(api, _) => api.protocol(),
+            Self::Show | Self::Version | Self::Running => &protocol::OLLAMA,
+            Self::Kept(_) | Self::InputItems(_) | Self::Cancel(_) | Self::Relay(Relayed::Compaction, _) => {
+                &protocol::OPENAI_RESPONSES
+            }
             _ => &protocol::OPENAI_CHAT,
         }
     }
@@ -147,9 +327,96 @@ impl Route {
     }
 }
 
+fn find_row(verb: Verb, path: &str) -> Option<(Make, Option<&str>)> {
+    let of_verb = ROWS.iter().filter(|(own, ..)| *own == verb);
+    of_verb
+        .map(|(_, pattern, make)| (captured(pattern, path), *make))
+        .find_map(|(name, make)| Some((make, name?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The routes in the table of the documents: method, path.
+    fn documented() -> Vec<(Method, String)> {
+        let text = include_str!("../../../docs/gateway.md");
+        let section = text.split_once("\n## Routes\n").and_then(|(_, rest)| rest.split_once("\n## "));
+        let rows = section.expect("a section").0.lines().filter(|line| line.starts_with("| `"));
+        let mut routes: Vec<(Method, String)> = Vec::new();
+        for row in rows {
+            let cell = row.split('|').nth(1).expect("a first cell");
+            for code in cell.split('`').skip(1).step_by(2) {
+                let (method, path) = match code.split_once(' ') {
+                    Some((method, path)) => (method.parse().expect("a method"), path.to_owned()),
+                    // As the one before, up to the colon or at another path.
+                    None => {
+                        let (method, before) = routes.last().cloned().expect("a route before");
+                        let stem = before.rsplit_once(':').map_or("", |(stem, _)| stem);
+                        (
+                            method,
+                            if code.starts_with(':') { format!("{stem}{code}") } else { code.to_owned() },
+                        )
+                    }
+                };
+                routes.push((method, path));
+            }
+        }
+        routes
+    }
+
+    #[test]
+    fn every_route_is_documented_and_every_documented_one_is_there() {
+        let documented = documented();
+        assert!(documented.len() > 40, "{documented:?}");
+        for (method, path) in &documented {
+            let asked = path.replace("{model}", "a/b").replace("{id}", "resp_1").replace(['{', '}'], "");
+            let asked = asked.split('?').next().expect("a path");
+            assert!(Route::find(method, asked, &HeaderMap::new()).is_some(), "{method} {path}");
+        }
+        for (verb, pattern, _) in ROWS {
+            let is_told = |(method, path): &(Method, String)| {
+                let own = match verb {
+                    Get => Method::GET,
+                    Post => Method::POST,
+                    Delete => Method::DELETE,
+                };
+                *method == own && stripped(path.split('?').next().unwrap_or_default()).0 == *pattern
+            };
+            assert!(documented.iter().any(is_told), "{pattern} is not documented");
+        }
+    }
+
+    #[test]
+    fn a_name_in_a_path_may_have_slashes_and_an_id_may_not() {
+        for (path, name) in [
+            ("/v1beta/models/ant/native:generateContent", Some("ant/native")),
+            ("/v1beta/models/ant%2Fnative:generateContent", Some("ant/native")),
+            ("/v1beta/ant/native:generateContent", Some("ant/native")),
+            ("/openai/deployments/ant/native/chat/completions", Some("ant/native")),
+            ("/v1/projects/p/locations/l/publishers/google/models/a/b:generateContent", Some("a/b")),
+            ("/v1beta1/publishers/google/models/a:generateContent", Some("a")),
+            ("/v1/projects/p/locations/l/publishers/anthropic/models/a@1:rawPredict", Some("a@1")),
+            ("/v1beta/models/:generateContent", None),
+            ("/v1/responses/a/b/cancel", None),
+        ] {
+            let found = Route::find(&Method::POST, path, &HeaderMap::new());
+            let model = match found {
+                Some(Route::Answer(ClientRoute { model, .. })) => model,
+                _ => None,
+            };
+            assert_eq!(model.as_deref(), name, "{path}");
+        }
+        let get = |path| Route::find(&Method::GET, path, &HeaderMap::new());
+        assert_eq!(get("/v1/responses/a/b"), None);
+        assert_eq!(get("/v1/models/a:generateContent"), None);
+        assert_eq!(get("/v1/models/a:b"), Some(Route::Model(Shape::OpenAi, "a:b".to_owned())));
+        assert_eq!(get("/v1beta/openai/models"), Some(Route::Models(Shape::OpenAi)));
+        assert_eq!(
+            Route::find(&Method::POST, "/v1/responses/compact", &HeaderMap::new()),
+            Some(Route::Relay(Relayed::Compaction, None))
+        );
+    }
 
     fn protocol_of(path: &str) -> Option<&'static str> {
         match Route::find(&Method::POST, path, &HeaderMap::new())? {

@@ -28,7 +28,12 @@ pub(crate) fn estimate(body: &Value) -> usize {
             Value::Null | Value::Bool(_) | Value::Number(_) => bytes += 1,
         }
     }
-    bytes.div_ceil(4) + media * MEDIA
+    of_text(bytes) + media * MEDIA
+}
+
+/// The estimate for so many bytes of text.
+pub(crate) fn of_text(bytes: usize) -> usize {
+    bytes.div_ceil(4)
 }
 
 #[cfg(test)]

@@ -87,6 +87,9 @@ pub struct EncodeOptions {
     pub leaves_out_usage: bool,
     /// Whether a response that was cut off, and reports no error itself, ends with one.
     pub reports_truncation: bool,
+    /// Whether clients get the older form of a protocol that has two: in Chat the first call as `function_call`, in Ollama
+    /// the lines of `/api/generate`.
+    pub older_form: bool,
 }
 
 impl EncodeOptions {
@@ -143,6 +146,11 @@ impl EncodeOptions {
     /// ```
     pub fn reporting_truncation(self) -> Self {
         Self { reports_truncation: true, ..self }
+    }
+
+    /// Writes the older form of a protocol that has two, for clients that know no other.
+    pub fn older_form(self) -> Self {
+        Self { older_form: true, ..self }
     }
 
     pub(crate) fn is_mended(&self) -> bool {

@@ -46,12 +46,14 @@
 //! ```
 
 mod amount;
+pub mod embedding;
 mod fault;
 pub mod http;
 mod incoming;
 mod policy;
 mod reask;
 mod response;
+mod rewrite;
 mod session;
 pub mod store;
 mod tool_cache;
@@ -118,7 +120,7 @@ impl Shared {
         if let Some(stored) = self.store.as_ref().and_then(|store| store.response(scope, id)) {
             return Ok(Some(Arc::clone(&stored.turn)));
         }
-        if first.is_some_and(Target::keeps_conversations) {
+        if first.is_some_and(Target::keeps_responses) {
             return Ok(None);
         }
         let what = format!("Previous response with id '{id}' not found.");
@@ -129,7 +131,9 @@ impl Shared {
 
     /// Keeps a response.
     fn keep(&self, incoming: &IncomingRequest, message: &Message) {
-        let (Some(store), Some(id)) = (&self.store, incoming.options.id.as_deref()) else { return };
+        // Where the response keeps the upstream's id, the client knows it by that one.
+        let id = message.id.as_deref().or(incoming.options.id.as_deref());
+        let (Some(store), Some(id)) = (&self.store, id) else { return };
         let mut body = Vec::new();
         OPENAI_RESPONSES.encode_whole(message, &incoming.options, &mut body);
         let output = std::str::from_utf8(&body).ok().and_then(|text| {
@@ -280,7 +284,11 @@ impl Exchange {
             keeps_id: is_same && !is_kept,
             tells_usage: incoming.wants_usage(),
             // Upstreams stream by the framing of their protocol, not by one that a client chose.
-            is_raw: is_same && !is_kept && incoming.options.framing.is_none() && target.engine.is_plain(),
+            is_raw: is_same
+                && !is_kept
+                && incoming.options.framing.is_none()
+                && !incoming.options.older_form
+                && target.engine.is_plain(),
             has_comments: incoming.takes_comments(),
             has_lines: incoming.content_type() == "application/x-ndjson",
             renames_model: incoming.model != target.model,

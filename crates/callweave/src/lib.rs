@@ -124,6 +124,7 @@ pub mod request;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
 mod shape;
+pub mod stop;
 #[cfg(feature = "async")]
 pub mod stream;
 mod table;

@@ -246,6 +246,12 @@ impl Decoder {
         self.frames.dialect()
     }
 
+    /// Whether native calls are open and all of them are complete: only what follows them is not known. Many wires do not
+    /// tell that a call is over.
+    pub fn has_complete_calls(&self) -> bool {
+        self.frames.reader.weave.has_complete_calls()
+    }
+
     /// Takes the next bytes. An error ends the stream; what was emitted before stays, and
     /// [`Decoder::finish`] may still be called to end the blocks that are open.
     pub fn push(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {

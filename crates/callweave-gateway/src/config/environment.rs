@@ -47,18 +47,14 @@ impl<'e> Environment<'e> {
 
     fn read_stop(&self) -> (StopPolicy, Vec<(&'static str, String, &'static str)>) {
         let mut wrong = Vec::new();
-        let mode = |text: &str| match text {
-            "first" => Some(StopMode::First),
-            "all" => Some(StopMode::All),
-            _ => None,
-        };
         let grace = |text: &str| text.parse().ok().filter(|grace| *grace <= 3_600_000);
         let stop = StopPolicy {
             is_on: self.value("PROXY_STOP_AFTER_TOOLS", truth, TRUTH, &mut wrong),
-            mode: self.value("PROXY_STOP_AFTER_TOOLS_MODE", mode, "first or all", &mut wrong),
+            mode: self.value("PROXY_STOP_AFTER_TOOLS_MODE", StopMode::named, "first or all", &mut wrong),
             grace_ms: self.value("PROXY_STOP_AFTER_TOOLS_GRACE_MS", grace, GRACE, &mut wrong),
             suppress_tail: self.value("PROXY_SUPPRESS_TAIL_AFTER_TOOLS", truth, TRUTH, &mut wrong),
             parallel: self.value("PROXY_ENABLE_PARALLEL_TOOL_CALLS", truth, TRUTH, &mut wrong),
+            max_calls: None,
         };
         (stop, wrong)
     }
@@ -180,7 +176,8 @@ mod tests {
 
     #[test]
     fn the_environment_stops_whom_the_file_says_nothing_of() {
-        let stop = environment(&[("PROXY_STOP_AFTER_TOOLS", "true"), ("PROXY_STOP_AFTER_TOOLS_MODE", "all")]);
+        let stop =
+            environment(&[("PROXY_STOP_AFTER_TOOLS", "true"), ("PROXY_STOP_AFTER_TOOLS_MODE", "BURST")]);
         let own = StopPolicy { is_on: Some(false), ..StopPolicy::default() };
         let both = own.or(stop.stop());
         assert_eq!((both.is_on, both.mode, both.parallel), (Some(false), Some(StopMode::All), None));
@@ -199,7 +196,7 @@ mod tests {
     fn a_value_that_is_none_is_told_with_what_is_allowed() {
         for (name, value, allowed) in [
             ("PROXY_STOP_AFTER_TOOLS", "treu", "true or false"),
-            ("PROXY_STOP_AFTER_TOOLS_MODE", "burst", "first or all"),
+            ("PROXY_STOP_AFTER_TOOLS_MODE", "last", "first or all"),
             ("PROXY_STOP_AFTER_TOOLS_GRACE_MS", "1s", "milliseconds"),
             ("PROXY_STOP_AFTER_TOOLS_GRACE_MS", "-1", "milliseconds"),
             ("PROXY_SUPPRESS_TAIL_AFTER_TOOLS", "2", "true or false"),

@@ -47,14 +47,19 @@ pub struct Upstream {
     pub retry_share: f64,
     /// Whether a request is sent again whose answer came, but broke off or cannot be read: it may be paid twice.
     pub retry_broken: bool,
+    /// Whether an upstream that speaks the Responses API keeps its responses, so that it follows `previous_response_id`
+    /// itself; OpenAI and Azure do, others do not unless this says so.
+    pub keeps_responses: Option<bool>,
     /// Whether provider seals ride in the ids of calls, for clients whose requests reach several gateways.
     pub seals_in_ids: bool,
     /// Whether it is stopped after calls; it is not if nobody says.
     pub stop_after_tools: Option<bool>,
     /// After which call.
     pub stop_after_tools_mode: Option<StopMode>,
-    /// How long the next call is waited for, in mode `all`.
+    /// How long more is waited for after a complete call.
     pub stop_after_tools_grace_ms: Option<u64>,
+    /// The number of calls after which it is stopped in mode `all`, too; 0 for any number.
+    pub stop_after_tools_max_calls: Option<usize>,
     /// Whether what is said after calls is left out.
     pub suppress_tail_after_tools: Option<bool>,
     /// Whether the model may call several tools at once; without a word, as the client wants.
@@ -80,10 +85,12 @@ impl Default for Upstream {
             retries: 2,
             retry_share: 0.2,
             retry_broken: false,
+            keeps_responses: None,
             seals_in_ids: false,
             stop_after_tools: None,
             stop_after_tools_mode: None,
             stop_after_tools_grace_ms: None,
+            stop_after_tools_max_calls: None,
             suppress_tail_after_tools: None,
             parallel_tool_calls: None,
         }
@@ -176,6 +183,7 @@ impl Upstream {
         policy.invalid_calls = self.invalid;
         policy.max_reasks = self.ask_again;
         policy.seals_in_ids = self.seals_in_ids;
+        policy.keeps_responses = self.keeps_responses;
         policy.stop = self.stop().or(stop);
         policy.limits.bytes = limits.answer;
         policy.limits.argument_bytes = limits.arguments;
@@ -191,6 +199,7 @@ impl Upstream {
             grace_ms: self.stop_after_tools_grace_ms,
             suppress_tail: self.suppress_tail_after_tools,
             parallel: self.parallel_tool_calls,
+            max_calls: self.stop_after_tools_max_calls,
         }
     }
 }

@@ -26,6 +26,7 @@ mod pages;
 mod reading;
 mod relayed;
 mod room;
+mod routes;
 mod sealed;
 mod sent_on;
 mod silence;

@@ -322,3 +322,77 @@ async fn parallel_calls_are_forbidden_by_variable_or_key_and_never_forced_on_a_c
     .await;
     assert!(!far.seen()[0].contains("parallel"), "{}", far.seen()[0]);
 }
+
+/// A native call of which nobody says that it is over, in every protocol of clients.
+#[tokio::test]
+async fn a_complete_native_call_before_silence_ends_after_the_grace_time() {
+    let call = json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+        "function": {"name": "get_weather", "arguments": "{\"city\":\"Oslo\",\"days\":\"1\"}"}}]}}]});
+    let gemini = json!({"contents": [{"role": "user", "parts": [{"text": "Weather?"}]}], "tools": [{"functionDeclarations":
+        [{"name": "get_weather", "parameters": {"type": "object", "properties": {"days": {"type": "integer"}}}}]}]});
+    let mut ollama = chat("x", true);
+    ollama["stream"] = json!(true);
+    for mode in ["first", "all", "burst"] {
+        for (path, body, end) in [
+            ("/v1/chat/completions", chat("x", true), "\"finish_reason\":\"tool_calls\""),
+            ("/v1/messages", messages("x", true), "\"stop_reason\":\"tool_use\""),
+            ("/v1/responses", responses("x", true), "response.completed"),
+            ("/v1beta/models/x:streamGenerateContent?alt=sse", gemini.clone(), "\"finishReason\":\"STOP\""),
+            ("/api/chat", ollama.clone(), "\"done\":true"),
+        ] {
+            let far = Far::start(vec![stream(std::slice::from_ref(&call), Then::Hang)]).await;
+            let gateway = far.gateway(&format!(
+                "stop_after_tools = true\nstop_after_tools_mode = \"{mode}\"\nstop_after_tools_grace_ms = 60\n[timeouts]\nidle = 20"
+            ));
+            let asked = post(&gateway, path, &body);
+            let got =
+                tokio::time::timeout(std::time::Duration::from_secs(8), asked).await.expect("an end in time");
+            assert!(got.text.contains(end), "{mode} {path}: {}", got.text);
+            assert!(
+                got.text.contains("Oslo") && !got.text.contains("\"error\":{"),
+                "{mode} {path}: {}",
+                got.text
+            );
+            // What was held until the end of the call comes, and is coerced.
+            assert!(
+                !got.text.contains("days\\\":\\\"1") && !got.text.contains("\"days\":\"1\""),
+                "{mode} {path}: {}",
+                got.text
+            );
+            assert!(far.is_left().await);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_complete_is_waited_for() {
+    let piece = |text: &str| {
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+            "function": {"name": "get_weather", "arguments": text}}]}}]})
+    };
+    let (head, _) = stream(&[piece("{\"city\":")], Then::Close);
+    let rest = format!(
+        "data: {}\n\n",
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0,
+        "function": {"arguments": "\"Oslo\",\"days\":1}"}}]}}]})
+    );
+    let far = Far::start(vec![(format!("{head}{}{rest}", crate::far::PAUSE), Then::Hang)]).await;
+    let gateway =
+        far.gateway("stop_after_tools = true\nstop_after_tools_grace_ms = 30\n[timeouts]\nidle = 20");
+    let got = post(&gateway, "/v1/chat/completions", &chat("x", true)).await;
+    assert_eq!(got.arguments(), "{\"city\":\"Oslo\",\"days\":1}", "{}", got.text);
+}
+
+#[tokio::test]
+async fn no_more_calls_come_than_are_allowed() {
+    let gateway = gateway(&demo(
+        "stop_after_tools = true\nstop_after_tools_mode = \"all\"\nstop_after_tools_max_calls = 1",
+    ));
+    let got = post(&gateway, "/v1/chat/completions", &chat("demo/parallel", true)).await;
+    assert_eq!(got.text.matches("\"name\":").count(), 1, "{}", got.text);
+    assert!(
+        got.text.contains("\"finish_reason\":\"tool_calls\"") && got.text.ends_with("[DONE]\n\n"),
+        "{}",
+        got.text
+    );
+}

@@ -25,6 +25,7 @@ pub(crate) enum Feature {
     OtherChoices,
     Refusal,
     Summary,
+    RawReasoning,
     Signature,
     OtherSignature,
     Encrypted,
@@ -65,7 +66,7 @@ impl Feature {
             Self::Model => "model",
             Self::OtherChoices => "other choices",
             Self::Refusal => "refusal",
-            Self::Summary => "form of reasoning",
+            Self::Summary | Self::RawReasoning => "form of reasoning",
             Self::Signature => "signature of reasoning",
             Self::OtherSignature => "signature of other content",
             Self::Encrypted => "encrypted reasoning",
@@ -421,8 +422,10 @@ impl Ledger {
             BlockKind::Refusal => self.put(place, Feature::Refusal),
             BlockKind::Reasoning(own) => {
                 form = Some(*own);
-                if *own == ReasoningForm::Summary {
-                    self.put(place, Feature::Summary);
+                match own {
+                    ReasoningForm::Summary => self.put(place, Feature::Summary),
+                    ReasoningForm::Raw => self.put(place, Feature::RawReasoning),
+                    ReasoningForm::Redacted => {}
                 }
             }
             BlockKind::ToolCall { call: CallKind::Builtin, .. } => self.put(place, Feature::Builtin),

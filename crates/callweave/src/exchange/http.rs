@@ -177,12 +177,19 @@ pub struct ClientRoute {
     pub model: Option<String>,
     /// Whether the response is streamed, where the path says it.
     pub is_streamed: Option<bool>,
+    /// Whether the body has a prompt in place of a conversation: Ollama's `/api/generate`.
+    pub is_prompt: bool,
 }
 
 impl ClientRoute {
+    /// The route of a protocol whose bodies say all.
+    pub fn new(protocol: &'static Protocol) -> Self {
+        Self { protocol, model: None, is_streamed: None, is_prompt: false }
+    }
+
     /// The route of a path without its version: `/chat/completions`, `/models/m:generateContent`.
     pub fn find(path: &str) -> Option<Self> {
-        let of = |protocol| Some(Self { protocol, model: None, is_streamed: None });
+        let of = |protocol| Some(Self::new(protocol));
         match path {
             "/chat/completions" => of(&protocol::OPENAI_CHAT),
             "/responses" => of(&protocol::OPENAI_RESPONSES),
@@ -196,9 +203,9 @@ impl ClientRoute {
                     _ => return None,
                 };
                 Some(Self {
-                    protocol: &protocol::GEMINI_GENERATE_CONTENT,
                     model: Some(unescaped(model)),
                     is_streamed: Some(is_streamed),
+                    ..Self::new(&protocol::GEMINI_GENERATE_CONTENT)
                 })
             }
         }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::amount::{Amount, RequestLimits, invalid, scan};
 use super::http::{ClientRoute, HttpWire};
 use super::policy::Target;
+use super::rewrite::rewritten;
 use super::store::{Scope, StoredTurn};
 use super::tool_cache::DeclaredTools;
 use super::{ExchangeResult, Shared};
@@ -15,8 +16,8 @@ use crate::doors::prompt::teach;
 use crate::encode::EncodeOptions;
 use crate::event::{self, Event, Notice, NoticeCode};
 use crate::framing::Framing;
-use crate::json::{AsValue, Tape, Value};
-use crate::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol, Session};
+use crate::json::{AsValue, Kind, Tape, Value};
+use crate::protocol::{GEMINI_GENERATE_CONTENT, OPENAI_CHAT, OPENAI_RESPONSES, Protocol, Session};
 use crate::request::{
     Loss, Message, Mode, Outline, Request, RequestOptions, SealScope, Tool, ToolChoice, ToolKind, Written,
     renamed,
@@ -98,7 +99,8 @@ impl Incoming {
     /// The same with the framing that the query of the URL asks for.
     pub fn query(mut self, query: Option<&str>) -> Self {
         let is_sse = query.is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
-        if self.route.is_streamed == Some(true) && !is_sse {
+        if self.route.is_streamed == Some(true) && *self.route.protocol == GEMINI_GENERATE_CONTENT && !is_sse
+        {
             self.framing = Some(Framing::JsonValues);
         }
         self
@@ -127,6 +129,8 @@ pub struct IncomingRequest {
     pub(super) store: Option<bool>,
     /// The size of the request and of the conversation that it continues.
     amount: Amount,
+    /// The parameter that refers to what only OpenAI keeps, and the reason to refuse it elsewhere.
+    state: Option<&'static (&'static str, &'static str)>,
     /// The ids of the calls in the conversation.
     call_ids: Vec<Box<str>>,
     /// Whether every server of the client's protocol takes the request.
@@ -193,13 +197,19 @@ impl IncomingRequest {
         first: impl FnOnce(&str) -> Option<Target>,
     ) -> ExchangeResult<Self> {
         let Incoming { route, framing, headers, api_key, scope, body: bytes, id, created } = incoming;
-        let ClientRoute { protocol, model: named, is_streamed } = route;
+        let protocol = route.protocol;
         let wire = HttpWire::of(protocol).ok_or_else(|| {
             let what = format!("nobody answers in {}", protocol.name);
             Box::new(UpstreamError::new(ErrorClass::NotFound, what))
         })?;
         let mut tape = Tape::new();
-        let body = scan(&mut tape, bytes.as_ref(), limits)?;
+        let mut body = scan(&mut tape, bytes.as_ref(), limits)?;
+        let rewritten = rewritten(&route, wire, body, &bytes)?;
+        let mut own_tape = Tape::new();
+        if let Some(rewritten) = &rewritten {
+            body = scan(&mut own_tape, rewritten.as_ref(), limits)?;
+        }
+        let ClientRoute { model: named, is_streamed, is_prompt, .. } = route;
         let unreadable = |error: crate::Error| invalid(error.to_string());
         let outline = protocol.outline_request(body).map_err(unreadable)?;
         let mut amount = Amount::of_request(body, outline.size());
@@ -247,6 +257,13 @@ impl IncomingRequest {
         if let Some(framing) = framing {
             options = options.framing(framing);
         }
+        if is_prompt || outline.has_older_tools() {
+            options = options.older_form();
+        }
+        let state = match *protocol == OPENAI_RESPONSES {
+            true => STATE.iter().find(|(name, _)| body.get(name).is_some_and(|own| own.kind() != Kind::Null)),
+            false => None,
+        };
         let forwarded = |name: &'static str| {
             let own = headers.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name));
             own.map(move |(_, value)| (name, value.clone()))
@@ -258,9 +275,11 @@ impl IncomingRequest {
         );
         let is_streamed = is_streamed.or(request.stream).unwrap_or(wire.streams_by_default);
         let request = (!is_relayed).then(|| Box::new(request));
-        drop(tape);
+        drop((tape, own_tape));
+        let bytes = rewritten.unwrap_or(bytes);
         Ok(Self {
             wire,
+            state,
             headers: wire.forwarded_headers.iter().copied().flat_map(forwarded).collect(),
             is_streamed,
             has_tools,
@@ -368,7 +387,7 @@ impl IncomingRequest {
     /// Whether a response of that target is kept: if the client speaks a protocol in which it may refer to it, does not
     /// say no, and the upstream does not keep it itself.
     pub(super) fn is_kept(&self, target: &Target) -> bool {
-        *self.wire.protocol == OPENAI_RESPONSES && self.store != Some(false) && !target.keeps_conversations()
+        *self.wire.protocol == OPENAI_RESPONSES && self.store != Some(false) && !target.keeps_responses()
     }
 
     /// The client's input in this turn as the Responses protocol has it, and the conversation before.
@@ -395,6 +414,9 @@ impl IncomingRequest {
         let mut reading = None;
         let mut written = None;
         let client = self.wire.protocol;
+        if let Some((name, why)) = self.state.filter(|_| !target.keeps_responses()) {
+            return Err(invalid(format!("{name} cannot be used with {}: {why}", target.shown())));
+        }
         let is_original = added.is_empty() && target.relays(client) && target.takes(client, self.is_common);
         let outgoing = match content.original.as_ref().filter(|_| is_original) {
             Some(places) => {
@@ -562,6 +584,12 @@ impl RequestContent {
         Some(read(&outline))
     }
 }
+
+/// Parameters of the Responses API that refer to what OpenAI keeps.
+const STATE: &[(&str, &str)] = &[
+    ("conversation", "conversations are kept by OpenAI alone; send the input, or previous_response_id"),
+    ("prompt", "stored prompts are known to OpenAI alone; send the instructions and the input themselves"),
+];
 
 /// The start of a response of which nothing is known.
 pub(super) fn start() -> event::Body<'static> {

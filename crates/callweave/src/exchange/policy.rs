@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -17,6 +16,7 @@ use crate::event::Json;
 use crate::protocol::{CODEX_APP_SERVER, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::provider::{Provider, is_local};
 use crate::request::Limits;
+pub use crate::stop::{StopMode, StopPolicy};
 use crate::upstream::{ErrorClass, UpstreamError};
 
 /// What is done between a client and one upstream.
@@ -65,6 +65,9 @@ pub struct Policy {
     pub max_reasks: u32,
     /// When a response ends after calls.
     pub stop: StopPolicy,
+    /// Whether an upstream that speaks the Responses API keeps its responses, so that it can be asked to follow one by
+    /// `previous_response_id`; by default OpenAI and Azure do, and others do not.
+    pub keeps_responses: Option<bool>,
     /// Whether provider seals ride in the ids of calls, where no store keeps them. Such ids are long.
     pub seals_in_ids: bool,
     /// Limits of a response.
@@ -89,6 +92,7 @@ impl Default for Policy {
             invalid_calls: InvalidCalls::default(),
             max_reasks: 2,
             stop: StopPolicy::default(),
+            keeps_responses: None,
             seals_in_ids: false,
             limits: ResponseLimits::default(),
         }
@@ -131,50 +135,6 @@ pub enum InvalidCalls {
     /// The model is told the reason and asked again; a call that is still invalid then is passed on.
     #[serde(alias = "ask_again")]
     Reask,
-}
-
-/// When a response ends after calls. Fields that are not set have defaults of their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StopPolicy {
-    /// Whether it ends after calls; by default it does not.
-    pub is_on: Option<bool>,
-    /// After which call.
-    pub mode: Option<StopMode>,
-    /// How long the next call is waited for in the mode [`StopMode::All`], in milliseconds; by default 300.
-    pub grace_ms: Option<u64>,
-    /// Whether text after calls is left out; by default it is if the response ends after calls.
-    pub suppress_tail: Option<bool>,
-    /// Whether the model may call several tools at once; by default as the client wants.
-    pub parallel: Option<bool>,
-}
-
-/// After which call a response ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopMode {
-    /// The first.
-    #[default]
-    First,
-    /// The last: when no other has begun for a while.
-    All,
-}
-
-impl StopPolicy {
-    /// How long the next call is waited for.
-    pub fn grace(&self) -> Duration {
-        Duration::from_millis(self.grace_ms.unwrap_or(300))
-    }
-
-    /// These settings, and those of the other where these are not set.
-    pub fn or(self, other: Self) -> Self {
-        Self {
-            is_on: self.is_on.or(other.is_on),
-            mode: self.mode.or(other.mode),
-            grace_ms: self.grace_ms.or(other.grace_ms),
-            suppress_tail: self.suppress_tail.or(other.suppress_tail),
-            parallel: self.parallel.or(other.parallel),
-        }
-    }
 }
 
 /// A policy that is ready. It is shared by all exchanges with one upstream.
@@ -299,6 +259,15 @@ impl Engine {
             let is_local = || *protocol == OPENAI_CHAT && is_local(&self.policy.base_url);
             (is_other || is_local()).then(|| Provider::named("openai-compatible")).flatten()
         })
+    }
+
+    /// Whether an upstream that speaks the Responses API keeps its responses.
+    pub fn keeps_responses(&self) -> bool {
+        let is_known = || {
+            let limits = self.provider.and_then(|provider| provider.limits(&OPENAI_RESPONSES));
+            limits.is_some_and(|limits| limits.keeps_conversations)
+        };
+        self.policy.keeps_responses.unwrap_or_else(is_known)
     }
 
     /// The URL of a request in a protocol.
@@ -430,6 +399,14 @@ impl Target {
         is_common || self.limits(client).is_none_or(Limits::takes_uncommon)
     }
 
+    /// Whether it can be asked to follow a response that it has kept.
+    pub(super) fn keeps_responses(&self) -> bool {
+        let engine = &self.engine;
+        // Where there is no store, nobody else could.
+        let is_alone = || engine.policy.keeps_responses.is_none() && engine.shared.store.is_none();
+        *self.protocol_for(&OPENAI_RESPONSES) == OPENAI_RESPONSES && (engine.keeps_responses() || is_alone())
+    }
+
     /// The row of that protocol.
     pub(super) fn wire(&self, client: &'static Protocol) -> ExchangeResult<&'static HttpWire> {
         let protocol = self.protocol_for(client);
@@ -445,12 +422,6 @@ impl Target {
             && HttpWire::of(client).is_some()
             && !self.engine.changes_requests()
             && !self.has_own_rules(client)
-    }
-
-    /// Whether the upstream keeps the responses of Responses clients itself.
-    pub(super) fn keeps_conversations(&self) -> bool {
-        self.protocol_for(&OPENAI_RESPONSES) == &OPENAI_RESPONSES
-            && self.limits(&OPENAI_RESPONSES).is_some_and(|limits| limits.keeps_conversations)
     }
 
     /// Whether the provider follows a protocol by rules of its own.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::amount::Amount;
+use super::http::unescaped;
 use crate::json::{Array, Tape, Value};
 use crate::protocol::OPENAI_RESPONSES;
 use crate::request::{Message, TurnStore, call_ids_of};
@@ -99,6 +100,62 @@ impl StoredTurn {
         }
     }
 
+    /// The items of the conversation that the response was made from, each with an id: earlier turns, and the input.
+    pub fn input_items(&self) -> Vec<Value> {
+        let mut turns: Vec<_> = std::iter::successors(Some(self), |turn| turn.earlier.as_deref()).collect();
+        turns.reverse();
+        let texts = turns.iter().flat_map(|turn| [turn.input(), turn.output()]);
+        // The last output is the response itself.
+        let texts = texts.take(2 * turns.len() - 1);
+        let mut items = Vec::new();
+        for text in texts {
+            match text.parse() {
+                Ok(Value::Array(own)) => items.extend(own),
+                Ok(Value::String(text)) => items.push(message(text)),
+                _ => {}
+            }
+        }
+        for (at, item) in items.iter_mut().enumerate() {
+            if let Some(item) = item.as_object_mut() {
+                item.get_or_insert_with("id", || format!("item_{at}").into());
+                item.get_or_insert_with("type", || "message".into());
+            }
+        }
+        items
+    }
+
+    /// The page of [`input_items`](Self::input_items) that a query asks for, as the Responses API lists it:
+    /// `order` (`desc` by default), `limit` (20), `after`.
+    pub fn list_input_items(&self, query: Option<&str>) -> Value {
+        let parameter = |name: &str| {
+            let pairs = query.into_iter().flat_map(|query| query.split('&'));
+            pairs
+                .filter_map(|pair| pair.split_once('='))
+                .find(|(own, _)| *own == name)
+                .map(|(_, value)| value)
+        };
+        let mut items = self.input_items();
+        if parameter("order") != Some("asc") {
+            items.reverse();
+        }
+        let id = |item: &Value| item["id"].as_str().unwrap_or_default().to_owned();
+        if let Some(after) = parameter("after").map(unescaped) {
+            let at = items.iter().position(|item| id(item) == after);
+            items.drain(..at.map_or(items.len(), |at| at + 1));
+        }
+        let limit = parameter("limit").and_then(|limit| limit.parse().ok()).unwrap_or(20).clamp(1, 100);
+        let has_more = items.len() > limit;
+        items.truncate(limit);
+        let end = |item: Option<&Value>| item.map_or(Value::Null, |item| id(item).into());
+        Value::object([
+            ("object", "list".into()),
+            ("first_id", end(items.first())),
+            ("last_id", end(items.last())),
+            ("has_more", has_more.into()),
+            ("data", items.into()),
+        ])
+    }
+
     /// The whole conversation.
     pub(super) fn messages(&self) -> Vec<Message> {
         let mut turns: Vec<_> = std::iter::successors(Some(self), |turn| turn.earlier.as_deref()).collect();
@@ -111,6 +168,16 @@ impl StoredTurn {
         }
         messages
     }
+}
+
+/// An input that is a text, as an item.
+fn message(text: String) -> Value {
+    let part = Value::object([("type", "input_text".into()), ("text", text.into())]);
+    Value::object([
+        ("type", "message".into()),
+        ("role", "user".into()),
+        ("content", Value::from_iter([part])),
+    ])
 }
 
 /// One after the other: a conversation may be long.

@@ -42,6 +42,8 @@ pub use error::{WrittenError, read_error};
 pub use gemini_generate_content::PROTOCOL as GEMINI_GENERATE_CONTENT;
 pub use gemini_interactions::PROTOCOL as GEMINI_INTERACTIONS;
 pub use ollama::PROTOCOL as OLLAMA;
+#[cfg(feature = "exchange")]
+pub(crate) use ollama::chat_of_prompt;
 #[doc(hidden)]
 pub use openai_chat::CALL as CHAT_CALL;
 pub use openai_chat::PROTOCOL as OPENAI_CHAT;

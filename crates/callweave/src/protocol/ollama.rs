@@ -6,6 +6,9 @@
 mod encode;
 mod request;
 
+#[cfg(feature = "exchange")]
+pub(crate) use request::chat_of_prompt;
+
 use super::call::{CallObject, CallWords, Portion};
 use super::{
     Context, ErrorCoding, Evidence, Input, Protocol, Subject, finish_reason, foreign, is_usual, report,

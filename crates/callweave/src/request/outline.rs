@@ -175,6 +175,12 @@ impl<'t> Outline<'t> {
         self.node.members().filter(|(key, _)| TOOLS.contains(key)).map(|(_, value)| value.raw())
     }
 
+    /// Whether tools are declared in the older form alone: Chat's `functions`.
+    pub fn has_older_tools(&self) -> bool {
+        let has = |key: &str| self.node.get(key).is_some_and(|own| own.kind() == Kind::Array);
+        has("functions") && !has("tools")
+    }
+
     /// Where in the text the model is named, in quotes.
     pub fn models(&self) -> Vec<Range<usize>> {
         let named = self.node.members().filter(|(key, _)| *key == self.coding.model);

@@ -595,6 +595,16 @@ impl Choice {
         self.things.get_or_insert_with(place.thing(), Thing::default)
     }
 
+    /// Whether all open calls are complete, if any are open.
+    pub(super) fn are_open_calls_complete(&self) -> Option<bool> {
+        // Without this one some call is not, or none is open.
+        if self.complete.is_none() {
+            return self.slots.iter().any(Slot::is_open_call).then_some(false);
+        }
+        let mut open = self.slots.iter().filter(|slot| slot.is_open_call());
+        Some(open.all(|slot| slot.is_complete_call() && slot.is_named_call()))
+    }
+
     /// Something arrived for slot `at`: what waited for "something else" is over.
     fn arrive(&mut self, at: usize, context: &mut Context, sink: &mut EventSink<'_>) {
         self.last = Some(at);

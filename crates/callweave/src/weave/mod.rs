@@ -402,6 +402,12 @@ impl Weave {
         choice.finish.as_ref()?.1.as_deref()
     }
 
+    /// Whether calls are open, and all of them are complete.
+    pub(crate) fn has_complete_calls(&self) -> bool {
+        let mut open = self.choices.all().iter().filter_map(|(_, choice)| choice.are_open_calls_complete());
+        open.next().is_some_and(|first| first && open.all(|complete| complete))
+    }
+
     /// The calls whose name has come but may still grow, and that have no block yet.
     pub fn pending(&self) -> impl Iterator<Item = PendingCall<'_>> {
         self.choices.all().iter().flat_map(|(number, choice)| {

@@ -254,6 +254,11 @@ impl Slot {
         self.as_call().is_some_and(|call| call.scanner.status() == Status::Complete)
     }
 
+    /// Whether it is a call that is not over.
+    pub(super) fn is_open_call(&self) -> bool {
+        self.is_open() && self.as_call().is_some()
+    }
+
     /// Whether it is a call whose name has come.
     pub(super) fn is_named_call(&self) -> bool {
         self.as_call().is_some_and(|call| !call.name.as_str().is_empty())

@@ -103,11 +103,31 @@ fn nobody_refers_to_what_another_scope_or_nobody_keeps() {
 
 #[test]
 fn an_upstream_that_keeps_responses_itself_gets_the_reference() {
-    let engine = engine(&OPENAI_RESPONSES);
     let next = r#"{"model":"m","input":"And the sea?","previous_response_id":"resp_of_theirs"}"#;
-    let mut exchange = engine.open(incoming("b", 1, next)).expect("a request");
-    let Some(Outgoing::Request(request)) = exchange.take_outgoing() else { panic!("a request") };
-    assert_eq!(String::from_utf8_lossy(request.body.as_ref()), next);
+    let policy = |base_url: &str, keeps: Option<bool>| {
+        let mut policy = Policy::default();
+        policy.protocol = Some(&OPENAI_RESPONSES);
+        (policy.base_url, policy.keeps_responses) = (base_url.to_owned(), keeps);
+        policy
+    };
+    let shared = || Arc::new(Shared::with_store(Arc::new(Kept::default()), [7; 16]));
+    for (policy, shared) in [
+        (policy("http://upstream/v1", Some(true)), shared()),
+        (policy("https://api.openai.com/v1", None), shared()),
+        (policy("https://me.openai.azure.com/openai/v1", None), shared()),
+        // Nobody else could keep it.
+        (policy("http://upstream/v1", None), Arc::default()),
+    ] {
+        let engine = Engine::with_shared(policy, shared).expect("a policy");
+        let mut exchange = engine.open(incoming("b", 1, next)).expect("a request");
+        let Some(Outgoing::Request(request)) = exchange.take_outgoing() else { panic!("a request") };
+        assert_eq!(String::from_utf8_lossy(request.body.as_ref()), next);
+    }
+    for base in ["http://upstream/v1", "https://api.openai.com.example/v1"] {
+        let engine = Engine::with_shared(policy(base, None), shared()).expect("a policy");
+        let refused = engine.open(incoming("b", 1, next)).err().expect("nobody has it");
+        assert_eq!(refused.code.as_deref(), Some("previous_response_not_found"));
+    }
 }
 
 #[test]

@@ -137,13 +137,11 @@ fn source(name: &str) -> Source {
 }
 
 fn stop(case: &Value) -> Value {
-    let mode = match (case["enforce"] == true, case["mode"].as_str()) {
-        (false, _) => StopMode::Off,
-        (true, Some("first")) => StopMode::First,
-        (true, _) => StopMode::Burst,
-    };
+    let mode = case["mode"].as_str().and_then(StopMode::named);
     let count = |key: &str| case[key].as_u64().map(|count| count as usize);
-    let policy = StopPolicy { mode, limit: count("max").unwrap_or(0) };
+    let mut policy = StopPolicy::after(mode.unwrap_or(StopMode::All));
+    policy.is_on = case["enforce"].as_bool();
+    policy.max_calls = count("max");
     let in_choice = count("choice").and(count("choice_count"));
     json!({"cut_now": policy.stops_now(count("total").unwrap_or(0), in_choice)})
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::ToolCallRecord;
 use crate::event::FinishReason;
+pub use crate::stop::{StopMode, StopPolicy};
 
 /// A finish reason that a client of Chat Completions understands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -188,45 +189,4 @@ pub fn resolve(said: &[(Reason, Source)], calls: Calls) -> (Reason, Source) {
         Calls::Function | Calls::None => return (reason, source),
     };
     if present.0 == reason { (reason, source) } else { present }
-}
-
-/// When to stop the backend after calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StopPolicy {
-    /// Whether it is stopped at all.
-    pub mode: StopMode,
-    /// No choice may have more calls than this; 0 is no limit.
-    pub limit: usize,
-}
-
-/// See [`StopPolicy`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopMode {
-    /// Never.
-    Off,
-    /// At the first call.
-    First,
-    /// When calls have ceased for a while, or the limit is passed.
-    Burst,
-}
-
-impl StopPolicy {
-    /// Whether to stop at once, with `total` calls forwarded in all and `in_choice` in the choice of the
-    /// last one, if that is known. If not, a handler in [`StopMode::Burst`] starts its grace time anew.
-    ///
-    /// ```
-    /// use callweave::doors::aggregator::policy::{StopMode, StopPolicy};
-    ///
-    /// let policy = StopPolicy { mode: StopMode::Burst, limit: 2 };
-    /// assert!(!policy.stops_now(2, Some(2)));
-    /// assert!(policy.stops_now(3, Some(3)));
-    /// ```
-    pub fn stops_now(&self, total: usize, in_choice: Option<usize>) -> bool {
-        let is_beyond = self.limit > 0 && in_choice.unwrap_or(total) > self.limit;
-        match self.mode {
-            StopMode::Off => false,
-            StopMode::First => total > 0,
-            StopMode::Burst => is_beyond,
-        }
-    }
 }

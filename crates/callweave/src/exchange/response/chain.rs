@@ -139,6 +139,11 @@ impl Chain {
 
     /// Ends the response after the calls that are there.
     pub(in crate::exchange) fn cut(&mut self, sink: &mut EventSink<'_>) {
+        if let Some(stopper) = &mut self.stopper {
+            stopper.begin_cut();
+        }
+        // Arguments that were held come out, and the response ends here whatever the decoder says of its end.
+        let _ = self.decode(sink, |decoder, sink| decoder.finish(sink));
         let Self { stopper, ending, harvest, .. } = self;
         let mut keep = |event: Event<'_>| keep(harvest, event, sink);
         if let Some(stopper) = stopper {
@@ -161,9 +166,10 @@ impl Chain {
         self.stopper.as_ref().is_some_and(|stopper| stopper.is_cut())
     }
 
-    /// Whether every call is over, and only a next one may follow.
+    /// Whether every call is complete, so that only a next one may follow.
     pub(in crate::exchange) fn awaits_call(&self) -> bool {
-        self.stopper.as_ref().is_some_and(|stopper| stopper.awaits_call())
+        let awaits = |stopper: &Stopper| stopper.awaits_call(self.decoder.has_complete_calls());
+        self.stopper.as_deref().is_some_and(awaits)
     }
 
     /// The dialect of the text, once something was found in it.

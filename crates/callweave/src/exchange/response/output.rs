@@ -111,7 +111,7 @@ impl Output {
             incoming,
             encoder,
             buffer: Vec::new(),
-            message: ((is_kept || !is_streamed) && !is_raw).then(|| Box::new(Accumulator::new())),
+            message: (is_kept || !is_streamed && !is_raw).then(|| Box::new(Accumulator::new())),
             hold,
             held: Vec::new(),
             is_holding: hold == Hold::All,

@@ -10,6 +10,7 @@ use crate::event::{
 /// Ends a response after its calls. A call passes to its end, or not at all.
 #[derive(Debug, Default)]
 pub(in crate::exchange) struct Stopper {
+    policy: StopPolicy,
     mode: Option<StopMode>,
     suppresses_tail: bool,
     choices: HashMap<u32, Choice>,
@@ -17,6 +18,8 @@ pub(in crate::exchange) struct Stopper {
     dropped: HashSet<BlockId>,
     items: Vec<(u32, ItemId)>,
     is_cut: bool,
+    /// Whether only the ends of open blocks are let through.
+    is_ending: bool,
     /// Whether the response ended by itself.
     is_over: bool,
 }
@@ -33,10 +36,10 @@ struct Choice {
 impl Stopper {
     /// One for a policy; none if there is nothing to do.
     pub(in crate::exchange) fn new(stop: &StopPolicy) -> Option<Self> {
-        let mode = stop.is_on.unwrap_or(false).then(|| stop.mode.unwrap_or_default());
+        let mode = stop.active_mode();
         let suppresses_tail = stop.suppress_tail.unwrap_or(mode.is_some());
         let has_work = mode.is_some() || suppresses_tail;
-        has_work.then(|| Self { mode, suppresses_tail, ..Self::default() })
+        has_work.then(|| Self { policy: *stop, mode, suppresses_tail, ..Self::default() })
     }
 
     /// Whether the response was ended here.
@@ -44,22 +47,44 @@ impl Stopper {
         self.is_cut
     }
 
-    /// Whether every call is over, and only a next one may follow.
-    pub(in crate::exchange) fn awaits_call(&self) -> bool {
-        let all_ended = |choice: &Choice| choice.calls > 0 && choice.ended == choice.calls;
-        self.mode == Some(StopMode::All)
+    /// Whether every call is complete, so that only a next one may follow. Of native calls that are open the decoder says
+    /// whether their arguments are complete: many wires do not tell that a call is over.
+    pub(in crate::exchange) fn awaits_call(&self, has_complete_calls: bool) -> bool {
+        let is_complete = |choice: &Choice| match choice.calls - choice.ended {
+            // In the other mode the end of a call ends the response.
+            0 => choice.calls > 0 && self.mode == Some(StopMode::All),
+            _ => has_complete_calls,
+        };
+        self.mode.is_some()
             && !self.is_cut
-            && self.choices.values().all(all_ended)
+            && !self.is_over
+            && self.choices.values().all(is_complete)
             && !self.choices.is_empty()
+    }
+
+    /// From now on only the ends of blocks that are open are let through.
+    pub(in crate::exchange) fn begin_cut(&mut self) {
+        self.is_ending = true;
     }
 
     /// Takes the next event.
     pub(in crate::exchange) fn push(&mut self, event: Event<'_>, sink: &mut EventSink<'_>) {
         // Clients know only the first of several responses in one body.
-        if self.is_cut || self.is_over || self.is_dropped(&event) {
+        if self.is_cut
+            || self.is_over
+            || self.is_dropped(&event)
+            || self.is_ending && !self.is_of_open(&event)
+        {
             return;
         }
         let number = event.choice;
+        if let Body::BlockStart { kind, .. } = &event.body
+            && is_call(kind)
+            && self.mode == Some(StopMode::All)
+            && self.policy.is_beyond(self.choices.get(&number).map_or(0, |choice| choice.calls) + 1)
+        {
+            return self.cut(sink);
+        }
         match &event.body {
             Body::ItemStart { item, .. } => self.items.push((number, *item)),
             Body::ItemEnd { item } => self.items.retain(|(_, open)| open != item),
@@ -78,7 +103,8 @@ impl Stopper {
                 sink.put(event);
                 // The others are let through to the end of their first call, too.
                 let is_done = |choice: &Choice| choice.is_finished || choice.ended > 0;
-                if is_whole && self.mode == Some(StopMode::First) && self.choices.values().all(is_done) {
+                let is_first = self.mode == Some(StopMode::First) && !self.is_ending;
+                if is_whole && is_first && self.choices.values().all(is_done) {
                     self.cut(sink);
                 }
                 return;
@@ -113,6 +139,18 @@ impl Stopper {
         sink.put(Event::new(0, Body::End));
     }
 
+    /// Whether the event belongs to a block that is open, or is a notice of a block.
+    fn is_of_open(&self, event: &Event<'_>) -> bool {
+        let is_open = |block: &BlockId| {
+            let choice = self.choices.get(&event.choice);
+            choice.is_some_and(|choice| choice.open.iter().any(|(open, _)| open == block))
+        };
+        match &event.body {
+            Body::Notice(notice) => notice.block.is_some(),
+            body => block_of(body).is_some_and(is_open),
+        }
+    }
+
     /// Whether the event belongs to a block that is left out; remembers blocks that begin so.
     fn is_dropped(&mut self, event: &Event<'_>) -> bool {
         match &event.body {
@@ -124,15 +162,22 @@ impl Stopper {
                 };
                 is_unwanted && self.dropped.insert(*block)
             }
-            Body::Delta { block, .. }
-            | Body::Correction { block, .. }
-            | Body::BlockEnd { block, .. }
-            | Body::Identity { scope: Scope::Block(block), .. }
-            | Body::Attachment { scope: Scope::Block(block), .. }
-            | Body::Foreign { scope: Scope::Block(block), .. } => self.dropped.contains(block),
             Body::Notice(notice) => notice.block.is_some_and(|block| self.dropped.contains(&block)),
-            _ => false,
+            body => block_of(body).is_some_and(|block| self.dropped.contains(block)),
         }
+    }
+}
+
+/// The block that began before and goes on, or ends.
+fn block_of<'b>(body: &'b Body<'_>) -> Option<&'b BlockId> {
+    match body {
+        Body::Delta { block, .. }
+        | Body::Correction { block, .. }
+        | Body::BlockEnd { block, .. }
+        | Body::Identity { scope: Scope::Block(block), .. }
+        | Body::Attachment { scope: Scope::Block(block), .. }
+        | Body::Foreign { scope: Scope::Block(block), .. } => Some(block),
+        _ => None,
     }
 }
 
@@ -181,7 +226,7 @@ mod tests {
     }
 
     fn on(mode: StopMode) -> StopPolicy {
-        StopPolicy { is_on: Some(true), mode: Some(mode), ..StopPolicy::default() }
+        StopPolicy::after(mode)
     }
 
     #[test]
@@ -211,18 +256,42 @@ mod tests {
     fn all_calls_are_let_through_until_none_is_open() {
         let [start, delta, end] = call(1);
         let (mut stopper, mut events) = run(on(StopMode::All), [start, delta]);
-        assert!(!stopper.awaits_call());
+        assert!(!stopper.awaits_call(false) && stopper.awaits_call(true));
         stopper.push(Event::new(0, end), &mut events);
-        assert!(stopper.awaits_call() && !stopper.is_cut);
+        assert!(stopper.awaits_call(false) && !stopper.is_cut);
         stopper.cut(&mut events);
         assert!(matches!(events.last().map(|event| &event.body), Some(Body::End)));
+    }
+
+    #[test]
+    fn a_call_that_is_complete_and_open_ends_with_the_response() {
+        for mode in [StopMode::First, StopMode::All] {
+            let [start, delta, end] = call(1);
+            let (mut stopper, mut events) = run(on(mode), [start, delta]);
+            assert!(stopper.awaits_call(true) && !stopper.awaits_call(false));
+            stopper.begin_cut();
+            let [tail, ..] = text(2);
+            for body in [tail, end, Body::End] {
+                stopper.push(Event::new(0, body), &mut events);
+            }
+            assert!(!stopper.is_over && events.len() == 3, "{events:?}");
+            stopper.cut(&mut events);
+            assert!(stopper.is_cut && events.len() == 5, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn no_more_calls_than_allowed_are_let_through() {
+        let stop = StopPolicy { max_calls: Some(1), ..on(StopMode::All) };
+        let (stopper, events) = run(stop, call(1).into_iter().chain(call(2)));
+        assert!(stopper.is_cut && events.len() == 5, "{events:?}");
     }
 
     #[test]
     fn calls_of_a_next_response_in_the_same_body_end_nothing() {
         let bodies = text(0).into_iter().chain([Body::End]).chain(call(1));
         let (mut stopper, mut events) = run(on(StopMode::First), bodies.collect::<Vec<_>>());
-        assert!(!stopper.is_cut && !stopper.awaits_call());
+        assert!(!stopper.is_cut && !stopper.awaits_call(false));
         stopper.cut(&mut events);
         assert!(!stopper.is_cut);
         assert_eq!(events.len(), 4);

@@ -127,7 +127,11 @@ fn read_block(block: Value, depth: Depth) -> Part {
         "document" => read_source(&mut block, MediaKind::File)
             .map(|media| Body::from(Media { name: block.string("title"), ..media })),
         "thinking" => block.string("thinking").map(|text| {
-            signature = block.string("signature").map(|data| Seal::new(ISSUER, data));
+            // Thoughts of other models have an empty one, which seals nothing. It stays.
+            match block.peek_str("signature") {
+                Some("") => block.note_read("signature"),
+                _ => signature = block.string("signature").map(|data| Seal::new(ISSUER, data)),
+            }
             Body::from(Thought { text: Some(text), ..Thought::default() })
         }),
         "redacted_thinking" => block.string("data").map(|data| {

@@ -106,7 +106,7 @@ impl Encode for Stream {
             Body::Start { model, word, members, .. } => {
                 let manner = self.manner.of_next(is_own(word));
                 *self = Self { manner, frame: take(&mut self.frame), ..Self::default() };
-                self.is_generate = self.manner.keeps() && word == GENERATE;
+                self.is_generate = is_generate(word, &self.manner.options);
                 self.render(model.as_deref());
                 if self.manner.keeps() {
                     each_member(members.as_ref(), |path, value| self.answer.set(path, value));
@@ -322,6 +322,11 @@ fn is_own(word: &str) -> bool {
     matches!(word, CHAT | GENERATE)
 }
 
+/// Whether the response is one to `/api/generate`.
+fn is_generate(word: &str, options: &EncodeOptions) -> bool {
+    word == GENERATE || options.is_mended() && options.older_form
+}
+
 /// The call as it is written.
 fn written(call: &ToolCall, mode: Mode, ids: &mut Ids) -> ToolCall {
     match mode {
@@ -483,7 +488,8 @@ fn whole(message: &Message, options: &EncodeOptions, out: &mut Vec<u8>) {
     if message.errors.is_empty() || !is_bare {
         write_names(message.model.as_deref(), options, &mut writer);
         if let Some(choice) = choice {
-            whole_message(choice, keeps && message.word == GENERATE, keeps, mode, &mut writer);
+            let is_generate = is_generate(&message.word, options);
+            whole_message(choice, is_generate, keeps, mode, &mut writer);
         }
     }
     if keeps {

@@ -2,6 +2,8 @@
 
 use super::PROTOCOL;
 use crate::error::Result;
+#[cfg(feature = "exchange")]
+use crate::error::{Error, ErrorKind};
 use crate::json::{Object, Value};
 use crate::request::{
     Arguments, Body, Call, CallKind, CallResult, Content, Format, Limits, Media, MediaKind, Members, Message,
@@ -52,6 +54,48 @@ fn read(body: Object) -> Result<Request> {
     request.kept = body.rest(NAME);
     Ok(request)
 }
+
+/// The request to `/api/chat` that says what one to `/api/generate` says. It goes through the model's template, so what
+/// would change that is refused.
+#[cfg(feature = "exchange")]
+pub(crate) fn chat_of_prompt(mut body: Object) -> Result<Object> {
+    let refused = |what: &str| Err(Error::new(ErrorKind::Invalid, what.to_owned()));
+    let is_said = |value: &Value| match value {
+        Value::Null => false,
+        Value::Bool(is_on) => *is_on,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Number(_) | Value::Object(_) => true,
+    };
+    for (key, why) in REFUSED {
+        if body.remove(key).is_some_and(|value| is_said(&value)) {
+            return refused(&format!("{key} is not served: {why}"));
+        }
+    }
+    let (system, prompt, images) = (body.remove("system"), body.remove("prompt"), body.remove("images"));
+    let (prompt, images) = (prompt.filter(is_said), images.filter(is_said));
+    if prompt.is_none() && images.is_none() {
+        return refused("prompt is missing");
+    }
+    let message =
+        |role: &str, content: Value| Object::from_iter([("role", role.into()), ("content", content)]);
+    let mut messages = Vec::new();
+    messages.extend(system.filter(is_said).map(|text| message("system", text)));
+    let mut user = message("user", prompt.unwrap_or_else(|| "".into()));
+    put(&mut user, "images", images);
+    messages.push(user);
+    body.insert("messages", messages);
+    Ok(body)
+}
+
+#[cfg(feature = "exchange")]
+/// Members of requests to `/api/generate` that a conversation cannot say.
+const REFUSED: &[(&str, &str)] = &[
+    ("raw", "prompts are sent by the template of the model"),
+    ("template", "prompts are sent by the template of the model"),
+    ("suffix", "text is not filled in before an end"),
+    ("context", "send the conversation to /api/chat instead"),
+];
 
 fn read_message(message: Object) -> Message {
     let mut message = Members::new(message);

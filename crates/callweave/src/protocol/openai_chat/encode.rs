@@ -403,10 +403,13 @@ impl Stream {
         if matches!(kind, BlockKind::ToolCall { .. }) {
             self.name_calls(number, None, out);
         }
+        let is_older = is_mended && self.manner.options.older_form;
         let Some(choice) = self.choice(number) else { return };
         let call = match kind {
             // Who runs a call itself, and what that gave, clients of others would not understand.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if is_mended => return,
+            // The older form has one.
+            BlockKind::ToolCall { .. } if is_older && choice.calls > 0 => return,
             BlockKind::ToolCall { id, is_made, name, call } => {
                 let ordinal = choice.calls;
                 choice.calls += 1;
@@ -435,6 +438,7 @@ impl Stream {
             BlockKind::Text => words::CONTENT,
             BlockKind::Refusal => words::REFUSAL,
             BlockKind::Reasoning(_) => REASONING_CONTENT,
+            _ if is_older => words::FUNCTION_CALL,
             _ => words::TOOL_CALLS,
         };
         let index = if is_mended { call.as_ref().map(|call| i64::from(call.ordinal)) } else { *index };
@@ -592,7 +596,7 @@ impl Stream {
 
     fn finish(&mut self, number: u32, reason: FinishReason, raw: Option<&str>, out: &mut Vec<u8>) {
         let word = match raw {
-            _ if self.manner.is_mended() => word_for(reason),
+            _ if self.manner.is_mended() => word_for(reason, &self.manner.options),
             Some(raw) => raw,
             None => return,
         };
@@ -668,9 +672,10 @@ impl Stream {
 }
 
 /// The word for a reason to finish, for clients. They must not take for whole what is not.
-fn word_for(reason: FinishReason) -> &'static str {
+fn word_for(reason: FinishReason, options: &EncodeOptions) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
+        FinishReason::ToolCalls if options.older_form => "function_call",
         FinishReason::ToolCalls => "tool_calls",
         FinishReason::ContentFilter => "content_filter",
         FinishReason::Length | FinishReason::Error | FinishReason::Other => "length",
@@ -1072,14 +1077,14 @@ fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, wri
         writer.key("message");
         writer.object();
         writer.text_member("role", "assistant");
-        whole_message(choice, is_mended, &mut inside, writer);
+        whole_message(choice, options, &mut inside, writer);
         inside.write(writer);
         writer.end_object();
     }
     paths.write(writer);
     if let Some(finish) = &choice.finish {
         match (&finish.raw, is_mended) {
-            (_, true) => writer.text_member("finish_reason", word_for(finish.reason)),
+            (_, true) => writer.text_member("finish_reason", word_for(finish.reason, options)),
             (Some(raw), false) => writer.text_member("finish_reason", raw),
             (None, false) => writer.raw_member("finish_reason", "null"),
         }
@@ -1088,7 +1093,8 @@ fn whole_choice(choice: &Choice, message: &Message, options: &EncodeOptions, wri
 }
 
 /// The members of a message, each from the blocks that are called by it.
-fn whole_message(choice: &Choice, is_mended: bool, inside: &mut Paths, writer: &mut Writer<'_>) {
+fn whole_message(choice: &Choice, options: &EncodeOptions, inside: &mut Paths, writer: &mut Writer<'_>) {
+    let is_mended = options.is_mended();
     let is_list = |block: &&Block| block.word.starts_with(words::CONTENT_PART);
     let references = choice.attachments.iter().any(|note| note.word == words::CONTENT_REFERENCE);
     if !is_mended && (choice.blocks.iter().any(|block| is_list(&block)) || references) {
@@ -1110,7 +1116,10 @@ fn whole_message(choice: &Choice, is_mended: bool, inside: &mut Paths, writer: &
         writer.text_member("refusal", &refusal);
     }
     whole_reasoning(choice, is_mended, inside, writer);
-    whole_calls(choice, is_mended, writer);
+    match is_mended && options.older_form {
+        true => older_call(choice, writer),
+        false => whole_calls(choice, is_mended, writer),
+    }
     if !is_mended {
         for block in &choice.blocks {
             match &block.content {
@@ -1228,6 +1237,21 @@ fn whole_reasoning(choice: &Choice, is_mended: bool, inside: &mut Paths, writer:
     }
     if details.len() > 2 {
         writer.raw_member("reasoning_details", &details);
+    }
+}
+
+/// The first call of the client's tools, in the form that has only one.
+fn older_call(choice: &Choice, writer: &mut Writer<'_>) {
+    let call = choice.blocks.iter().find_map(|block| match &block.content {
+        Content::ToolCall(call) if call.kind != CallKind::Builtin => Some(call),
+        _ => None,
+    });
+    if let Some(call) = call {
+        writer.key("function_call");
+        writer.object();
+        writer.text_member("name", &call.name);
+        writer.text_member("arguments", &objects::text(call));
+        writer.end_object();
     }
 }
 

@@ -36,6 +36,7 @@ const SAYS: Says = Says {
         Feature::Result,
         Feature::Opaque,
         Feature::Unnamed,
+        Feature::RawReasoning,
         Feature::Cut,
         Feature::CutOff,
         Feature::Correction,

@@ -73,7 +73,9 @@ struct Open {
 
 enum Form {
     Text,
-    Thinking,
+    Thinking {
+        is_signed: bool,
+    },
     Redacted,
     Call {
         word: String,
@@ -90,7 +92,7 @@ impl Form {
     fn delta(&self) -> (&'static str, &'static str) {
         match self {
             Self::Text | Self::Fixed(_) => TEXT_DELTA,
-            Self::Thinking | Self::Redacted => THINKING_DELTA,
+            Self::Thinking { .. } | Self::Redacted => THINKING_DELTA,
             Self::Call { .. } => INPUT_DELTA,
         }
     }
@@ -319,7 +321,9 @@ impl Wire {
         let form = match kind {
             BlockKind::Text | BlockKind::Refusal => Form::Text,
             BlockKind::Reasoning(ReasoningForm::Redacted) => Form::Redacted,
-            BlockKind::Reasoning(ReasoningForm::Raw | ReasoningForm::Summary) => Form::Thinking,
+            BlockKind::Reasoning(ReasoningForm::Raw | ReasoningForm::Summary) => {
+                Form::Thinking { is_signed: false }
+            }
             // A client would take for its own what another provider has run.
             BlockKind::ToolCall { call: CallKind::Builtin, .. } if !keeps => return,
             BlockKind::ToolCall { id, is_made, name, call } => Form::Call {
@@ -348,7 +352,7 @@ impl Wire {
         let index = index.filter(|_| !is_mended).unwrap_or(self.next_index);
         // Nobody needs to hear of a text or a thought without any.
         let waits = match form {
-            Form::Text | Form::Thinking => is_mended,
+            Form::Text | Form::Thinking { .. } => is_mended,
             Form::Redacted => true,
             Form::Call { .. } | Form::Fixed(_) => false,
         };
@@ -369,7 +373,7 @@ impl Wire {
         }
         if let (Form::Redacted, None, true) = (&form, data, is_mended) {
             // What is shown of it is a thought.
-            *form = Form::Thinking;
+            *form = Form::Thinking { is_signed: false };
         }
         let (index, form, members) = (*index, &*form, std::mem::take(members));
         self.next_index = index.saturating_add(1);
@@ -388,7 +392,7 @@ impl Wire {
                     let usual = if members.get(TEXT).is_some() { &[][..] } else { &[(TEXT, "\"\"")] };
                     write_block(TEXT, usual, &members, writer);
                 }
-                Form::Thinking => {
+                Form::Thinking { .. } => {
                     write_block(THINKING, &[(THINKING, "\"\""), (SIGNATURE, "\"\"")], &members, writer);
                 }
                 Form::Redacted => {
@@ -468,7 +472,7 @@ impl Wire {
         if let Scope::Block(block) = scope {
             let Some(open) = self.open(block) else { return };
             let is_apt = match &open.form {
-                Form::Thinking => hangs(ReasoningForm::Raw, kind, value),
+                Form::Thinking { .. } => hangs(ReasoningForm::Raw, kind, value),
                 // What is encrypted begins the block.
                 Form::Redacted => {
                     let is_late = kind == AttachmentKind::Encrypted && open.is_told;
@@ -483,7 +487,12 @@ impl Wire {
                 return self.tell_block(block, Some(value.as_str()), out);
             }
             self.tell_block(block, None, out);
-            index = self.open(block).map_or(index, |open| open.index);
+            if let Some(open) = self.open(block) {
+                index = open.index;
+                if let (Form::Thinking { is_signed }, AttachmentKind::Signature) = (&mut open.form, kind) {
+                    *is_signed = true;
+                }
+            }
         } else if !keeps {
             return;
         }
@@ -514,6 +523,14 @@ impl Wire {
         }
         if !is_told {
             return;
+        }
+        if let Form::Thinking { is_signed: false } = form
+            && !self.manner.keeps()
+        {
+            // Clients give a thought back only if it was signed, with whatever.
+            put_delta(&mut self.frame, index, SIGNATURE_DELTA, out, |writer| {
+                writer.text_member(SIGNATURE, "")
+            });
         }
         match is_cut {
             true => self.cut.push(index),

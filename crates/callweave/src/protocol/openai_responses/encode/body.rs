@@ -250,6 +250,7 @@ impl<'m> Response<'m> {
                 self.parts("content", entry, phase, |_| true, writer);
             }
             Form::Reasoning => {
+                let is_summary = |block: &Block| self.is_summary(block);
                 self.parts("summary", entry, phase, is_summary, writer);
                 let has_thoughts = entry.blocks(choice).any(|block| !is_summary(block));
                 if has_thoughts && phase == Phase::End {
@@ -338,10 +339,19 @@ impl<'m> Response<'m> {
         match &block.content {
             _ if self.is_own && !self.is_mended() => &block.word,
             Content::Refusal(_) => words::REFUSAL,
-            Content::Reasoning { form: ReasoningForm::Summary, .. } => words::SUMMARY_TEXT,
+            Content::Reasoning { .. } if self.is_summary(block) => words::SUMMARY_TEXT,
             Content::Reasoning { .. } => words::REASONING_TEXT,
             _ => words::OUTPUT_TEXT,
         }
+    }
+
+    /// Whether the reasoning stands in a summary. That of other protocols does, unless it follows one: the AI SDK, the
+    /// Agents SDK and Codex look for it there and nowhere else.
+    fn is_summary(&self, block: &Block) -> bool {
+        let is_raw = matches!(block.content, Content::Reasoning { form: ReasoningForm::Raw, .. });
+        let before = || self.choice.into_iter().flat_map(|choice| &choice.blocks);
+        let mut before = before().take_while(|own| !std::ptr::eq(*own, block));
+        is_summary(block) || is_raw && !self.is_own && !before.any(is_summary)
     }
 
     fn call(&self, entry: &Entry, word: &str, phase: Phase, writer: &mut Writer<'_>) {

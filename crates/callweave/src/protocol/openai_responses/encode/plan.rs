@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::body::{Closing, Response};
 use crate::accumulator::Accumulator;
 use crate::encode::EncodeOptions;
-use crate::event::{BlockId, Body, CallKind, Completion, Event, ItemId, Json, ReasoningForm, Scope, Sink};
+use crate::event::{
+    BlockId, BlockKind, Body, CallKind, Completion, Event, ItemId, Json, ReasoningForm, Scope, Sink,
+};
 use crate::message::{Block, Choice, Content, Message};
 use crate::protocol::openai_responses::{CALLS, RESPONSE};
 
@@ -20,6 +22,8 @@ pub(super) struct Draft {
     model: Option<String>,
     /// The choice that is written: this wire has only one.
     choice: Option<u32>,
+    /// Whether some reasoning came as a summary.
+    has_summary: bool,
 }
 
 impl Draft {
@@ -72,6 +76,9 @@ impl Draft {
                     *own = given.as_deref().map(str::to_owned).or(own.take());
                 }
             }
+            Body::BlockStart { kind: BlockKind::Reasoning(ReasoningForm::Summary), .. } => {
+                self.has_summary = true
+            }
             _ => {}
         }
         // Borrowed from the event, so that nothing is copied twice.
@@ -81,6 +88,23 @@ impl Draft {
                 counters: *counters,
                 raw: Json::trusted(raw.as_str()),
             },
+            Body::BlockStart {
+                block,
+                kind: BlockKind::Reasoning(ReasoningForm::Raw),
+                item,
+                index,
+                word,
+                members,
+            } if self.is_mended && !self.has_summary && !is_own(self.accumulator.message()) => {
+                Body::BlockStart {
+                    block: *block,
+                    kind: BlockKind::Reasoning(ReasoningForm::Summary),
+                    item: *item,
+                    index: *index,
+                    word: word.clone(),
+                    members: members.clone(),
+                }
+            }
             body => body.clone(),
         };
         self.accumulator.put(Event { choice: event.choice, source: event.source, body });

@@ -1,0 +1,57 @@
+//! Bodies of requests whose path says what others say in the body: they become what the protocol's own path gets.
+
+use super::ExchangeResult;
+use super::amount::invalid;
+use super::http::{ClientRoute, HttpWire};
+use super::incoming::Body;
+use crate::json::{Node, Object, Value};
+use crate::protocol::{ANTHROPIC_MESSAGES, chat_of_prompt};
+
+/// A member that tells Vertex AI and Bedrock which API is meant. Anthropic's own has a header for it.
+const VERSION: &str = "anthropic_version";
+
+/// The body as the protocol's own path gets it; none if it is so already.
+pub(super) fn rewritten(
+    route: &ClientRoute,
+    wire: &HttpWire,
+    body: Node<'_>,
+    original: &Body,
+) -> ExchangeResult<Option<Body>> {
+    let model = route.model.as_deref().filter(|_| !wire.names_model());
+    let has_version = *route.protocol == ANTHROPIC_MESSAGES && body.get(VERSION).is_some();
+    if model.is_none() && !has_version && !route.is_prompt {
+        return Ok(None);
+    }
+    let members: Object = match Value::try_from(body) {
+        Ok(Value::Object(members)) => members,
+        Ok(_) => return Err(invalid("the body of a request is not an object")),
+        Err(error) => return Err(invalid(error.to_string())),
+    };
+    let mut members = match route.is_prompt {
+        true => chat_of_prompt(members).map_err(|error| invalid(error.to_string()))?,
+        false => members,
+    };
+    if has_version {
+        members.remove(VERSION);
+    }
+    if let Some(model) = model {
+        members.insert("model", model);
+        if let Some(is_streamed) = route.is_streamed {
+            members.insert("stream", is_streamed);
+        }
+    }
+    let bytes = Value::from(members).to_string().into_bytes();
+    Ok(Some(Body::from_owner(Rewritten { bytes, _original: original.clone() })))
+}
+
+/// The owner of the original may count what is held.
+struct Rewritten {
+    bytes: Vec<u8>,
+    _original: Body,
+}
+
+impl AsRef<[u8]> for Rewritten {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
