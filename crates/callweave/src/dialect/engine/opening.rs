@@ -218,6 +218,22 @@ impl Run {
                 _ => {}
             }
         }
+        // `<invoke>{`: no tag of that name, but one around an object.
+        let element = live_element(plan).filter(|element| *element != which && !self.shared.tools.is_empty());
+        if let Some(element) = element
+            && let Some(rest) = text[space..].strip_prefix(opener.text.as_str())
+            && let Some(behind) = rest.strip_prefix('>')
+        {
+            match behind.trim_ascii_start().chars().next() {
+                None if !is_last => return Step::Wait,
+                Some('{' | '[') => {
+                    let Opening { standing, .. } = *opening;
+                    let next = Opening::of(plan, (space, opener.text.len() + 1), (element, 0), place);
+                    return self.open(Opening { standing, follows_tag: true, ..next });
+                }
+                _ => {}
+            }
+        }
         let reason = opening.reason;
         self.vain += (opening.start + opening.at) as u64;
         // A fence of a dialect's own may hold another dialect's call.
@@ -318,6 +334,11 @@ impl Run {
             *name = declared.to_owned();
         }
     }
+}
+
+/// Which opener is a tag of any name.
+fn live_element(plan: &Plan) -> Option<usize> {
+    plan.live.openers.iter().position(|opener| opener.text == table::ELEMENT)
 }
 
 /// What the schema of a tool begins with, but for blanks.
