@@ -263,6 +263,16 @@ impl Position {
         matches!(last, b'>' | b';')
     }
 
+    /// Whether a letter stands right before what comes next.
+    pub(super) fn is_behind_letter(&self) -> bool {
+        self.letter_before().is_alphanumeric()
+    }
+
+    /// Whether a letter and a blank stand before what comes next.
+    pub(super) fn is_behind_word(&self) -> bool {
+        last_letter(&self.last[..3]).is_alphanumeric()
+    }
+
     /// Whether words and a blank stand before what comes next, on its line.
     pub(super) fn is_among_words(&self) -> bool {
         self.last[3] == b' ' && self.standing() == Standing::Plain

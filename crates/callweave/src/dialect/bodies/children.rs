@@ -5,7 +5,7 @@
 //! else in it is looked at.
 
 use super::super::spec::{Body, Children};
-use super::tags::{TagLen, tag_len};
+use super::tags::{TagLen, attribute_of, tag_len};
 use super::{Context, Token, leading_space, typed};
 use crate::dialect::markers::{Found, Markers};
 use crate::event::Completion;
@@ -76,12 +76,16 @@ impl Reader {
         };
         let end = if body.call.end.is_empty() { ">" } else { &body.call.end };
         let ends = Markers::new().with([end], ());
-        let len = match tag_len(rest, &ends, false, context.is_last) {
+        let len = match tag_len(rest, &ends, body.call.attribute.is_some(), context.is_last) {
             TagLen::Known(len) => len,
             TagLen::More => return Token::More,
             TagLen::Never => return Token::Fail,
         };
-        let name = rest[..len].trim().trim_matches(['"', '\'']);
+        let header = &rest[..len];
+        let name = match &body.call.attribute {
+            Some(attribute) => attribute_of(header, attribute).unwrap_or_default().trim(),
+            None => header.trim().trim_matches(['"', '\'']),
+        };
         if !context.tools.contains(name) {
             return Token::Fail;
         }
@@ -101,7 +105,9 @@ impl Reader {
             return Token::Markup(space);
         }
         match self.parameter(text, context) {
-            Begins::More => return context.more_or(Token::Fail),
+            Begins::More if !context.is_last => return Token::More,
+            Begins::More if is_marked(context) => return self.finish(0, Completion::Cut, context),
+            Begins::More => return Token::Fail,
             Begins::With(key) => {
                 let key = key.to_owned();
                 self.value_close = format!("</{key}>");
@@ -113,17 +119,34 @@ impl Reader {
             }
             Begins::No => {}
         }
-        match begins_with(&self.close, text, context.is_last) {
-            None => Token::More,
-            Some(true) if context.tools.has_required(context.name, &self.given) => {
-                self.at = At::Done;
-                context.ended = Some(Completion::Whole);
-                match self.given.is_empty() {
-                    true => Token::NoArguments(self.close.len()),
-                    false => context.made(self.close.len(), "}"),
-                }
-            }
-            Some(_) => Token::Fail,
+        let len = match self.end_len(text, context) {
+            None => return Token::More,
+            Some(None) => return Token::Fail,
+            Some(Some(len)) => len,
+        };
+        if !context.tools.has_required(context.name, &self.given) {
+            return Token::Fail;
+        }
+        self.finish(len, Completion::Whole, context)
+    }
+
+    fn finish(&mut self, len: usize, completion: Completion, context: &mut Context<'_>) -> Token {
+        self.at = At::Done;
+        context.ended = Some(completion);
+        if self.given.is_empty() { Token::NoArguments(len) } else { context.made(len, "}") }
+    }
+
+    /// The length of what ends the call at the start of `text`: its closer, or nothing where that of the form follows.
+    /// The outer nothing: more text is needed.
+    #[expect(clippy::option_option, reason = "what is not known yet and what is not there differ")]
+    fn end_len(&self, text: &str, context: &Context<'_>) -> Option<Option<usize>> {
+        if begins_with(&self.close, text, context.is_last)? {
+            return Some(Some(self.close.len()));
+        }
+        match context.form.closers.starting(text, context.is_last) {
+            Found::Perhaps(_) => None,
+            Found::Marker { .. } => Some(Some(0)),
+            Found::Nothing => Some(None),
         }
     }
 
@@ -140,7 +163,11 @@ impl Reader {
                 }
                 Found::Nothing => {
                     self.seen = text.len();
-                    return context.more_or(Token::Fail);
+                    match context.is_last {
+                        false => return Token::More,
+                        true if is_marked(context) => break,
+                        true => return Token::Fail,
+                    }
                 }
             }
             match self.fits(&text[self.seen + self.value_close.len()..], context) {
@@ -154,7 +181,7 @@ impl Reader {
         let types = schema.map_or(Types::ANY, |schema| schema.property(&self.key));
         context.scratch.clear();
         typed::convert(on_lines(value), types, context.scratch);
-        self.at = At::ValueEnd;
+        self.at = if self.seen < text.len() { At::ValueEnd } else { At::Children };
         Token::Converted(self.seen)
     }
 
@@ -164,13 +191,12 @@ impl Reader {
         let rest = &rest[leading_space(rest)..];
         match self.parameter(rest, context) {
             Begins::With(_) => return Some(true),
-            Begins::More => return if context.is_last { Some(false) } else { None },
+            Begins::More if !context.is_last => return None,
+            Begins::More => return Some(rest.is_empty() && is_marked(context)),
             Begins::No => {}
         }
-        if !begins_with(&self.close, rest, context.is_last)? {
-            return Some(false);
-        }
-        let rest = &rest[self.close.len()..];
+        let Some(len) = self.end_len(rest, context)? else { return Some(false) };
+        let rest = &rest[len..];
         let rest = &rest[leading_space(rest)..];
         let is_closed_again = begins_with(&self.value_close, rest, context.is_last)?
             || begins_with(&self.close, rest, context.is_last)?;
@@ -192,6 +218,13 @@ impl Reader {
             None => Begins::No,
         }
     }
+}
+
+/// Whether more than the tool's name as a tag says that it is a call: then one that is cut is told.
+fn is_marked(context: &Context<'_>) -> bool {
+    let form = &context.form.form;
+    let is_named = matches!(&form.body, Body::Children(body) if !body.call.open.is_empty());
+    is_named || !form.open.is_empty()
 }
 
 /// Whether `text` begins with a marker. Nothing: more text is needed.

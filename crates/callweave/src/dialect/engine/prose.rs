@@ -7,7 +7,7 @@ use super::super::markers::{Found, Markers};
 use super::super::plan::{Live, Meaning};
 use super::super::position::{Position, Standing};
 use super::super::quotation::is_container;
-use super::super::table::ELEMENT;
+use super::super::table::{self, ELEMENT};
 use super::doubt::Why;
 use super::opening::Opening;
 use super::{Ahead, Run, State, Step};
@@ -299,7 +299,10 @@ impl Run {
                 self.owed = self.owed.filter(|_| !is_owed);
                 !is_owed || matches!(position.standing(), Standing::Quoted | Standing::Code)
             }
-            Meaning::Stop => {
+            Meaning::Drop { is_tag: true } if !self.is_gap && !table::ENDS.contains(&&text[space..whole]) => {
+                true
+            }
+            Meaning::Stop | Meaning::Drop { is_tag: true } if !self.is_gap || meaning == Meaning::Stop => {
                 let rest = text[whole..].trim_ascii_start();
                 let ends = match (rest.is_empty(), live.text.starting(rest, is_last)) {
                     (true, _) if is_last => true,
@@ -312,7 +315,6 @@ impl Run {
                 };
                 !ends || !matches!(position.standing(), Standing::Plain | Standing::LineStart)
             }
-            Meaning::Drop { is_tag: true } if !self.is_gap => true,
             Meaning::Drop { .. } if place.is_thought() => {
                 matches!(position.standing(), Standing::Quoted | Standing::Code)
             }
@@ -326,6 +328,7 @@ impl Run {
                     && matches!(position.standing(), Standing::Plain | Standing::LineStart) =>
             {
                 let speaks = match text[whole..].chars().next() {
+                    _ if position.is_behind_letter() => true,
                     None if !is_last => return Step::Wait,
                     next => !next.is_some_and(|next| next.is_alphanumeric() || next == '\n' || next == '\r'),
                 };
@@ -339,12 +342,20 @@ impl Run {
                 true
             }
             // `Write </think> to end it.`
-            Meaning::Unthink if !self.is_named && position.is_among_words() => {
-                let next = &text.as_bytes()[whole..];
-                if next.len() < 2 && !is_last {
+            Meaning::Unthink if position.is_among_words() => {
+                let mut next = text[whole..].chars();
+                let (sign, letter) = (next.next(), next.next());
+                if letter.is_none() && !is_last {
                     return Step::Wait;
                 }
-                let goes_on = matches!(next, [b' ', letter, ..] if letter.is_ascii_lowercase());
+                let goes_on = match sign {
+                    Some(' ') => letter.is_some_and(|letter| {
+                        // Where letters have no case, a sentence that is not over goes on.
+                        let is_caseless = letter.is_alphabetic() && !letter.is_uppercase();
+                        letter.is_lowercase() || is_caseless && position.is_behind_word()
+                    }),
+                    sign => sign.is_some_and(|sign| ".,;:?!)".contains(sign)),
+                };
                 self.lead = self.lead.take().filter(|_| !goes_on);
                 goes_on
             }

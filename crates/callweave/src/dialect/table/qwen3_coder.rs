@@ -24,7 +24,7 @@ pub(super) fn dialect() -> Dialect {
 }
 
 /// The ways to spell the tag of a call, and what ends it.
-fn calls() -> [(Tag, &'static str); 6] {
+fn calls() -> [(Tag, &'static str); 7] {
     [
         (Tag::direct("<function=", ">"), "</function>"),
         (Tag::with_attribute("<function", "name", ">"), "</function>"),
@@ -32,6 +32,7 @@ fn calls() -> [(Tag, &'static str); 6] {
         (Tag::direct("<function>", "</function>"), "</function>"),
         (Tag::direct("<call=", ">"), "</call>"),
         (Tag::direct("<tool=", ">"), "</tool>"),
+        (Tag::direct("<invoke=", ">"), "</invoke>"),
     ]
 }
 
