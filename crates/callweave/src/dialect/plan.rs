@@ -312,13 +312,11 @@ fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
         // A name between two tags is none without the marker around it.
         Body::Tagged(body) if body.call.end.starts_with("</") => {}
         Body::Tagged(body) => add(&body.call.open, true, inner(&body.call.open)),
-        // Any markup has such tags: it is looked at by name.
-        Body::Children(body) if body.call.open.is_empty() => {
-            if compiled.form.open.is_empty() {
-                add(ELEMENT, true, Strength::Missing);
-            }
+        Body::Children(body) if !body.call.open.is_empty() => {
+            add(&body.call.open, true, inner(&body.call.open));
         }
-        Body::Children(body) => add(&body.call.open, true, inner(&body.call.open)),
+        // Any markup has such tags: it is looked at by name.
+        Body::Children(_) if compiled.form.open.is_empty() => add(ELEMENT, true, Strength::Missing),
         Body::Elements(body) => {
             add(&format!("{}{}", body.prefix, body.call.open), true, Strength::Strong);
         }

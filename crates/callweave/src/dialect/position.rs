@@ -2,7 +2,7 @@
 //! inline code, in a quotation or in a JSON string is shown and not meant.
 
 use super::markers::is_line;
-use super::quotation::{Quotation, Showing, begins_mark, opens_clause};
+use super::quotation::{Quotation, Showing, begins_mark, is_caseless, opens_clause};
 use crate::json::{Scanner, Status};
 
 /// Follows the visible text of an answer, from the start of a line.
@@ -305,6 +305,11 @@ impl Position {
         }
     }
 
+    /// Whether a quote stands last of which no blank tells whether it opens or closes.
+    fn follows_doubtful_quote(&self) -> bool {
+        matches!(self.last[3], b'"' | b'\'') && is_caseless(last_letter(&self.last[..3]))
+    }
+
     /// Where something stands that comes next.
     pub(super) fn standing(&self) -> Standing {
         let is_inline = match self.ticks {
@@ -333,6 +338,7 @@ impl Position {
             _ if is_code => Standing::Code,
             (Line::Fence(..) | Line::Info(..), _) => Standing::Code,
             _ if is_inline || self.opens_quote() != Quote::None => Standing::Quoted,
+            _ if self.follows_doubtful_quote() => Standing::Enclosed,
             (_, Some(_)) => Standing::Json,
             _ => Standing::Plain,
         }

@@ -37,8 +37,8 @@ const MARKS: [(char, &str); 29] = [
 /// Where those begin that close as a rule.
 const FIRST_BOTH: usize = 26;
 
-/// Marks that may stand for a letter as well (’90s): they open only right before markup, behind no word.
-const APOSTROPHES: [char; 1] = ['’'];
+/// The mark that may stand for a letter as well (’90s): it opens only right before markup, behind no word.
+const APOSTROPHE: char = '’';
 
 /// A code container: how it begins, what may follow that at once, how it ends, and whether it stands in a line.
 struct Container {
@@ -291,7 +291,12 @@ impl Quotation {
                         let opens = MARKS[..FIRST_BOTH].iter().position(|(open, _)| *open == letter);
                         self.mark = opens.map(|at| at as u8);
                         let is_free = before.is_whitespace() || opens_clause(before);
-                        self.last_mark = Some(letter).filter(|letter| is_free && may_close_and_open(*letter));
+                        self.last_mark = match may_close_and_open(letter) {
+                            true if is_free => Some(letter),
+                            // No blank tells there whether it opens.
+                            true if is_caseless(before) => Some(APOSTROPHE),
+                            _ => None,
+                        };
                     }
                 }
             }
@@ -532,9 +537,14 @@ pub(super) fn opens_clause(before: char) -> bool {
     matches!(before, '\0' | '(' | ':' | '=' | '（' | '：' | '，' | '、' | '＝')
 }
 
+/// Whether a letter is one of a script without case; most of these have no blanks between words.
+pub(super) fn is_caseless(letter: char) -> bool {
+    letter.is_alphabetic() && !letter.is_lowercase() && !letter.is_uppercase()
+}
+
 /// Whether a mark closes as a rule, and may open behind no word.
 fn may_close_and_open(letter: char) -> bool {
-    APOSTROPHES.contains(&letter) || MARKS[FIRST_BOTH..].iter().any(|(open, _)| *open == letter)
+    letter == APOSTROPHE || MARKS[FIRST_BOTH..].iter().any(|(open, _)| *open == letter)
 }
 
 /// How much of a closer has come with one more byte.
