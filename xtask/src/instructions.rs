@@ -29,7 +29,8 @@ const CHUNKS: [usize; 3] = [1_000, 10_000, 100_000];
 const DIALECTS: [&str; 8] =
     ["hermes", "qwen3_coder", "deepseek_v31", "kimi_k2", "glm47", "gemma4", "pythonic", "minimax_m3"];
 /// Text without a call, of a dialect that is named and of one that the text decides.
-const PLAIN: [&str; 2] = ["plain, hermes", "plain, auto"];
+const PLAIN: [&str; 5] =
+    ["plain, hermes", "plain, auto", "chinese, auto", "russian, auto", "typographic quotes, auto"];
 /// From an argument of 1 kB to one of 1 MB.
 const DELTAS: [usize; 4] = [256, 2_560, 25_600, 256_000];
 const DELTA: &str = "word";
@@ -47,6 +48,17 @@ const ROWS: &[(&str, &[&str], usize)] = &[
 const WORDS: [&str; 20] = [
     " the", " model", " answers", " in", " a", " few", " words", ",", " and", " then", " it", " calls", " a",
     " tool", ".", " Nothing", " is", " lost", " on the", " way",
+];
+/// The same in other scripts, and with quotation marks and apostrophes: what comes in place of [`WORDS`], by the first
+/// word of a row's name, and the letters of a delta.
+const SCRIPTS: [(&str, &str, usize); 3] = [
+    ("chinese", "模型用几句话回答，然后调用一个工具。路上什么也不会丢失，一切都按顺序到达。", 2),
+    ("russian", "модель отвечает в нескольких словах, а затем вызывает инструмент. ничего не теряется. ", 4),
+    (
+        "typographic quotes",
+        "it’s what they call “a tool”, isn’t it — and «nothing» is lost on ‘the way’. ",
+        4,
+    ),
 ];
 /// Growth beyond this for ten times the chunks is not linear.
 const MOST: f64 = 11.0;
@@ -194,11 +206,15 @@ fn count(what: &str, name: &str, pieces: usize) -> Result<u64, String> {
 }
 
 /// Reads words, four bytes at a time.
-fn extract_plain(dialect: &str, deltas: usize) -> Result<(), String> {
+fn extract_plain(script: &str, dialect: &str, deltas: usize) -> Result<(), String> {
     let options = ExtractOptions::new(dialect).map_err(|error| error.to_string())?;
-    let text = WORDS.concat().repeat(DELTA.len());
-    let pieces: Vec<&str> =
-        (0..text.len()).step_by(DELTA.len()).map(|at| &text[at..at + DELTA.len()]).collect();
+    let (text, letters) = match SCRIPTS.iter().find(|(name, ..)| *name == script) {
+        Some((_, text, letters)) => (text.repeat(*letters), *letters),
+        None => (WORDS.concat().repeat(DELTA.len()), DELTA.len()),
+    };
+    let all: Vec<char> = text.chars().collect();
+    let pieces: Vec<String> = all.chunks(letters).map(|letters| letters.iter().collect()).collect();
+    let wanted: usize = pieces.iter().cycle().take(deltas).map(String::len).sum();
     let mut shown = 0;
     let mut sink = |event: Event<'_>| {
         if let Body::Delta { text, .. } = &event.body {
@@ -210,13 +226,13 @@ fn extract_plain(dialect: &str, deltas: usize) -> Result<(), String> {
         extractor.push(piece, &mut sink);
     }
     extractor.finish(&mut sink);
-    if shown == deltas * DELTA.len() { Ok(()) } else { Err(format!("{shown} bytes of text came")) }
+    if shown == wanted { Ok(()) } else { Err(format!("{shown} bytes of text came")) }
 }
 
 /// Reads a call with one long string argument, or words.
 fn extract(name: &str, deltas: usize) -> Result<(), String> {
-    if let Some(dialect) = name.strip_prefix("plain, ") {
-        return extract_plain(dialect, deltas);
+    if let Some((script, dialect)) = name.split_once(", ") {
+        return extract_plain(script, dialect, deltas);
     }
     let dialect = Registry::builtin().find(name).ok_or(USAGE)?;
     let (before, after) = dialect.example.split_once("Oslo").ok_or("the example has no argument")?;

@@ -55,7 +55,7 @@ impl Dialect {
 /// Whether a body is found without a marker before it.
 fn opens_itself(body: &Body) -> bool {
     match body {
-        Body::Json(_) | Body::Python {} | Body::Elements(_) | Body::Matched(_) => true,
+        Body::Json(_) | Body::Python {} | Body::Elements(_) | Body::Children(_) | Body::Matched(_) => true,
         Body::Tagged(body) => !body.call.open.is_empty(),
         Body::Header(_) | Body::Braces(_) | Body::Fields(_) => false,
     }
@@ -74,7 +74,12 @@ fn body(field: &str, form: &Form) -> Checked {
         Body::Braces(body) => markers(&of("braces", "before"), &body.before),
         Body::Elements(body) => body.check(&|key| of("elements", key)),
         Body::Fields(body) => body.check(&|key| of("fields", key)),
-        Body::Python {} | Body::Matched(_) => Ok(()),
+        Body::Children(body) if !body.call.open.is_empty() => {
+            tag(&of("children", "call"), &body.call)?;
+            marker(&of("children", "call.end"), &body.call.end)?;
+            marker(&of("children", "call_close"), &body.call_close)
+        }
+        Body::Python {} | Body::Children(_) | Body::Matched(_) => Ok(()),
     }
 }
 
@@ -92,6 +97,10 @@ fn tagged(of: &dyn Fn(&str) -> String, body: &Tagged) -> Checked {
     markers(&of("call_close"), &body.call_close)?;
     tag(&of("parameter"), &body.parameter)?;
     marker(&of("parameter.end"), &body.parameter.end)?;
+    for spelling in &body.spellings {
+        tag(&of("spellings"), spelling)?;
+        marker(&of("spellings.end"), &spelling.end)?;
+    }
     marker(&of("value_close"), &body.value_close)
 }
 

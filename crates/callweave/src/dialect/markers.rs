@@ -3,7 +3,7 @@
 //! All live markers are searched in one pass. What stands at the end of the text and may still become
 //! a marker is told apart from what cannot, so that a caller holds back no more than it must.
 
-use super::quotation::begins_container;
+use super::quotation::{begins_container, begins_mark};
 use super::table::{self, Hole};
 
 /// A set of markers, each with what it means.
@@ -156,7 +156,7 @@ impl<M: Copy> Markers<M> {
     pub(super) fn new() -> Self {
         let mut row_of = Box::new([PLAIN; 256]);
         (0..=u8::MAX).filter(|&byte| is_line(byte)).for_each(|byte| row_of[usize::from(byte)] = LINE);
-        row_of[0x80..].fill(WIDE);
+        (0x80..=u8::MAX).filter(|&byte| begins_mark(byte)).for_each(|byte| row_of[usize::from(byte)] = WIDE);
         Self { rows: Vec::new(), firsts: Vec::new(), row_of, seconds: Vec::new() }
     }
 
@@ -201,7 +201,7 @@ impl<M: Copy> Markers<M> {
         bytes.get(at + 1).is_none_or(|second| seconds[usize::from(second / 64)] >> (second % 64) & 1 == 1)
     }
 
-    /// Whether `text` is ASCII, and nothing in it begins a marker, line or code.
+    /// Whether nothing in `text` begins a marker, a line, code or a quotation mark.
     #[inline]
     pub(super) fn spare(&self, text: &str) -> bool {
         text.bytes().all(|byte| self.row_of[usize::from(byte)] == PLAIN)
@@ -271,15 +271,15 @@ impl<M: Copy> Markers<M> {
                 Match::Perhaps if is_last => {}
                 Match::Perhaps => return Found::Perhaps(0),
                 Match::Whole(len) => {
-                    // Whose own spelling it is has the better claim.
-                    let rank = (len, !pattern.is_loose);
+                    // Whose own spelling it is has the better claim; a tag of any name has none.
+                    let rank = (pattern.head != "<", len, !pattern.is_loose && pattern.tail.is_none());
                     if best.is_none_or(|(highest, _)| rank > highest) {
                         best = Some((rank, *meaning));
                     }
                 }
             }
         }
-        best.map_or(Found::Nothing, |((len, _), meaning)| Found::Marker { at: 0, len, meaning })
+        best.map_or(Found::Nothing, |((_, len, _), meaning)| Found::Marker { at: 0, len, meaning })
     }
 
     fn next_first(&self, bytes: &[u8]) -> Option<usize> {

@@ -50,7 +50,7 @@ pub use collect::{ExtractedCall, Extraction};
 pub use extractor::{ExtractOptions, Extractor};
 pub use matcher::{Matched, Matcher};
 pub use registry::Registry;
-pub use spec::{Body, CallsInThoughts, Dialect, Form, Header, Json, Start, Tag, Tagged, Thought};
+pub use spec::{Body, CallsInThoughts, Children, Dialect, Form, Header, Json, Start, Tag, Tagged, Thought};
 pub use stage::Stage;
 pub use table::{gemma4::braces::Braces, minimax_m3::elements::Elements, use_tool::fields::Fields};
 pub use tools::Tools;

@@ -5,7 +5,7 @@ use super::channel::Grammar;
 use super::evidence::Strength;
 use super::markers::{Markers, in_ascii};
 use super::spec::{Body, CallsInThoughts, Dialect, Thought};
-use super::table::{self, SUFFIX};
+use super::table::{self, ELEMENT, SUFFIX};
 
 /// One dialect, or several among which the text decides.
 #[derive(Debug)]
@@ -59,6 +59,10 @@ pub(super) enum Meaning {
     Unthink,
     /// A special token that is never text, or one that prose has too unless markup stands before it.
     Drop { is_tag: bool },
+    /// A token that ends responses: text unless one ends with it, or other markup follows.
+    Stop,
+    /// What closes calls: text unless one is still to be closed.
+    Close,
     /// A fence.
     Fence,
     /// A message begins with its header.
@@ -146,7 +150,10 @@ fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
     for Opener { text, strength, forms } in others {
         let is_fence = table::FENCES.iter().any(|fence| text.starts_with(fence));
         if matches!(strength, Strength::Strong | Strength::Inner | Strength::Bare) && !is_fence {
-            let of_others = |candidate| Candidate { strength: Some(strength), ..candidate };
+            let of_others = |candidate: Candidate| Candidate {
+                strength: candidate.strength.or(Some(strength)),
+                ..candidate
+            };
             forms
                 .into_iter()
                 .map(of_others)
@@ -207,6 +214,9 @@ fn build(all: &[Dialect], own: usize, forms: &[Compiled]) -> Live {
         }
     }
     text.add_all(table::FENCES, Meaning::Fence);
+    text.add_all(table::ENDS, Meaning::Stop);
+    let closers = forms.iter().flat_map(|compiled| &compiled.form.close);
+    text.add_all(closers.filter(|close| close.starts_with("</")), Meaning::Close);
     for dialect in dialects.iter().filter(|dialect| dialect.calls_in_thoughts == CallsInThoughts::End) {
         for token in &dialect.markup {
             thoughts.iter_mut().for_each(|markers| markers.add(token, drop(token)));
@@ -258,6 +268,7 @@ fn messages(dialects: &[Dialect], forms: &[Compiled], openers: &[Opener]) -> Opt
     }
     let breaks = grammar.ends.iter().chain(grammar.starts.first());
     let headers = Markers::new().with([grammar.header_end], true).with(breaks, false);
+    let prose = prose.with(table::ENDS, Meaning::Stop);
     Some(Messages { grammar, dialect: index, form, prose, calls, headers })
 }
 
@@ -271,7 +282,9 @@ fn add_opener(openers: &mut Vec<Opener>, text: &str, candidate: Candidate, stren
 
 fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
     let mut add_one = |text: &str, is_part_of_body: bool, strength: Strength| {
-        let candidate = Candidate { form: index, is_part_of_body, strength: None };
+        // A tag of any name says more for one form than for another.
+        let own = (text == ELEMENT).then_some(strength);
+        let candidate = Candidate { form: index, is_part_of_body, strength: own };
         add_opener(openers, text, candidate, strength);
     };
     let mut add = |text: &str, is_part_of_body: bool, strength: Strength| {
@@ -283,16 +296,27 @@ fn add_openers(openers: &mut Vec<Opener>, index: usize, compiled: &Compiled) {
     };
     let outer = |open: &str| {
         let is_word = open.bytes().all(|byte| byte.is_ascii() && !b"<[|`~".contains(&byte));
-        if is_word { Strength::Word } else { Strength::Strong }
+        match is_word {
+            true => Strength::Word,
+            false if open == ELEMENT => Strength::Bare,
+            false => Strength::Strong,
+        }
     };
     compiled.form.open.iter().for_each(|open| add(open, false, outer(open)));
     let inner = |open: &str| {
-        let word = open.trim_start_matches('<').trim_end_matches('=');
+        let word = open.trim_start_matches('<').trim_end_matches(['=', ' ']);
         let is_word = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if is_word && !compiled.form.open.is_empty() { Strength::Inner } else { Strength::Strong }
     };
     match &compiled.form.body {
+        // A name between two tags is none without the marker around it.
+        Body::Tagged(body) if body.call.end.starts_with("</") => {}
         Body::Tagged(body) => add(&body.call.open, true, inner(&body.call.open)),
+        Body::Children(body) if !body.call.open.is_empty() => {
+            add(&body.call.open, true, inner(&body.call.open));
+        }
+        // Any markup has such tags: it is looked at by name.
+        Body::Children(_) if compiled.form.open.is_empty() => add(ELEMENT, true, Strength::Missing),
         Body::Elements(body) => {
             add(&format!("{}{}", body.prefix, body.call.open), true, Strength::Strong);
         }

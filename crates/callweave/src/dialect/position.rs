@@ -2,7 +2,7 @@
 //! inline code, in a quotation or in a JSON string is shown and not meant.
 
 use super::markers::is_line;
-use super::quotation::{Quotation, Showing};
+use super::quotation::{Quotation, Showing, begins_mark, is_caseless, opens_clause};
 use crate::json::{Scanner, Status};
 
 /// Follows the visible text of an answer, from the start of a line.
@@ -36,8 +36,10 @@ enum Quote {
     Line(u8),
     /// The same sign, three times.
     Block(u8),
-    /// `)"`, of C++.
-    Raw,
+    /// `)"`, of C++, and `"#`, of Rust.
+    Raw(&'static [u8; 2]),
+    /// A backtick, or a blank line.
+    Code,
 }
 
 /// What a line has begun with.
@@ -97,9 +99,9 @@ impl Position {
             && self.quotation.is_quiet()
     }
 
-    /// The text goes on with `text`, which is quiet, and ASCII.
+    /// The text goes on with `text`, which is quiet, and holds no quotation mark.
     #[inline]
-    pub(super) fn pass_ascii(&mut self, text: &str) {
+    pub(super) fn pass_plain(&mut self, text: &str) {
         if self.quotation.is_calm()
             && let Some(last) = text.as_bytes().last_chunk()
         {
@@ -113,7 +115,8 @@ impl Position {
     #[cold]
     pub(super) fn pass(&mut self, text: &str) {
         if self.fence.is_none() {
-            self.quotation.pass(text, self.last[3]);
+            let before = if text.is_ascii() { '\0' } else { self.letter_before() };
+            self.quotation.pass(text, before);
         }
         match text.as_bytes().last_chunk() {
             Some(last) => self.last = *last,
@@ -131,9 +134,10 @@ impl Position {
         }
         let mut json_from = 0;
         for (at, byte) in text.bytes().enumerate() {
-            if !byte.is_ascii() && text.is_char_boundary(at) && self.fence.is_none() {
+            let may_matter = begins_mark(byte) || !byte.is_ascii() && self.quotation.ends_in_mark();
+            if may_matter && text.is_char_boundary(at) && self.fence.is_none() {
                 let letter = text[at..].chars().next().map_or(0, char::len_utf8);
-                self.quotation.marks(&text[at..at + letter], self.last[3]);
+                self.quotation.marks(&text[at..at + letter], self.letter_before());
             }
             if self.line == Line::Blank && matches!(byte, b'{' | b'[') && self.fence.is_none() {
                 self.follow_json(&text[json_from..at]);
@@ -162,10 +166,19 @@ impl Position {
     /// What stands here is quoted, and so is what follows up to the closing quote.
     pub(super) fn begin_quotation(&mut self) {
         match self.opens_quote() {
+            // Inline code goes on over lines.
+            Quote::None if self.ticks.0 > 0 && self.ticks.1 == 0 || self.ticks.0 == 0 && self.ticks.1 > 0 => {
+                self.quote = Quote::Code;
+            }
             Quote::None => {}
             quote => self.quote = quote,
         }
         self.quotation.keep_line(self.line == Line::Blank, self.indent);
+    }
+
+    /// The letter that stands last.
+    fn letter_before(&self) -> char {
+        last_letter(&self.last)
     }
 
     fn push_last(&mut self, byte: u8) {
@@ -181,7 +194,8 @@ impl Position {
             Quote::None => false,
             Quote::Line(sign) => (byte == sign || byte == b'\n') && is_free,
             Quote::Block(sign) => self.last[1..] == [sign; 3],
-            Quote::Raw => self.last.ends_with(b")\""),
+            Quote::Raw(end) => self.last.ends_with(end),
+            Quote::Code => byte == b'`' || self.last.ends_with(b"\n\n"),
         };
         self.quote = if is_over { Quote::None } else { self.quote };
         if byte != b'\n' && self.fence.is_none() {
@@ -249,6 +263,16 @@ impl Position {
         matches!(last, b'>' | b';')
     }
 
+    /// Whether a letter stands right before what comes next.
+    pub(super) fn is_behind_letter(&self) -> bool {
+        self.letter_before().is_alphanumeric()
+    }
+
+    /// Whether a letter and a blank stand before what comes next.
+    pub(super) fn is_behind_word(&self) -> bool {
+        last_letter(&self.last[..3]).is_alphanumeric()
+    }
+
     /// Whether words and a blank stand before what comes next, on its line.
     pub(super) fn is_among_words(&self) -> bool {
         self.last[3] == b' ' && self.standing() == Standing::Plain
@@ -263,8 +287,14 @@ impl Position {
     fn opens_quote(&self) -> Quote {
         let [_, before, middle, sign] = self.last;
         match sign {
-            b'(' if self.last.ends_with(b"R\"(") => Quote::Raw,
+            b'(' if self.last.ends_with(b"R\"(") => Quote::Raw(b")\""),
+            b'"' if self.last.ends_with(b"r#\"") => Quote::Raw(b"\"#"),
+            b'{' if self.last.ends_with(b"ttt{") || middle == sign => Quote::Line(b'}'),
+            // Verbatim text of Org and Textile.
+            b'=' | b'~' | b'@' if matches!(middle, 0 | b' ' | b'\n' | b'\t' | b'(') => Quote::Line(sign),
             b'"' | b'\'' if before == sign && middle == sign => Quote::Block(sign),
+            // No blank stands before a quotation where a script has none.
+            b'"' | b'\'' if middle >= 0x80 && opens_clause(last_letter(&self.last[..3])) => Quote::Line(sign),
             b'"' | b'\''
                 if !middle.is_ascii_alphanumeric()
                     && !matches!(middle, b'.' | b'!' | b'?' | b',' | b')' | b'>' | b'}' | b']' | 0x80..) =>
@@ -273,6 +303,11 @@ impl Position {
             }
             _ => Quote::None,
         }
+    }
+
+    /// Whether a quote stands last of which no blank tells whether it opens or closes.
+    fn follows_doubtful_quote(&self) -> bool {
+        matches!(self.last[3], b'"' | b'\'') && is_caseless(last_letter(&self.last[..3]))
     }
 
     /// Where something stands that comes next.
@@ -295,6 +330,7 @@ impl Position {
             }
             _ if self.fence.is_some() => Standing::Code,
             (Line::Quotation | Line::Sign, _) => Standing::Quoted,
+            _ if showing == Some(Showing::Quoted) => Standing::Quoted,
             _ if showing == Some(Showing::Enclosed) => Standing::Enclosed,
             _ if showing == Some(Showing::Listed) => Standing::Listed,
             (Line::Blank, None) if is_code => Standing::Indented,
@@ -302,8 +338,15 @@ impl Position {
             _ if is_code => Standing::Code,
             (Line::Fence(..) | Line::Info(..), _) => Standing::Code,
             _ if is_inline || self.opens_quote() != Quote::None => Standing::Quoted,
+            _ if self.follows_doubtful_quote() => Standing::Enclosed,
             (_, Some(_)) => Standing::Json,
             _ => Standing::Plain,
         }
     }
+}
+
+/// The letter that the bytes end with.
+fn last_letter(bytes: &[u8]) -> char {
+    let letter = |from: usize| std::str::from_utf8(&bytes[from..]).ok()?.chars().next();
+    (0..bytes.len()).rev().find_map(letter).unwrap_or('\0')
 }

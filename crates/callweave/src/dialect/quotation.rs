@@ -2,10 +2,11 @@
 //! markups, and listings. The tables say which; markup in any of them is a call only if the response ends with it.
 
 /// A quotation mark that opens, and those that close it.
-const MARKS: [(char, &str); 17] = [
+const MARKS: [(char, &str); 29] = [
     ('“', "”"),
     ('„', "“”"),
     ('‟', "”"),
+    ('⹂', "”“‟"),
     ('‘', "’"),
     ('‚', "‘’"),
     ('‛', "’"),
@@ -17,13 +18,27 @@ const MARKS: [(char, &str); 17] = [
     ('﹁', "﹂"),
     ('﹃', "﹄"),
     ('〝', "〞〟"),
+    ('＂', "＂"),
+    ('＇', "＇"),
     ('❝', "❞"),
     ('❛', "❜"),
     ('\u{1f676}', "\u{1f677}"),
+    ('⸂', "⸃"),
+    ('⸄', "⸅"),
+    ('⸉', "⸊"),
+    ('⸌', "⸍"),
+    ('⸜', "⸝"),
+    ('⸠', "⸡"),
+    // Marks that close as a rule and open in some languages (»so«, ”so”): behind no word, and before one.
+    ('»', "«»"),
+    ('›', "‹›"),
+    ('”', "”"),
 ];
+/// Where those begin that close as a rule.
+const FIRST_BOTH: usize = 26;
 
-/// Marks that close as a rule and open in some languages (»so«, ”so”): they open right before markup, behind no word.
-const BOTH: [char; 5] = ['»', '›', '”', '’', '＂'];
+/// The mark that may stand for a letter as well (’90s): it opens only right before markup, behind no word.
+const APOSTROPHE: char = '’';
 
 /// A code container: how it begins, what may follow that at once, how it ends, and whether it stands in a line.
 struct Container {
@@ -50,7 +65,7 @@ const BRACE: &str = "}:";
 const NAME: &str = "}*";
 
 /// In lower case.
-const CONTAINERS: [Container; 25] = [
+const CONTAINERS: [Container; 37] = [
     // Declarations of tools, in prompts that are told.
     block("<tools", TAG, "</tools>"),
     block("<pre", TAG, "</pre>"),
@@ -59,6 +74,16 @@ const CONTAINERS: [Container; 25] = [
     block("<listing", TAG, "</listing>"),
     block("<blockquote", TAG, "</blockquote>"),
     block("<!--", "", "-->"),
+    block("<![cdata[", "", "]]>"),
+    block("<script", TAG, "</script>"),
+    block("<style", TAG, "</style>"),
+    block("<template", TAG, "</template>"),
+    block("<example", TAG, "</example>"),
+    // Of wikis.
+    block("<nowiki", TAG, "</nowiki>"),
+    block("<syntaxhighlight", TAG, "</syntaxhighlight>"),
+    block("<source", TAG, "</source>"),
+    block("<file", TAG, "</file>"),
     inline("<code", TAG, "</code>"),
     inline("<samp", TAG, "</samp>"),
     inline("<kbd", TAG, "</kbd>"),
@@ -68,10 +93,13 @@ const CONTAINERS: [Container; 25] = [
     block("[quote", BRACKET, "[/quote]"),
     block("[pre", BRACKET, "[/pre]"),
     block("[noparse", BRACKET, "[/noparse]"),
+    block("[icode", BRACKET, "[/icode]"),
+    block("[tt", BRACKET, "[/tt]"),
     block("{code", BRACE, "{code}"),
     block("{noformat", BRACE, "{noformat}"),
     block("{quote", BRACE, "{quote}"),
     block("\\begin{verbatim", NAME, "\\end{verbatim"),
+    block("\\begin{filecontents", NAME, "\\end{filecontents"),
     block("\\begin{lstlisting", NAME, "\\end{lstlisting"),
     block("\\begin{minted", NAME, "\\end{minted"),
     block("\\begin{alltt", NAME, "\\end{alltt"),
@@ -96,9 +124,42 @@ const DIRECTIVES: [&str; 9] = [
 ];
 
 /// What the lines of a listing begin with, before a blank: signs of comments, and prompts.
-const SIGNS: [&str; 11] = ["#", "//", "///", "//!", ";", ";;", "--", "%", ":", "$", ">>>"];
+const SIGNS: [&str; 18] = [
+    "#", "//", "///", "//!", "/*", "/**", ";", ";;", "--", "%", "REM", ":", "$", ">>>", "...", "(gdb)",
+    "bc.", "bc..",
+];
+
+/// Blocks between lines: what the first begins with, and what the last begins with, or ends with if that is a comment.
+const BLOCKS: [(&str, &str); 9] = [
+    ("#+begin_", "#+end_"),
+    ("@example", "@end "),
+    ("@smallexample", "@end "),
+    ("@verbatim", "@end "),
+    ("@lisp", "@end "),
+    ("=begin", "=end"),
+    (".nf", ".fi"),
+    (".EX", ".EE"),
+    ("/*", COMMENT_END),
+];
+const COMMENT_END: &str = "*/";
+
+/// What the line before an indented block of YAML ends with.
+const BLOCK_SCALARS: [&str; 6] = [": |", ": |-", ": |+", ": >", ": >-", ": >+"];
 /// What stands between the number of a line and the line, besides blanks.
 const BEHIND_NUMBERS: [&str; 4] = ["|", "│", "┃", "→"];
+
+/// Whether a tag of that name is one of the containers.
+pub(super) fn is_container(name: &str) -> bool {
+    let is_open = |container: &Container| {
+        container.open.strip_prefix('<').is_some_and(|open| open.eq_ignore_ascii_case(name))
+    };
+    CONTAINERS.iter().any(is_open)
+}
+
+/// Bytes that a quotation mark may begin with. Those of most scripts are none of them.
+pub(super) const fn begins_mark(byte: u8) -> bool {
+    matches!(byte, 0xc2 | 0xe2 | 0xe3 | 0xef | 0xf0)
+}
 
 /// Bytes that a container may begin with.
 pub(super) const fn begins_container(byte: u8) -> bool {
@@ -122,8 +183,10 @@ pub(super) struct Quotation {
     head_len: usize,
     /// Which of [`MARKS`] is open.
     mark: Option<u8>,
-    /// Whether one of [`BOTH`] stands last, behind no word.
-    ends_in_mark: bool,
+    /// Which mark stands last that opens only behind no word.
+    last_mark: Option<char>,
+    /// Whether the line before is blank.
+    follows_blank: bool,
     /// Whether the line before announces a delimited block.
     follows_attribute: bool,
     /// Whether markup of this line was shown, so that the rest of the line is.
@@ -137,10 +200,10 @@ enum Enclosure {
     Container(u8, bool),
     /// Up to this sign, in the line.
     Verbatim(u8),
-    /// Up to a line of so many of these.
-    Delimited(u8, usize),
-    /// Up to a line that ends such a block.
-    Org,
+    /// Up to a line of so many of these, and whether it is certain that they delimit.
+    Delimited(u8, usize, bool),
+    /// Up to a line that ends one of [`BLOCKS`].
+    Block(u8),
     /// Lines that are indented further, once a blank one has come.
     Indented(usize, bool),
     /// Lines of a patch.
@@ -150,6 +213,8 @@ enum Enclosure {
 /// How something is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Showing {
+    /// In a line of a patch.
+    Quoted,
     /// In a quotation or a code container.
     Enclosed,
     /// Behind what the lines of a listing begin with.
@@ -166,7 +231,8 @@ impl Default for Quotation {
             head: [0; HEAD],
             head_len: 0,
             mark: None,
-            ends_in_mark: false,
+            last_mark: None,
+            follows_blank: true,
             follows_attribute: false,
             is_line_shown: false,
         }
@@ -180,38 +246,57 @@ impl Quotation {
         self.token_len == 0 && self.enclosure == Enclosure::None
     }
 
-    /// Whether ASCII that holds no byte that matters by itself changes nothing.
+    /// Whether a mark stands last that opens only before a word.
+    #[inline]
+    pub(super) fn ends_in_mark(&self) -> bool {
+        self.last_mark.is_some()
+    }
+
+    /// Whether text that holds no byte that matters by itself, and no quotation mark, changes nothing.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
-        self.head_len > HEAD && !self.ends_in_mark
+        self.head_len > HEAD && self.last_mark.is_none()
     }
 
     /// The line goes on with `text`, which holds no byte that matters by itself; `before` stood last.
-    pub(super) fn pass(&mut self, text: &str, before: u8) {
+    pub(super) fn pass(&mut self, text: &str, before: char) {
         if self.head_len <= HEAD {
             text.bytes().for_each(|byte| self.push_head(byte));
         }
         match text.is_ascii() {
-            true => self.ends_in_mark = false,
+            true => self.leave_mark(text.chars().next().unwrap_or(' ')),
             false => self.marks(text, before),
         }
     }
 
+    /// What follows a mark that may open: a word lets it.
+    fn leave_mark(&mut self, next: char) {
+        if let Some(last) = self.last_mark.take().filter(|_| next.is_alphanumeric() && self.mark.is_none()) {
+            let opens = MARKS[FIRST_BOTH..].iter().position(|(open, _)| *open == last);
+            self.mark = opens.map(|at| (FIRST_BOTH + at) as u8);
+        }
+    }
+
     /// Looks for quotation marks.
-    pub(super) fn marks(&mut self, text: &str, before: u8) {
-        let mut before = char::from(if before < 0x80 { before } else { b'x' });
+    pub(super) fn marks(&mut self, text: &str, mut before: char) {
         for letter in text.chars() {
-            self.ends_in_mark = false;
-            if !letter.is_ascii() {
-                let closes = |mark: u8| MARKS[usize::from(mark)].1.contains(letter);
+            if self.last_mark.is_some() {
+                self.leave_mark(letter);
+            }
+            if may_be_mark(letter) {
                 match self.mark {
-                    Some(mark) if closes(mark) => self.mark = None,
+                    Some(mark) if MARKS[usize::from(mark)].1.contains(letter) => self.mark = None,
                     Some(_) => {}
                     None => {
-                        let opens = MARKS.iter().position(|(open, _)| *open == letter);
+                        let opens = MARKS[..FIRST_BOTH].iter().position(|(open, _)| *open == letter);
                         self.mark = opens.map(|at| at as u8);
-                        let is_free = before.is_whitespace() || matches!(before, '\0' | '(' | ':' | '=');
-                        self.ends_in_mark = is_free && BOTH.contains(&letter);
+                        let is_free = before.is_whitespace() || opens_clause(before);
+                        self.last_mark = match may_close_and_open(letter) {
+                            true if is_free => Some(letter),
+                            // No blank tells there whether it opens.
+                            true if is_caseless(before) => Some(APOSTROPHE),
+                            _ => None,
+                        };
                     }
                 }
             }
@@ -230,7 +315,9 @@ impl Quotation {
     /// stands before it on its line, and `is_code` if it stands in inline code.
     pub(super) fn byte(&mut self, byte: u8, is_first: bool, indent: usize, is_code: bool) {
         self.push_head(byte);
-        self.ends_in_mark &= !byte.is_ascii();
+        if byte.is_ascii() && self.last_mark.is_some() {
+            self.leave_mark(char::from(byte));
+        }
         let is_blank = matches!(byte, b' ' | b'\t' | b'\r');
         match self.enclosure {
             Enclosure::None => {
@@ -259,15 +346,23 @@ impl Quotation {
             }
             Enclosure::Verbatim(_)
             | Enclosure::Delimited(..)
-            | Enclosure::Org
+            | Enclosure::Block(_)
             | Enclosure::Indented(..)
             | Enclosure::Patch => {}
         }
     }
 
+    /// Whether what may become the beginning of a container still may, with one more byte.
+    fn may_go_on(&self, byte: u8) -> bool {
+        let mut token = self.token;
+        let Some(free) = token.get_mut(self.token_len).filter(|_| self.token_len > 0) else { return false };
+        *free = byte;
+        may_open(&token[..=self.token_len])
+    }
+
     /// A container may begin.
     fn begin(&mut self, byte: u8, is_first: bool) {
-        if begins_container(byte) && !(byte == b'{' && self.token_len > 1 && self.token[0] == b'\\') {
+        if begins_container(byte) && !self.may_go_on(byte) {
             (self.token[0], self.token_len) = (byte, 1);
             // Whether it begins the line is told by where its token began.
             self.matched = usize::from(is_first);
@@ -317,19 +412,26 @@ impl Quotation {
         let words = line.trim_ascii();
         let is_blank = words.is_empty() && is_whole;
         let delimiter = words.first().copied().filter(|first| {
-            is_whole && words.len() >= 4 && b"-.+".contains(first) && words.iter().all(|byte| byte == first)
+            is_whole && words.len() >= 4 && b"-.+=".contains(first) && words.iter().all(|byte| byte == first)
         });
         let begins = |start: &str| {
-            line.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start.as_bytes()))
+            words.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start.as_bytes()))
         };
+        let is_commented = |close: &str| close == COMMENT_END && last == *b"*/";
         let mut is_attribute = false;
         match self.enclosure {
             Enclosure::None => {
-                let is_opened = |byte: u8| byte == b'.' || self.follows_attribute;
+                // Dashes alone are a rule, and other signs may stand under a title.
+                let is_opened =
+                    |byte: u8| byte == b'.' || self.follows_attribute || byte != b'-' && self.follows_blank;
+                let block = BLOCKS.iter().position(|(open, close)| begins(open) && !is_commented(close));
                 if let Some(byte) = delimiter.filter(|byte| is_opened(*byte)) {
-                    self.enclosure = Enclosure::Delimited(byte, words.len());
-                } else if begins("#+begin_") {
-                    self.enclosure = Enclosure::Org;
+                    let is_certain = byte == b'.' || self.follows_attribute;
+                    self.enclosure = Enclosure::Delimited(byte, words.len(), is_certain);
+                } else if let Some(block) = block {
+                    self.enclosure = Enclosure::Block(block as u8);
+                } else if BLOCK_SCALARS.iter().any(|end| words.ends_with(end.as_bytes()) && is_whole) {
+                    self.enclosure = Enclosure::Indented(indent, true);
                 } else if begins("@@ ") || begins("diff --git ") {
                     self.enclosure = Enclosure::Patch;
                 } else if is_directive(words) || last == *b"::" && !is_blank {
@@ -345,18 +447,26 @@ impl Quotation {
                 }
             }
             Enclosure::Verbatim(_) => self.enclosure = Enclosure::None,
-            Enclosure::Delimited(byte, len) if delimiter == Some(byte) && words.len() == len => {
+            Enclosure::Delimited(byte, len, _) if delimiter == Some(byte) && words.len() == len => {
                 self.enclosure = Enclosure::None;
             }
-            Enclosure::Org if begins("#+end_") => self.enclosure = Enclosure::None,
+            // Behind a rule, a blank line stands as a rule.
+            Enclosure::Delimited(_, _, false) if is_blank => self.enclosure = Enclosure::None,
+            Enclosure::Delimited(byte, len, false) => self.enclosure = Enclosure::Delimited(byte, len, true),
+            Enclosure::Block(block) => {
+                let close = BLOCKS[usize::from(block)].1;
+                if is_commented(close) || close != COMMENT_END && begins(close) {
+                    self.enclosure = Enclosure::None;
+                }
+            }
             Enclosure::Indented(least, _) if is_blank => self.enclosure = Enclosure::Indented(least, true),
-            Enclosure::Delimited(..) | Enclosure::Org | Enclosure::Indented(..) | Enclosure::Patch => {}
+            Enclosure::Delimited(..) | Enclosure::Indented(..) | Enclosure::Patch => {}
         }
         if is_blank {
             self.mark = None;
         }
-        self.follows_attribute = is_attribute;
-        (self.head_len, self.ends_in_mark, self.is_line_shown) = (0, false, false);
+        (self.follows_attribute, self.follows_blank) = (is_attribute, is_blank);
+        (self.head_len, self.last_mark, self.is_line_shown) = (0, None, false);
     }
 
     /// Markup comes next that is text: if a listing shows it, or a pair of signs that may stand in it, so is the line.
@@ -368,7 +478,7 @@ impl Quotation {
     /// A line of a fenced block ends.
     pub(super) fn skip_line(&mut self) {
         (self.head_len, self.token_len, self.matched) = (0, 0, 0);
-        (self.mark, self.ends_in_mark) = (None, false);
+        (self.mark, self.last_mark, self.follows_blank) = (None, None, false);
     }
 
     /// How what comes next is shown, if it is, behind so much indentation; `is_first` if it is first on its line.
@@ -377,22 +487,64 @@ impl Quotation {
             Enclosure::None => false,
             Enclosure::Indented(least, is_open) => is_open && !(is_first && indent <= least),
             Enclosure::Patch => {
-                return (self.head_len > 0).then_some(Showing::Listed);
+                return (self.head_len > 0).then_some(Showing::Quoted);
             }
-            Enclosure::Container(..) | Enclosure::Verbatim(_) | Enclosure::Delimited(..) | Enclosure::Org => {
-                true
-            }
+            Enclosure::Container(..)
+            | Enclosure::Verbatim(_)
+            | Enclosure::Delimited(..)
+            | Enclosure::Block(_) => true,
         };
-        if is_enclosed || self.mark.is_some() || self.ends_in_mark {
+        if is_enclosed || self.mark.is_some() || self.last_mark.is_some() {
             return Some(Showing::Enclosed);
         }
         if self.is_line_shown {
+            return Some(Showing::Listed);
+        }
+        if is_stamped(&self.head[..self.head_len.min(HEAD)]) {
             return Some(Showing::Listed);
         }
         let prefix = self.head.get(..self.head_len)?;
         let prefix = std::str::from_utf8(prefix).ok()?;
         is_listing(prefix).then_some(Showing::Listed)
     }
+}
+
+/// Whether a letter may be one of the marks, by its block.
+#[inline]
+fn may_be_mark(letter: char) -> bool {
+    matches!(
+        letter,
+        '«' | '»'
+            | '\u{2018}'..='\u{201f}'
+            | '‹'
+            | '›'
+            | '❛'..='❞'
+            | '\u{2e02}'..='\u{2e42}'
+            | '「'..='』'
+            | '〝'..='〟'
+            | '﹁'..='﹄'
+            | '＂'
+            | '＇'
+            | '｢'
+            | '｣'
+            | '\u{1f676}'
+            | '\u{1f677}'
+    )
+}
+
+/// Whether a quotation may begin behind that sign without a blank.
+pub(super) fn opens_clause(before: char) -> bool {
+    matches!(before, '\0' | '(' | ':' | '=' | '（' | '：' | '，' | '、' | '＝')
+}
+
+/// Whether a letter is one of a script without case; most of these have no blanks between words.
+pub(super) fn is_caseless(letter: char) -> bool {
+    letter.is_alphabetic() && !letter.is_lowercase() && !letter.is_uppercase()
+}
+
+/// Whether a mark closes as a rule, and may open behind no word.
+fn may_close_and_open(letter: char) -> bool {
+    letter == APOSTROPHE || MARKS[FIRST_BOTH..].iter().any(|(open, _)| *open == letter)
 }
 
 /// How much of a closer has come with one more byte.
@@ -430,18 +582,49 @@ fn is_listing(prefix: &str) -> bool {
         // `1. ` and `1) ` are items of a list.
         return match behind.trim() {
             "" => behind.contains('\t') || behind.len() > 1,
-            ":" => behind == ":",
+            ":" => true,
             sign => BEHIND_NUMBERS.contains(&sign),
         };
     }
-    is_place(words)
+    is_place(words) || is_prompt(words)
 }
 
-/// Whether it is a place in a file, as searching has it: `src/a.rs:12:`, `a.txt:`, `a.txt-3-`.
+/// Whether a line begins with a time, as those of logs do: `2024-05-01 12:00:01`, `[12:00:01]`.
+fn is_stamped(line: &[u8]) -> bool {
+    let begins = |line: &[u8], form: &[u8]| {
+        let fits =
+            |(byte, sign): (&u8, &u8)| if *sign == b'0' { byte.is_ascii_digit() } else { byte == sign };
+        line.len() > form.len() && line.iter().zip(form).all(fits)
+    };
+    let line = line.trim_ascii_start();
+    let line = line.strip_prefix(b"[").unwrap_or(line);
+    begins(line, b"00:00:00") || begins(line, b"0000-00-00 00:00") || begins(line, b"0000-00-00T00:00")
+}
+
+/// Whether it is a prompt: `me@host:~$`, `PS C:\>`, `mysql>`, `In [3]:`.
+fn is_prompt(words: &str) -> bool {
+    if words.starts_with("PS ") && words.ends_with('>') {
+        return true;
+    }
+    if let Some(number) = words.strip_prefix("In [").and_then(|rest| rest.strip_suffix("]:")) {
+        return number.bytes().all(|byte| byte.is_ascii_digit());
+    }
+    let Some(name) = words.strip_suffix(['$', '#', '%', '>']) else { return false };
+    let is_shell = name.contains('@') || name.contains(":\\");
+    let is_program = words.ends_with('>') && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    !name.is_empty() && !words.contains(char::is_whitespace) && (is_shell || is_program)
+}
+
+/// Whether it is a place in a file, as searching has it: `src/a.rs:12:`, `a.txt:`, `a.txt-3-`, `docs/README:3:7:`.
 fn is_place(words: &str) -> bool {
-    let Some(rest) = words.strip_suffix([':', '-']) else { return false };
-    let bare = rest.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    let path = if bare.len() < rest.len() { bare.strip_suffix([':', '-']).unwrap_or(rest) } else { rest };
+    let Some(mut path) = words.strip_suffix([':', '-']) else { return false };
+    let mut is_numbered = false;
+    for _ in 0..2 {
+        let bare = path.trim_end_matches(|digit: char| digit.is_ascii_digit());
+        if let Some(rest) = bare.strip_suffix([':', '-']).filter(|_| bare.len() < path.len()) {
+            (path, is_numbered) = (rest, true);
+        }
+    }
     let name = path.rsplit('/').next().unwrap_or(path);
     let has_suffix = name.rsplit_once('.').is_some_and(|(stem, suffix)| {
         !suffix.is_empty()
@@ -449,5 +632,6 @@ fn is_place(words: &str) -> bool {
             && !stem.ends_with('.')
             && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric())
     });
-    !path.contains(char::is_whitespace) && has_suffix && !path.contains("://")
+    let is_file = has_suffix || is_numbered && path.contains('/') && !name.is_empty();
+    !path.contains(char::is_whitespace) && is_file && !path.contains("://")
 }

@@ -122,6 +122,9 @@ pub enum Body {
     Elements(Elements),
     /// One element whose children are the name and the arguments, or fields that become arguments.
     Fields(Fields),
+    /// The name in a tag, each parameter in an element of its own name: `<write_file><path>a</path></write_file>`. Only
+    /// where all of them are declared.
+    Children(Children),
     /// Whatever a registered function finds. Without markers the function is given the whole text, and
     /// nothing is shown before its end.
     #[serde(skip)]
@@ -173,6 +176,9 @@ pub struct Tagged {
     pub call_close: Vec<String>,
     /// The tag that holds a parameter's name.
     pub parameter: Tag,
+    /// Other spellings of the parameter's tag, which a call may mix. They count where the tool has the parameter; if
+    /// [`parameter`](Self::parameter) is one of them, for any parameter.
+    pub spellings: Vec<Tag>,
     /// A tag that stands between the parameter's name and its value, where the name has a tag of its own.
     pub value_open: String,
     /// What ends a value: a special token wherever it stands, any other text where the frame goes on after it.
@@ -184,6 +190,16 @@ pub struct Tagged {
     pub is_on_lines: bool,
     /// Whether values may hold character entities and CDATA sections.
     pub entities: bool,
+}
+
+/// See [`Body::Children`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Children {
+    /// The tag that holds the name. Its `open` empty: the tag is the name itself, `<NAME>`.
+    pub call: Tag,
+    /// What ends the call. Empty: `</NAME>`.
+    pub call_close: String,
 }
 
 /// A tag with a name in it.

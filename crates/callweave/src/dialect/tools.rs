@@ -22,8 +22,8 @@ pub struct Tools {
     tools: Arc<Vec<Declared>>,
 }
 
-/// The name of a tool, the schema of its arguments, and their names.
-type Declared = (String, Option<Schema>, Vec<String>);
+/// The name of a tool, the schema of its arguments, their names, and the names of those that must be there.
+type Declared = (String, Option<Schema>, Vec<String>, Vec<String>);
 
 impl Tools {
     /// Reads a list of tools, each in the shape of OpenAI (`function.parameters`), of Anthropic
@@ -50,7 +50,14 @@ impl Tools {
             .and_then(Value::as_object)
             .map(|properties| properties.keys().map(str::to_owned).collect())
             .unwrap_or_default();
-        Arc::make_mut(&mut self.tools).push((name.to_owned(), schema.as_deref().map(Schema::new), keys));
+        let required = schema
+            .as_deref()
+            .and_then(|schema| schema.get("required"))
+            .and_then(Value::as_array)
+            .map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            .unwrap_or_default();
+        let schema = schema.as_deref().map(Schema::new);
+        Arc::make_mut(&mut self.tools).push((name.to_owned(), schema, keys, required));
     }
 
     /// Whether none was declared.
@@ -86,18 +93,43 @@ impl Tools {
 
     /// The schema of a tool's arguments.
     pub fn schema(&self, name: &str) -> Option<&Schema> {
-        self.tools.iter().find(|(tool, ..)| tool == name).and_then(|(_, schema, _)| schema.as_ref())
+        self.tools.iter().find(|(tool, ..)| tool == name).and_then(|(_, schema, ..)| schema.as_ref())
     }
 
     /// Whether a tool has that parameter, where its parameters are known.
     pub(super) fn declares(&self, name: &str, parameter: &str) -> Option<bool> {
-        let (_, schema, known) = self.tools.iter().find(|(tool, ..)| tool == name)?;
+        let (_, schema, known, _) = self.tools.iter().find(|(tool, ..)| tool == name)?;
         let place = schema.as_ref().filter(|_| !known.is_empty())?.root();
         Some(place.property(parameter).is_some())
     }
 
+    /// Whether a tool lists that parameter among its own.
+    pub(super) fn has_parameter(&self, name: &str, parameter: &str) -> bool {
+        self.parameters(name).any(|known| known == parameter)
+    }
+
+    /// Whether a parameter that a tool lists begins with `text`.
+    pub(super) fn may_begin_parameter(&self, name: &str, text: &str) -> bool {
+        self.parameters(name).any(|known| known.starts_with(text))
+    }
+
+    fn parameters(&self, name: &str) -> impl Iterator<Item = &String> {
+        self.tools.iter().filter(move |(tool, ..)| tool == name).flat_map(|(_, _, known, _)| known)
+    }
+
+    /// Whether these are all parameters without which a tool cannot be called.
+    pub(super) fn has_required(&self, name: &str, given: &[String]) -> bool {
+        let mut required = self.tools.iter().filter(|(tool, ..)| tool == name).flat_map(|(.., names)| names);
+        required.all(|name| given.contains(name))
+    }
+
+    /// Whether a tool, or a parameter of one, has that name.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.tools.iter().any(|(tool, _, known, _)| tool == name || known.iter().any(|known| known == name))
+    }
+
     /// All names, and the parameters that are known.
     pub(super) fn known(&self) -> impl Iterator<Item = (&str, &[String])> {
-        self.tools.iter().map(|(name, _, parameters)| (name.as_str(), parameters.as_slice()))
+        self.tools.iter().map(|(name, _, parameters, _)| (name.as_str(), parameters.as_slice()))
     }
 }

@@ -67,6 +67,13 @@ impl Tags {
                     .collect(),
                 quote: String::new(),
             }),
+            Body::Children(_) => Some(Self {
+                call: "<get_weather>".into(),
+                parameter: "<city>".into(),
+                close: "</city>".into(),
+                end: vec!["</get_weather>".into()],
+                quote: String::new(),
+            }),
             Body::Braces(body) => Some(Self { quote: body.quote.clone(), ..Self::default() }),
             _ => None,
         };
@@ -163,6 +170,13 @@ pub(crate) fn own_pieces(dialect: &Dialect) -> BTreeSet<String> {
                     "</city>".into(),
                 ];
                 pieces.extend(tags.map(|tag| format!("{}{tag}", body.prefix)));
+            }
+            Body::Children(body) => {
+                let (open, close) = match body.call.open.is_empty() {
+                    true => ("<get_weather>".to_owned(), "</get_weather>".to_owned()),
+                    false => (tag(&body.call, "get_weather"), body.call_close.clone()),
+                };
+                pieces.extend([open, close, "<city>".into(), "</city>".into()]);
             }
             Body::Fields(body) => pieces.extend([body.close.clone(), format!("</{}>", body.name)]),
             Body::Json(_) | Body::Python {} | Body::Matched(_) => {}

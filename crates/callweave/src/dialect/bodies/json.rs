@@ -34,16 +34,20 @@ pub(in crate::dialect) struct Reader {
     literal: Option<Literal>,
     /// Whether no marker stands before it, so that the first key that no call has decides.
     is_unmarked: bool,
+    /// Whether a line break came before the call.
+    begins_line: bool,
     /// Whether nothing of the object was read but its brace.
     is_fresh: bool,
 }
 
 /// Words before a call, between its markers, are not longer than this, nor are comments longer than that.
-const LONGEST_LEAD: usize = 32;
+const LONGEST_LEAD: usize = 120;
+/// Nor than this, where they do not stand on lines of their own.
+const LONGEST_LEAD_OF_LINE: usize = 32;
 const LONGEST_COMMENT: usize = 1 << 12;
 
 /// Quotes that text processors make of straight ones.
-const CURLY: [char; 6] = ['“', '”', '„', '‟', '‘', '’'];
+const CURLY: [char; 9] = ['“', '”', '„', '‟', '‘', '’', '«', '»', '＂'];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
@@ -120,13 +124,14 @@ impl Reader {
         }
         let space = leading_space(text);
         if space > 0 {
+            self.begins_line |= text[..space].contains('\n');
             return Token::Markup(space);
         }
         let Some(&byte) = text.as_bytes().first() else {
             return self.cut_or_more(context);
         };
         match (self.at, byte) {
-            (At::Start | At::Element | At::Key | At::Colon(_) | At::Value(_), b'/') => {
+            (At::Start | At::Element | At::Key | At::Colon(_) | At::Value(_), b'/' | b'#') => {
                 match comment_len(text, context.is_last) {
                     Some(0) => Token::Fail,
                     Some(len) => Token::Markup(len),
@@ -140,7 +145,7 @@ impl Reader {
                 Token::Markup(1)
             }
             (At::Start | At::Element, b'a'..=b'z' | b'A'..=b'Z' | 0x80..) if !self.is_unmarked => {
-                match lead_len(text, context.is_last) {
+                match lead_len(text, self.begins_line, context.is_last) {
                     Some(0) => Token::Fail,
                     Some(len) => Token::Markup(len),
                     None => Token::More,
@@ -496,7 +501,8 @@ fn string_len(text: &str, seen: &mut usize) -> Option<(usize, usize)> {
     }
     let quote = text.chars().next().map_or(0, char::len_utf8);
     let from = (*seen).clamp(quote, text.len());
-    let Some(end) = text[from..].find(CURLY) else {
+    let closes = |letter: char| letter.len_utf8() == quote && CURLY.contains(&letter);
+    let Some(end) = text[from..].find(closes) else {
         *seen = text.len();
         return None;
     };
@@ -519,6 +525,7 @@ fn inside(text: &str, len: usize, quote: usize) -> &str {
 fn comment_len(text: &str, is_last: bool) -> Option<usize> {
     let near = beginning(text, LONGEST_COMMENT);
     let end = match text.as_bytes().get(1) {
+        _ if text.starts_with('#') => near.find('\n'),
         Some(b'/') => near.find('\n'),
         Some(b'*') => near[2..].find("*/").map(|end| end + 4),
         None if !is_last => return None,
@@ -531,14 +538,23 @@ fn comment_len(text: &str, is_last: bool) -> Option<usize> {
 }
 
 /// The length of the words at the start of `text` that announce a value: `Here: {`. Nothing where more text is needed.
-fn lead_len(text: &str, is_last: bool) -> Option<usize> {
-    let near = beginning(text, LONGEST_LEAD + 1);
+///
+/// Words that follow the marker on its line are a part of a sentence about it, unless they are few.
+fn lead_len(text: &str, begins_line: bool, is_last: bool) -> Option<usize> {
+    let most = if begins_line { LONGEST_LEAD } else { LONGEST_LEAD_OF_LINE };
+    let near = beginning(text, most + 1);
     let end = near.find(['{', '[', '<', '"', '}', ']']);
     let Some(end) = end else {
-        return if is_last || text.len() > LONGEST_LEAD { Some(0) } else { None };
+        return if is_last || text.len() > most { Some(0) } else { None };
     };
     let lead = text[..end].trim_ascii_end().to_ascii_lowercase();
     let is_example = ["example", "e.g."].iter().any(|word| lead.contains(word));
-    let is_lead = text[end..].starts_with(['{', '[']) && lead.ends_with(':') && !is_example;
+    let is_followed = begins_line && text[..end].trim_end_matches([' ', '\t']).ends_with('\n');
+    let is_announced = match lead.bytes().next_back() {
+        Some(b':') => is_followed || end <= LONGEST_LEAD_OF_LINE,
+        Some(b'.' | b'!') => is_followed,
+        _ => false,
+    };
+    let is_lead = text[end..].starts_with(['{', '[']) && is_announced && !is_example;
     Some(if is_lead { end } else { 0 })
 }

@@ -4,6 +4,7 @@
 //! looks back: all that it must remember is in its state, so that text may come in any cut. It does not
 //! know whether its tokens are shown at once or kept until the call is certain; that is the engine's.
 
+mod children;
 mod header;
 pub(super) mod json;
 pub(super) mod literal;
@@ -170,7 +171,7 @@ impl Compiled {
         };
         let ends_string = |byte: u8| match &form.body {
             Body::Json(_) | Body::Header(_) => closers.is_first(byte),
-            Body::Matched(_) => false,
+            Body::Matched(_) | Body::Children(_) => false,
             Body::Tagged(body) => {
                 frame.as_ref().is_some_and(|frame| frame.inside.is_first(byte))
                     || body.entities && byte == b'&'
@@ -268,6 +269,7 @@ readers! {
     Braces: table::gemma4::braces::Reader,
     Elements: table::minimax_m3::elements::Reader,
     Fields: table::use_tool::fields::Reader,
+    Children: children::Reader,
     Matched: matched::Reader,
 }
 

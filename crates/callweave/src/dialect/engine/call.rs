@@ -4,6 +4,7 @@ use super::super::bodies::Token;
 use super::super::markers::{Found, Markers};
 use super::super::plan::{Meaning, Opener};
 use super::super::spec::Body;
+use super::super::table::ELEMENT;
 use super::opening::Opening;
 use super::prose::Place;
 use super::{Ahead, Run, State, Step};
@@ -117,10 +118,14 @@ impl Run {
         if is_last && rest.len() > 1 && (is_begun(&compiled.closers) || is_begun(&live.closers)) {
             return self.pass(text, sink);
         }
-        if !is_closed && !compiled.form.close.is_empty() {
+        // What ends an element of some tool may be the end of a value that this call stands in.
+        let is_element = matches!(compiled.form.body, Body::Children(_));
+        let is_tagged = compiled.form.open.iter().any(|open| open == ELEMENT);
+        if is_element || is_tagged || !is_closed && !compiled.form.close.is_empty() {
             match foreign_closer(rest, is_last) {
                 None => return Step::Wait,
                 Some(0) => {}
+                Some(len) if is_element && self.shared.tools.names(&rest[2..len - 1]) => {}
                 Some(len) => {
                     self.emitter.notice(
                         NoticeCode::StrayMarkup,
@@ -160,6 +165,7 @@ impl Run {
         {
             return self.open(Opening::of(plan, (space, 0), (opener, turn), Place::Text));
         }
+        self.owed = Some(form).filter(|_| !is_closed);
         self.fences = if self.is_doubted { self.fences } else { 0 };
         self.state = State::Prose(Place::Text);
         self.open_gap(false);

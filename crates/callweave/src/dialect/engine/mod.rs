@@ -71,6 +71,8 @@ struct Run {
     /// How many fences a body, or what is doubted, has opened.
     fences: usize,
     was_odd: bool,
+    /// The form of the last call, if its closer has not come.
+    owed: Option<usize>,
     /// The tokens of a call that is not certain yet, and what was made of them.
     log: Vec<(Token, String)>,
     /// Whether the caller said which dialect it is.

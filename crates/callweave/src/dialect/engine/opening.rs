@@ -5,6 +5,7 @@ use super::super::evidence::{Arguments, Evidence, Strength, Verdict, may_be_name
 use super::super::markers::Found;
 use super::super::plan::{Candidate, Meaning, Plan};
 use super::super::position::Standing;
+use super::super::quotation::is_container;
 use super::super::table;
 use super::super::tools::Tools;
 use super::doubt::{LONGEST, Why};
@@ -218,6 +219,21 @@ impl Run {
                 _ => {}
             }
         }
+        // `<invoke>{`: no tag of that name, but one around an object.
+        let element = live_element(plan).filter(|element| *element != which && !self.shared.tools.is_empty());
+        if let Some(element) = element
+            && let Some(len) = element_len(&text[space..])
+        {
+            match text[space + len..].trim_ascii_start().chars().next() {
+                None if !is_last => return Step::Wait,
+                Some('{' | '[') => {
+                    let Opening { standing, .. } = *opening;
+                    let next = Opening::of(plan, (space, len), (element, 0), place);
+                    return self.open(Opening { standing, follows_tag: true, ..next });
+                }
+                _ => {}
+            }
+        }
         let reason = opening.reason;
         self.vain += (opening.start + opening.at) as u64;
         // A fence of a dialect's own may hold another dialect's call.
@@ -318,6 +334,19 @@ impl Run {
             *name = declared.to_owned();
         }
     }
+}
+
+/// Which opener is a tag of any name.
+fn live_element(plan: &Plan) -> Option<usize> {
+    plan.live.openers.iter().position(|opener| opener.text == table::ELEMENT)
+}
+
+/// The length of the tag without attributes that `text` begins with, unless it holds code.
+fn element_len(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix('<')?;
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.:".contains(byte);
+    let name = rest.bytes().take_while(|byte| is_name(byte)).count();
+    (rest[name..].starts_with('>') && !is_container(&rest[..name])).then_some(name + 2)
 }
 
 /// What the schema of a tool begins with, but for blanks.

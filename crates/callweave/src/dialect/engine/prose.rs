@@ -6,6 +6,8 @@ use super::super::evidence::{Arguments, Evidence, Strength, Verdict, is_filler, 
 use super::super::markers::{Found, Markers};
 use super::super::plan::{Live, Meaning};
 use super::super::position::{Position, Standing};
+use super::super::quotation::is_container;
+use super::super::table::{self, ELEMENT};
 use super::doubt::Why;
 use super::opening::Opening;
 use super::{Ahead, Run, State, Step};
@@ -62,7 +64,7 @@ impl Run {
     #[inline]
     pub(super) fn takes_as_is(&mut self, live: &Live, text: &str, sink: &mut EventSink<'_>) -> bool {
         let Some(place) = self.calm.filter(|place| place.markers(live).spare(text)) else { return false };
-        self.position.pass_ascii(text);
+        self.position.pass_plain(text);
         self.go_on(place, text, sink);
         true
     }
@@ -249,6 +251,23 @@ impl Run {
         let mut position = self.position;
         position.follow(&text[..space]);
         let offset = self.emitter.offset() + space as u64;
+        // Most tags are called like no tool, and stand before no object.
+        if let Meaning::Open(opener) = meaning
+            && live.openers[opener].text == ELEMENT
+        {
+            let tools = &self.shared.tools;
+            let name = &text[space + 1..whole - 1];
+            let is_tool = tools.contains(name);
+            let may_open = match text[whole..].trim_ascii_start().chars().next() {
+                _ if is_tool || tools.is_empty() || is_container(name) => is_tool,
+                None if !is_last => return Step::Wait,
+                next => matches!(next, Some('{' | '[')),
+            };
+            if !may_open {
+                self.words(&text[..whole], if self.is_gap { space } else { 0 }, place, sink);
+                return Step::Took(whole);
+            }
+        }
         let is_text = match meaning {
             // A text that only looks like calls is not read over and over.
             Meaning::Open(_) if self.vain > MOST_VAIN * (offset + FREE) => true,
@@ -274,7 +293,28 @@ impl Run {
                 true
             }
             _ if offset < self.shown => true,
-            Meaning::Drop { is_tag: true } if !self.is_gap => true,
+            Meaning::Close => {
+                let owed = self.owed.map(|form| plan.forms[form].closers.starting(&text[space..], true));
+                let is_owed = matches!(owed, Some(Found::Marker { .. }));
+                self.owed = self.owed.filter(|_| !is_owed);
+                !is_owed || matches!(position.standing(), Standing::Quoted | Standing::Code)
+            }
+            Meaning::Drop { is_tag: true } if !self.is_gap && !table::ENDS.contains(&&text[space..whole]) => {
+                true
+            }
+            Meaning::Stop | Meaning::Drop { is_tag: true } if !self.is_gap || meaning == Meaning::Stop => {
+                let rest = text[whole..].trim_ascii_start();
+                let ends = match (rest.is_empty(), live.text.starting(rest, is_last)) {
+                    (true, _) if is_last => true,
+                    (true, _) | (_, Found::Perhaps(_)) => return Step::Wait,
+                    (_, Found::Marker { meaning: Meaning::Close | Meaning::Fence, .. }) => false,
+                    (_, Found::Marker { meaning: Meaning::Open(opener), .. }) => {
+                        matches!(live.openers[opener].strength, Strength::Strong | Strength::Inner)
+                    }
+                    (_, found) => found != Found::Nothing,
+                };
+                !ends || !matches!(position.standing(), Standing::Plain | Standing::LineStart)
+            }
             Meaning::Drop { .. } if place.is_thought() => {
                 matches!(position.standing(), Standing::Quoted | Standing::Code)
             }
@@ -288,6 +328,7 @@ impl Run {
                     && matches!(position.standing(), Standing::Plain | Standing::LineStart) =>
             {
                 let speaks = match text[whole..].chars().next() {
+                    _ if position.is_behind_letter() => true,
                     None if !is_last => return Step::Wait,
                     next => !next.is_some_and(|next| next.is_alphanumeric() || next == '\n' || next == '\r'),
                 };
@@ -301,12 +342,20 @@ impl Run {
                 true
             }
             // `Write </think> to end it.`
-            Meaning::Unthink if !self.is_named && position.is_among_words() => {
-                let next = &text.as_bytes()[whole..];
-                if next.len() < 2 && !is_last {
+            Meaning::Unthink if position.is_among_words() => {
+                let mut next = text[whole..].chars();
+                let (sign, letter) = (next.next(), next.next());
+                if letter.is_none() && !is_last {
                     return Step::Wait;
                 }
-                let goes_on = matches!(next, [b' ', letter, ..] if letter.is_ascii_lowercase());
+                let goes_on = match sign {
+                    Some(' ') => letter.is_some_and(|letter| {
+                        // Where letters have no case, a sentence that is not over goes on.
+                        let is_caseless = letter.is_alphabetic() && !letter.is_uppercase();
+                        letter.is_lowercase() || is_caseless && position.is_behind_word()
+                    }),
+                    sign => sign.is_some_and(|sign| ".,;:?!)".contains(sign)),
+                };
                 self.lead = self.lead.take().filter(|_| !goes_on);
                 goes_on
             }
@@ -338,7 +387,8 @@ impl Run {
         match meaning {
             Meaning::Open(opener) => {
                 let opening = Opening::of(plan, (space, len), (opener, 0), place);
-                let (standing, follows_tag) = (position.standing(), position.follows_tag());
+                let standing = position.standing();
+                let follows_tag = live.openers[opener].text == ELEMENT || position.follows_tag();
                 self.open(Opening { standing, follows_tag, ..opening })
             }
             Meaning::Header => {
@@ -366,7 +416,7 @@ impl Run {
                 self.enter("", State::Prose(Place::Text), !self.has_text, sink);
                 Step::Took(whole)
             }
-            Meaning::Drop { .. } | Meaning::Fence => {
+            Meaning::Drop { .. } | Meaning::Stop | Meaning::Close | Meaning::Fence => {
                 self.enter(&text[..whole], State::Prose(place), self.is_frame, sink)
             }
         }

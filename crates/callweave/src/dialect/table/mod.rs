@@ -66,6 +66,9 @@ pub(super) struct Hole {
 
 /// Stands for an optional `:word` in a marker.
 pub(super) const SUFFIX: &str = "{suffix}";
+/// A tag of any name, which may be that of a tool, or stand around a call.
+pub(super) const ELEMENT: &str = "<{word}>";
+
 pub(super) static HOLES: [Hole; 3] = [
     Hole { written: SUFFIX, lead: Some(b':'), others: b"_-.:" },
     Hole { written: "{word}", lead: None, others: b"_-.:" },

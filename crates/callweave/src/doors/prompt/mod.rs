@@ -166,7 +166,7 @@ fn instruct(writer: &Writer, calls: Calls, prompt: &mut String) {
         Body::Json(_) | Body::Header(_) | Body::Fields(_) => {
             "\n\nThe arguments are one valid JSON object that fits the tool's schema. "
         }
-        Body::Tagged(_) | Body::Elements(_) => {
+        Body::Tagged(_) | Body::Elements(_) | Body::Children(_) => {
             "\n\nGive every parameter by its name: text as it is, everything else as JSON. "
         }
         Body::Braces(_) => "\n\nGive every parameter by its name; text stands between its own quote marks. ",

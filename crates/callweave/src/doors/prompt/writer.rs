@@ -3,8 +3,8 @@
 use super::layout::{Layout, plain};
 use super::values::{self, Care};
 use crate::dialect::{
-    Body, Channels, Dialect, Elements, ExtractOptions, ExtractedCall, Extraction, Form, Header, Json,
-    Notation, Start, Tag, Tagged, Tools,
+    Body, Channels, Children, Dialect, Elements, ExtractOptions, ExtractedCall, Extraction, Form, Header,
+    Json, Notation, Start, Tag, Tagged, Tools,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{CallKind, Completion};
@@ -322,6 +322,7 @@ impl Writer {
                 values::braces_into(&arguments, &body.quote, care, &mut out);
             }
             Body::Elements(body) => elements(call, body, care, &mut out),
+            Body::Children(body) => self.children(call, body, care, &mut out),
             Body::Matched(_) => {}
         }
         out
@@ -384,6 +385,25 @@ impl Writer {
         out.push_str(between);
         Self::arguments(call, care, out);
         out.push_str(after);
+    }
+
+    /// Every value on lines of its own, so that its own line breaks are told from those of its tags.
+    fn children(&self, call: &Call<'_>, body: &Children, care: Care, out: &mut String) {
+        let name = &call.call.name;
+        let schema = self.tools.schema(name);
+        match body.call.open.is_empty() {
+            true => out.push_str(&format!("<{name}>\n")),
+            false => out.push_str(&format!("{}{name}{}\n", body.call.open, body.call.end)),
+        }
+        for (key, value) in &call.arguments {
+            let types = schema.map_or(Types::ANY, |schema| schema.property(key));
+            let (value, _) = values::tagged(value, types, &Tagged::default(), care);
+            out.push_str(&format!("<{key}>\n{value}\n</{key}>\n"));
+        }
+        match body.call_close.as_str() {
+            "" => out.push_str(&format!("</{name}>")),
+            close => out.push_str(close),
+        }
     }
 
     fn tagged(&self, call: &Call<'_>, body: &Tagged, care: Care, out: &mut String) {

@@ -115,21 +115,29 @@ impl Reader {
         // What is quoted in a value names other tools and parameters, as a rule.
         let is_known = match what {
             Inside::Cdata => return IsEnd::Yes,
-            Inside::ValueClose => match frame.fits(what, rest, self.is_wrapped, context.is_last) {
-                None => return IsEnd::More,
-                Some(true) => return IsEnd::Yes,
-                Some(false) => true,
-            },
+            Inside::ValueClose => {
+                match frame.fits(what, rest, (self.is_wrapped, &self.key), context.is_last, context) {
+                    None => return IsEnd::More,
+                    Some(true) => return IsEnd::Yes,
+                    Some(false) => true,
+                }
+            }
             // Where tags stand on lines of their own, one in the middle of a line is data.
             Inside::Parameter if !is_placed && frame.body.value_open.is_empty() => return is_data,
             Inside::CallOpen | Inside::Outside if !is_placed && frame.body.is_on_lines => {
                 return is_data;
             }
-            Inside::CallClose => match frame.fits(what, rest, self.is_wrapped, context.is_last) {
-                None => return IsEnd::More,
-                Some(false) => return is_data,
-                Some(true) => true,
-            },
+            Inside::CallClose => {
+                match frame.fits(what, rest, (self.is_wrapped, &self.key), context.is_last, context) {
+                    None => return IsEnd::More,
+                    Some(false) => return is_data,
+                    // Behind a name in an element, values have no closer as a rule.
+                    Some(true) if self.spelling.is_some_and(|which| frame.is_element(which)) => {
+                        return IsEnd::Yes;
+                    }
+                    Some(true) => true,
+                }
+            }
             Inside::Parameter => match frame.parameter_name(rest, context.is_last) {
                 None => return IsEnd::More,
                 // Nobody gives one parameter twice and forgets to close it.
@@ -137,6 +145,14 @@ impl Reader {
                 Some(name) if name == self.key => false,
                 Some(name) => context.tools.declares(context.name, name) != Some(false),
             },
+            // A value whose closer is missing: the next one begins with its name in an element, as this one did.
+            Inside::Spelled(which) => {
+                return match frame.is_spelled_parameter(which, rest, &self.key, context.is_last, context) {
+                    None => IsEnd::More,
+                    Some(true) if self.spelling == Some(which) && frame.is_element(which) => IsEnd::Yes,
+                    Some(_) => is_data,
+                };
+            }
             Inside::CallOpen => match frame.may_call(rest, context) {
                 None => return IsEnd::More,
                 Some(may_call) => may_call,
@@ -208,11 +224,14 @@ impl Reader {
                     Some(true) => (looked.open, looked.has_closed) = (looked.open - 1, true),
                     Some(false) => {}
                 },
-                Inside::ValueClose => match frame.fits(meaning, rest, self.is_wrapped, is_last || is_far) {
-                    None => return IsEnd::More,
-                    Some(true) => return IsEnd::NotBefore(next),
-                    Some(false) => {}
-                },
+                Inside::ValueClose => {
+                    match frame.fits(meaning, rest, (self.is_wrapped, &self.key), is_last || is_far, context)
+                    {
+                        None => return IsEnd::More,
+                        Some(true) => return IsEnd::NotBefore(next),
+                        Some(false) => {}
+                    }
+                }
                 Inside::Parameter => match frame.parameter_name(rest, is_last || is_far) {
                     None => return IsEnd::More,
                     Some("") => {}
@@ -235,7 +254,7 @@ impl Reader {
                 }
                 // What is quoted ends with its call.
                 Inside::CallClose => (looked.counts, looked.has_closed) = (looked.open > 0, false),
-                Inside::Outside | Inside::Cdata => {}
+                Inside::Outside | Inside::Cdata | Inside::Spelled(_) => {}
             }
             looked.far += len;
         }

@@ -16,6 +16,9 @@ pub(in super::super::super) struct Frame {
     pub(super) call_open: Markers<()>,
     pub(super) call_end: Markers<bool>,
     pub(super) parameter_end: Markers<()>,
+    /// What ends the tags of other spellings, and whether they count for any parameter.
+    spelled_ends: Vec<Markers<()>>,
+    is_spelled: bool,
     pub(super) value_open: Markers<()>,
     pub(in super::super) inside: Markers<Inside>,
     /// What may follow the closer of a value that is quoted.
@@ -31,6 +34,8 @@ const LONGEST_NAME: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Inside {
     Parameter,
+    /// Another spelling of its tag: which of them.
+    Spelled(usize),
     ValueClose,
     CallClose,
     /// The opener of another call.
@@ -62,6 +67,9 @@ impl Frame {
             .with(&form.close, Inside::Outside)
             .with(&call, Inside::CallOpen)
             .with(body.entities.then_some(entities::CDATA), Inside::Cdata);
+        let spelled = body.spellings.iter().enumerate();
+        let inside =
+            spelled.fold(inside, |inside, (which, tag)| inside.with(openings(tag), Inside::Spelled(which)));
         let closers = body.call_close.iter().chain(&form.close);
         let follows = Markers::new().with(&parameter, ()).with([&body.value_close], ()).with(closers, ());
         Self {
@@ -71,6 +79,8 @@ impl Frame {
             call_open: Markers::new().with(&call, ()),
             call_end,
             parameter_end: Markers::new().with([&body.parameter.end], ()),
+            spelled_ends: body.spellings.iter().map(|tag| Markers::new().with([&tag.end], ())).collect(),
+            is_spelled: body.spellings.iter().any(|tag| tag.open == body.parameter.open),
             value_open: Markers::new().with([&body.value_open], ()),
             inside,
             follows,
@@ -88,9 +98,16 @@ impl Frame {
         }
     }
 
-    /// Whether what follows a closer, of a value or of the call, is what the grammar has there. Nothing: more text is
+    /// Whether what follows a closer, of the value of `key` or of the call, is what the grammar has there. Nothing: more text is
     /// needed.
-    pub(super) fn fits(&self, closer: Inside, rest: &str, is_wrapped: bool, is_last: bool) -> Option<bool> {
+    pub(super) fn fits(
+        &self,
+        closer: Inside,
+        rest: &str,
+        (is_wrapped, key): (bool, &str),
+        is_last: bool,
+        context: &Context<'_>,
+    ) -> Option<bool> {
         let rest = after_space(rest);
         let found = match self.inside.starting(rest, false) {
             Found::Marker { len, meaning, .. } => Some((meaning, &rest[len..])),
@@ -102,13 +119,19 @@ impl Frame {
             (Inside::ValueClose, Some((Inside::Parameter, rest))) => {
                 Some(!self.parameter_name(rest, is_last)?.is_empty())
             }
+            (Inside::ValueClose, Some((Inside::Spelled(which), rest))) => {
+                self.is_spelled_parameter(which, rest, key, is_last, context)
+            }
             (Inside::ValueClose, Some((Inside::CallClose, rest))) => {
-                self.fits(Inside::CallClose, rest, is_wrapped, is_last)
+                self.fits(Inside::CallClose, rest, (is_wrapped, key), is_last, context)
             }
             (Inside::ValueClose, _) => Some(false),
-            (_, Some((Inside::Parameter | Inside::ValueClose | Inside::CallClose, _))) => Some(false),
+            (
+                _,
+                Some((Inside::Parameter | Inside::Spelled(_) | Inside::ValueClose | Inside::CallClose, _)),
+            ) => Some(false),
             (Inside::CallClose, Some((Inside::Outside, rest))) => {
-                self.fits(Inside::Outside, rest, is_wrapped, is_last)
+                self.fits(Inside::Outside, rest, (is_wrapped, key), is_last, context)
             }
             (_, Some((Inside::CallOpen, rest))) => self.begins_call(rest, is_last),
             (Inside::CallClose, found) if is_wrapped && self.has_outside => Some(found.is_some()),
@@ -120,6 +143,38 @@ impl Frame {
     pub(super) fn parameter_name<'t>(&self, rest: &'t str, is_last: bool) -> Option<&'t str> {
         let name = name_in(rest, &self.body.parameter, &self.parameter_end, is_last)?;
         Some(if name.contains(['<', '>', '\n']) { "" } else { name })
+    }
+
+    /// The tag of a parameter in one of the spellings, and what ends it.
+    pub(super) fn spelling(&self, which: Option<usize>) -> (&Tag, &Markers<()>) {
+        let spelled =
+            which.and_then(|which| self.body.spellings.get(which).zip(self.spelled_ends.get(which)));
+        spelled.unwrap_or((&self.body.parameter, &self.parameter_end))
+    }
+
+    /// Whether a spelling has the parameter's name between two tags.
+    pub(super) fn is_element(&self, which: usize) -> bool {
+        self.spelling(Some(which)).0.end.starts_with("</")
+    }
+
+    /// Whether a tag in another spelling, which begins before `rest`, is that of a parameter: the tool has it, or the
+    /// call is spelled otherwise, too; `key` came before it. Nothing: more text is needed.
+    pub(super) fn is_spelled_parameter(
+        &self,
+        which: usize,
+        rest: &str,
+        key: &str,
+        is_last: bool,
+        context: &Context<'_>,
+    ) -> Option<bool> {
+        let (tag, ends) = self.spelling(Some(which));
+        let name = name_in(rest, tag, ends, is_last)?.trim();
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80 || b"_-.".contains(&byte);
+        Some(match self.is_spelled {
+            true => !name.is_empty() && name.bytes().all(is_name),
+            // Nobody gives one parameter twice.
+            false => name != key && context.tools.has_parameter(context.name, name),
+        })
     }
 
     /// Whether the opener of a call stands where that of a parameter should, before `rest`. Nothing: more text is needed.

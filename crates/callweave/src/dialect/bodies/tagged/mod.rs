@@ -28,6 +28,8 @@ const WRITTEN_BREAK: &str = "\\n";
 pub(in super::super) struct Reader {
     at: At,
     key: String,
+    /// How its tag is spelled, if otherwise.
+    spelling: Option<usize>,
     types: Option<Types>,
     kind: Kind,
     literal: Option<Literal>,
@@ -221,8 +223,18 @@ impl Reader {
         match frame.inside.starting(text, context.is_last) {
             Found::Perhaps(_) => Token::More,
             Found::Marker { len, meaning: Inside::Parameter, .. } => {
-                self.at = At::Key;
+                (self.at, self.spelling) = (At::Key, None);
                 Token::Markup(len)
+            }
+            Found::Marker { len, meaning: Inside::Spelled(which), .. } => {
+                match frame.is_spelled_parameter(which, &text[len..], &self.key, context.is_last, context) {
+                    None => Token::More,
+                    Some(true) => {
+                        (self.at, self.spelling) = (At::Key, Some(which));
+                        Token::Markup(len)
+                    }
+                    Some(false) => self.between(text, frame, context),
+                }
             }
             // A closer too many.
             Found::Marker { len, meaning: Inside::ValueClose, .. } => Token::Markup(len),
@@ -236,7 +248,7 @@ impl Reader {
                 if frame.is_parameter(&text[len..], context.is_last).is_none() {
                     return Token::More;
                 }
-                self.at = At::Key;
+                (self.at, self.spelling) = (At::Key, None);
                 Token::Markup(len)
             }
             Found::Marker { meaning, .. } => {
@@ -250,24 +262,27 @@ impl Reader {
                 self.at = At::Json;
                 self.json(text, context)
             }
-            Found::Nothing if !self.was_odd => {
-                self.was_odd = true;
-                Token::Odd("text stands between the parameters of a call")
-            }
-            Found::Nothing => {
-                let first = text.chars().next().map_or(0, char::len_utf8);
-                match frame.inside.find(&text[first..], context.is_last) {
-                    Found::Marker { at, .. } | Found::Perhaps(at) => Token::Markup(first + at),
-                    Found::Nothing => Token::Markup(text.len()),
-                }
-            }
+            Found::Nothing => self.between(text, frame, context),
+        }
+    }
+
+    /// Something else than a parameter, among parameters.
+    fn between(&mut self, text: &str, frame: &Frame, context: &Context<'_>) -> Token {
+        if !self.was_odd {
+            self.was_odd = true;
+            return Token::Odd("text stands between the parameters of a call");
+        }
+        let first = text.chars().next().map_or(0, char::len_utf8);
+        match frame.inside.find(&text[first..], context.is_last) {
+            Found::Marker { at, .. } | Found::Perhaps(at) => Token::Markup(first + at),
+            Found::Nothing => Token::Markup(text.len()),
         }
     }
 
     /// The tag of a parameter.
     fn key(&mut self, text: &str, frame: &Frame, context: &mut Context<'_>) -> Token {
-        let is_quoted = frame.body.parameter.attribute.is_some();
-        let len = match tag_len(text, &frame.parameter_end, is_quoted, context.is_last) {
+        let (tag, ends) = frame.spelling(self.spelling);
+        let len = match tag_len(text, ends, tag.attribute.is_some(), context.is_last) {
             TagLen::Known(len) => len,
             TagLen::More => return Token::More,
             TagLen::Never => {
@@ -279,14 +294,14 @@ impl Reader {
         };
         let header = &text[..len];
         self.key.clear();
-        match &frame.body.parameter.attribute {
+        match &tag.attribute {
             Some(attribute) => {
                 let name = attribute_of(header, attribute).unwrap_or(header.trim());
                 unescape_into(name.trim(), &mut self.key);
             }
             None => self.key.push_str(direct_name(header)),
         }
-        let is_whole = header.trim_end().ends_with('/') && frame.body.parameter.end == ">";
+        let is_whole = header.trim_end().ends_with('/') && tag.end == ">";
         let told = frame.body.type_attribute.as_deref().and_then(|attribute| attribute_of(header, attribute));
         self.types = match told {
             None | Some("false") => None,
@@ -301,7 +316,7 @@ impl Reader {
             && table::WRAPPERS.contains(&self.key.as_str())
             && context.tools.declares(context.name, &self.key) == Some(false);
         let len = len
-            + match frame.parameter_end.starting(&text[len..], true) {
+            + match ends.starting(&text[len..], true) {
                 Found::Marker { len, .. } => len,
                 _ => 0,
             };

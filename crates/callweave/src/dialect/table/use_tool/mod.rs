@@ -1,7 +1,7 @@
 pub(in crate::dialect) mod fields;
 
 use self::fields::Fields;
-use crate::dialect::spec::{Body, Dialect, Form};
+use crate::dialect::spec::{Body, Children, Dialect, Form};
 
 pub(super) fn dialect() -> Dialect {
     let body = Fields {
@@ -9,8 +9,14 @@ pub(super) fn dialect() -> Dialect {
         arguments: ["args", "arguments", "parameters", "input"].map(str::to_owned).to_vec(),
         close: "</use_tool>".to_owned(),
     };
+    // The tool's own name as the tag, as Cline and Roo have it, alone or in what other dialects have around calls.
+    let children = || Form::new(Body::Children(Children::default()));
     Dialect::new("use_tool")
         .form(Form::new(Body::Fields(body)).between("<use_tool", "</use_tool>"))
+        .form(children())
+        .form(children().between("<tool_call>", "</tool_call>"))
+        .form(children().between("<tool_use>", "</tool_use>"))
+        .form(children().between("<function_calls>", "</function_calls>"))
         .example("<use_tool>\n  <name>get_weather</name>\n  <args>{\"city\": \"Oslo\"}</args>\n</use_tool>")
         .result("<tool_result name=\"{name}\">\n{content}\n</tool_result>")
 }
