@@ -350,11 +350,11 @@ impl Provider {
     /// The provider at a base URL, where its host tells.
     pub fn at(base_url: &str) -> Option<&'static Self> {
         let host = host(base_url).to_ascii_lowercase();
-        let is_host = |own: &&str| match own.starts_with(['.', '-']) {
+        let is_host = |own: &&'static str| match own.starts_with(['.', '-']) {
             true => host.ends_with(*own),
             false => host == **own,
         };
-        TABLE.iter().find(|provider| provider.hosts.iter().any(|own| is_host(&own)))
+        TABLE.iter().find(|provider| provider.hosts.iter().any(is_host))
     }
 
     /// The provider whose model list has a model of that owner.
