@@ -350,11 +350,11 @@ impl Provider {
     /// The provider at a base URL, where its host tells.
     pub fn at(base_url: &str) -> Option<&'static Self> {
         let host = host(base_url).to_ascii_lowercase();
-        let is_host = |own: &&str| match own.starts_with(['.', '-']) {
+        let is_host = |own: &&'static str| match own.starts_with(['.', '-']) {
             true => host.ends_with(*own),
             false => host == **own,
         };
-        TABLE.iter().find(|provider| provider.hosts.iter().any(|own| is_host(&own)))
+        TABLE.iter().find(|provider| provider.hosts.iter().any(is_host))
     }
 
     /// The provider whose model list has a model of that owner.
@@ -364,6 +364,7 @@ impl Provider {
 
     /// Whether the provider follows another's protocol by rules of its own, so that a request of a client of the same
     /// protocol must be rewritten.
+    #[cfg(feature = "exchange")]
     pub(crate) fn has_own_rules(&self, protocol: &Protocol) -> bool {
         *protocol == OPENAI_CHAT && self.chat.is_particular
     }
@@ -384,6 +385,7 @@ pub fn usual_protocols() -> &'static [&'static Protocol] {
 }
 
 /// Whether a base URL leads to this machine or its own network, where no provider is.
+#[cfg(feature = "exchange")]
 pub(crate) fn is_local(base_url: &str) -> bool {
     let host = host(base_url).to_ascii_lowercase();
     let host = host.trim_matches(['[', ']']);
@@ -480,6 +482,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "exchange")]
     #[test]
     fn local_addresses_are_known() {
         for url in [

@@ -91,12 +91,12 @@ impl<'e> Environment<'e> {
             }
             let is_home =
                 base.as_deref().is_none_or(|base| Some(base.trim_end_matches('/')) == provider.base_url);
-            let mut upstream = Upstream::default();
-            upstream.url = match (base, provider.base_url) {
+            let url = match (base, provider.base_url) {
                 (Some(host), None) => ollama(&host),
                 (base, home) => base.or_else(|| home.map(str::to_owned)).unwrap_or_default(),
             };
-            upstream.key_env = key.filter(|_| has_key).map(str::to_owned);
+            let key_env = key.filter(|_| has_key).map(str::to_owned);
+            let mut upstream = Upstream { url, key_env, ..Upstream::default() };
             // Who else speaks for OpenAI at another address may be any server of Chat.
             let is_openai = provider.protocols.contains(&&OPENAI_RESPONSES);
             if is_home || !is_openai || provider.base_url.is_none() {
