@@ -1,45 +1,199 @@
-//! Coding agents through the gateway: each is led through a task of two calls by scripted models.
+//! Coding agents through the gateway: each is led through a task of thirteen turns by a scripted model, behind an upstream
+//! that is as strict as providers are.
 
+mod plan;
+mod rules;
+mod speech;
+mod upstream;
+
+use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::check::{Outcome, is_there, succeed, told};
-use crate::serving::Serving;
+use crate::check::{Outcome, cargo, is_there, succeed, told};
 use crate::{root, target};
-
-/// A model of the demonstration, and what becomes of its calls, in the words of the metrics.
-const MODELS: [(&str, &str); 5] = [
-    ("hermes", "from_text"),
-    ("broken-json", "repaired"),
-    ("openai-chat", "native"),
-    ("openai-responses", "native"),
-    ("anthropic", "native"),
-];
+use upstream::{DONE, TASK, Upstream, WIRES};
 
 /// An agent takes longer than this only if it waits for something that never comes.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_secs(180);
 
-/// An agent at work: its folder, which is thrown away, and where it is to ask.
-struct Work<'w> {
-    folder: PathBuf,
-    programs: &'w Path,
-    gateway: &'w Serving,
-    model: String,
+/// An agent, as `callweave run` calls it, and how it is led without anybody who answers its questions.
+struct Agent {
+    name: &'static str,
+    /// Arguments before the task.
+    arguments: &'static [&'static str],
+    variables: &'static [(&'static str, &'static str)],
+    /// A file of its home.
+    file: Option<(&'static str, &'static str)>,
 }
 
-/// An agent: its name, and how it is started on a task.
-type Agent = (&'static str, fn(&Work<'_>) -> Result<Command, String>);
+const AGENTS: [Agent; 6] = [
+    Agent {
+        name: "claude",
+        arguments: &["--permission-mode", "acceptEdits", "--allowedTools", "Bash Write Edit Read", "-p"],
+        variables: &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")],
+        file: None,
+    },
+    Agent {
+        name: "codex",
+        // Without a sandbox: the folder is thrown away, and the commands are ours.
+        arguments: &["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"],
+        variables: &[],
+        file: None,
+    },
+    Agent {
+        name: "opencode",
+        arguments: &["run"],
+        variables: &[
+            ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+            ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+            ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+        ],
+        file: Some((
+            ".config/opencode/opencode.json",
+            r#"{"autoupdate": false, "share": "disabled", "snapshot": false, "permission": {"edit": "allow", "bash": "allow", "external_directory": "allow"}}"#,
+        )),
+    },
+    Agent {
+        name: "gemini",
+        arguments: &["--yolo", "-p"],
+        variables: &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
+        file: Some((".gemini/settings.json", QUIET)),
+    },
+    Agent {
+        name: "qwen",
+        arguments: &["--yolo", "-p"],
+        variables: &[],
+        file: Some((".qwen/settings.json", QUIET)),
+    },
+    Agent {
+        name: "continue",
+        arguments: &["--auto", "-p"],
+        variables: &[("CONTINUE_TELEMETRY_ENABLED", "0")],
+        file: None,
+    },
+];
 
-const AGENTS: [Agent; 2] = [("codex", codex), ("claude", claude)];
+/// Settings of Gemini CLI, and of those who came from it, that keep it from the network.
+const QUIET: &str = r#"{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false}, "general": {"disableAutoUpdate": true}}"#;
 
-/// What the file holds in the end. The models are not told it as one word.
-const NOTE: &str = "the sum is 42";
+/// Models behind protocols in which they call by themselves; those that call in their text stand behind chat.
+const NATIVE: [(&str, &str); 4] = [
+    ("native", "openai-chat"),
+    ("claude-sonnet-4-5", "anthropic-messages"),
+    ("gemini-3-pro-preview", "gemini-generatecontent"),
+    ("gpt-5.5", "openai-responses"),
+];
 
-/// `cargo xtask check --agents`: installs the agents into `target/agents`, in the versions that
-/// `clients/agents/package.json` names, and lets each make a file and read it.
+/// What CI runs: each agent, each protocol of upstreams, and each dialect.
+const ALWAYS: [(&str, &str); 13] = [
+    ("claude", "kimi-k2"),
+    ("claude", "claude-sonnet-4-5"),
+    ("claude", "gemini-3-pro-preview"),
+    ("codex", "claude-sonnet-4-5"),
+    ("codex", "gpt-5.5"),
+    ("opencode", "hermes"),
+    ("opencode", "native"),
+    ("gemini", "glm-4.5"),
+    ("gemini", "deepseek-v3.1"),
+    ("qwen", "qwen3-coder"),
+    ("qwen", "mistral-small"),
+    ("continue", "gpt-oss"),
+    ("continue", "llama-4-pythonic"),
+];
+
+/// A model, and the protocol behind which it stands.
+fn models() -> impl Iterator<Item = (&'static str, &'static str)> {
+    speech::dialects().map(|model| (model, "openai-chat")).chain(NATIVE)
+}
+
+/// `cargo xtask check --agents`
 pub(crate) fn run() -> Result<Outcome, String> {
+    if let Outcome::Skipped(why) = lead_all(&ALWAYS)? {
+        return Ok(Outcome::Skipped(why));
+    }
+    follow_scripted_recipes()
+}
+
+/// Runs what `docs/agents.md` says of scripted models, with the agents that it names.
+fn follow_scripted_recipes() -> Result<Outcome, String> {
+    let document = root().join("docs/agents.md");
+    let text = fs::read_to_string(&document).map_err(told(&document))?;
+    let section = text.split("## With the scripted models").nth(1).unwrap_or_default();
+    let script = section.split("```bash\n").nth(1).and_then(|block| block.split("```").next());
+    let script = script.ok_or("docs/agents.md has no recipe with scripted models")?;
+    let place = target().join("agents/work/scripted");
+    let _ = fs::remove_dir_all(&place);
+    let (folder, own) = (place.join("folder"), place.join("home"));
+    fs::create_dir_all(&folder).and_then(|()| fs::create_dir_all(&own)).map_err(told(&place))?;
+    let mut command = Command::new("bash");
+    command.args(["-ec", script]);
+    prepare(&mut command, &own)?;
+    command.envs(AGENTS.iter().flat_map(|agent| agent.variables.iter().copied()));
+    wait(command, &place, &folder).map_err(|why| format!("the recipe with scripted models: {why}"))?;
+    let said = fs::read_to_string(place.join("said.txt")).unwrap_or_default();
+    let note = fs::read_to_string(folder.join("note.txt")).unwrap_or_default();
+    match note == "hello\n" && said.contains("hello") {
+        true => Ok(Outcome::Passed),
+        false => Err(format!("the recipe with scripted models: note.txt holds {note:?}\n{said}")),
+    }
+}
+
+/// Lets a command know nothing of whoever runs this, neither the home nor keys, but where programs are: ours, those of
+/// agents, and those of the system.
+fn prepare(command: &mut Command, own: &Path) -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let programs = [target().join("debug"), target().join("agents/node_modules/.bin")];
+    let path = std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&path)));
+    command.env_clear().env("PATH", path.map_err(|error| error.to_string())?).env("HOME", own);
+    for (variable, folder) in [
+        ("XDG_CONFIG_HOME", ".config"),
+        ("XDG_DATA_HOME", ".data"),
+        ("XDG_CACHE_HOME", ".cache"),
+        ("XDG_STATE_HOME", ".state"),
+    ] {
+        command.env(variable, own.join(folder));
+    }
+    command.env("NO_COLOR", "1");
+    Ok(())
+}
+
+/// `cargo xtask agents [--all] [NAME…]`: pairs of an agent and a model; those of these names only, if there are names.
+pub(crate) fn run_some(words: &[&str]) -> Result<(), String> {
+    let names: Vec<_> = words.iter().filter(|word| **word != "--all").collect();
+    let all = AGENTS.iter().flat_map(|agent| models().map(|(model, _)| (agent.name, model)));
+    let is_meant = |(agent, model): &(&str, &str)| {
+        let has = |name: &str| names.iter().any(|it| **it == name);
+        names.is_empty() || has(agent) && has(model) || names.len() == 1 && (has(agent) || has(model))
+    };
+    let pairs: Vec<_> = match words.contains(&"--all") || !names.is_empty() {
+        true => all.filter(is_meant).collect(),
+        false => ALWAYS.to_vec(),
+    };
+    if pairs.is_empty() {
+        let known: Vec<_> = AGENTS.iter().map(|agent| agent.name).chain(models().map(|it| it.0)).collect();
+        return Err(format!("there are {}", known.join(", ")));
+    }
+    match lead_all(&pairs)? {
+        Outcome::Passed => Ok(()),
+        Outcome::Skipped(why) => Err(why),
+    }
+}
+
+/// How one agent fared with one model.
+struct Run {
+    agent: &'static str,
+    model: &'static str,
+    seconds: f64,
+    result: Result<(), String>,
+}
+
+/// Installs the agents into `target/agents`, in the versions that `clients/agents/package.json` names, and leads each pair
+/// through the task.
+fn lead_all(pairs: &[(&'static str, &'static str)]) -> Result<Outcome, String> {
     if !is_there("npm") {
         return Ok(Outcome::Skipped("there is no npm for the agents".into()));
     }
@@ -53,124 +207,150 @@ pub(crate) fn run() -> Result<Outcome, String> {
         // CI has a network, and must not pass for months without having run an agent.
         return if std::env::var_os("CI").is_some() { Err(why) } else { Ok(Outcome::Skipped(why)) };
     }
-    let gateway = Serving::start(&home.join("gateway.log"))?;
-    for (name, command) in AGENTS {
-        for (model, outcome) in MODELS {
-            let folder = home.join(format!("work/{name}-{model}"));
-            let _ = fs::remove_dir_all(&folder);
-            fs::create_dir_all(folder.join("home")).map_err(told(&folder))?;
-            let programs = home.join("node_modules/.bin");
-            let model = format!("demo/{model}");
-            let work = Work { folder, programs: &programs, gateway: &gateway, model };
-            let before = counted(&gateway, outcome, &work.model)?;
-            lead(name, &work, command(&work)?)?;
-            let calls = counted(&gateway, outcome, &work.model)? - before;
-            if calls < 2 {
-                return Err(format!("{name} with {}: {calls} calls were counted as {outcome}", work.model));
+    succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
+    let waiting = Mutex::new(pairs.iter().copied().collect::<VecDeque<_>>());
+    let done = Mutex::new(Vec::new());
+    let lead_next = || {
+        while let Some((agent, model)) = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
+            let start = Instant::now();
+            let result = lead(&home, agent, model);
+            let seconds = start.elapsed().as_secs_f64();
+            let word = if result.is_ok() { "every file exact" } else { "FAILED" };
+            println!("   {agent} with {model}: {word}, {seconds:.0} s");
+            let run = Run { agent, model, seconds, result };
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(run);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(lead_next))));
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    print!("{}", table(&done));
+    let failed: Vec<_> = done
+        .iter()
+        .filter_map(|run| Some(format!("{} with {}: {}", run.agent, run.model, run.result.as_ref().err()?)))
+        .collect();
+    if failed.is_empty() { Ok(Outcome::Passed) } else { Err(failed.join("\n")) }
+}
+
+/// Agents beside models: seconds of a run whose files are exact.
+fn table(done: &[Run]) -> String {
+    let mut text = format!("   {:22}", "");
+    AGENTS.iter().for_each(|agent| text += &format!("{:>10}", agent.name));
+    text.push('\n');
+    for (model, _) in models().filter(|(model, _)| done.iter().any(|run| run.model == *model)) {
+        text += &format!("   {model:22}");
+        for agent in &AGENTS {
+            let run = done.iter().find(|run| run.agent == agent.name && run.model == model);
+            let cell = match run {
+                None => "·".to_owned(),
+                Some(run) if run.result.is_ok() => format!("{:.0} s", run.seconds),
+                Some(_) => "FAILED".to_owned(),
+            };
+            text += &format!("{cell:>10}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Leads an agent through the task in a folder and a home of its own, and looks at what it did.
+fn lead(home: &Path, name: &str, model: &str) -> Result<(), String> {
+    let agent = AGENTS.iter().find(|agent| agent.name == name).ok_or("no such agent")?;
+    let (_, protocol) = models().find(|it| it.0 == model).ok_or("no such model")?;
+    let wire = WIRES.iter().find(|wire| wire.protocol == protocol).ok_or("no such protocol")?;
+    let place = home.join(format!("work/{name}-{model}"));
+    let _ = fs::remove_dir_all(&place);
+    let (folder, own) = (place.join("folder"), place.join("home"));
+    fs::create_dir_all(&folder).and_then(|()| fs::create_dir_all(&own)).map_err(told(&place))?;
+    if let Some((path, content)) = agent.file {
+        let path = own.join(path);
+        path.parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&path, content))
+            .map_err(told(&path))?;
+    }
+    // A repository of its own: agents look at, and take snapshots of, the one that they work in.
+    let _ = Command::new("git").args(["init", "--quiet"]).current_dir(&folder).status();
+    let upstream = Upstream::start(&folder, &place.join("requests")).map_err(told(&place))?;
+    let mut command = Command::new(target().join("debug/callweave"));
+    prepare(&mut command, &own)?;
+    command.envs(agent.variables.iter().copied());
+    command.args(["run", name, "--model", model, "--upstream-protocol", protocol]);
+    command.arg("--upstream").arg(format!("http://{}{}", upstream.address, wire.base));
+    command.arg("--log").arg(place.join("gateway.log")).arg("--").args(agent.arguments);
+    command.arg(format!("Please do {TASK}."));
+    let ended = wait(command, &place, &folder);
+    let read = |file: &str| fs::read_to_string(place.join(file)).unwrap_or_default();
+    let report = upstream.report();
+    let mut faults = report.faults;
+    faults.extend(ended.err());
+    if report.turns != plan::turns().len() {
+        faults.push(format!("{} turns of {}", report.turns, plan::turns().len()));
+    }
+    if !read("said.txt").contains(DONE) {
+        faults.push("the last words are not the model's".into());
+    }
+    for (file, content) in plan::files() {
+        let path = folder.join(file);
+        match fs::read(&path) {
+            Err(error) => faults.push(format!("{file}: {error}")),
+            Ok(bytes) if bytes != content.as_bytes() => {
+                faults.push(difference(file, &bytes, content.as_bytes()))
             }
-            println!("   {name} with {}: made a file and read it, {calls} calls {outcome}", work.model);
+            Ok(_) => {}
         }
     }
-    Ok(Outcome::Passed)
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let last = |text: String| text.lines().rev().take(5).collect::<Vec<_>>().join("\n  ");
+    Err(format!(
+        "\n  {}\n  {}\n  {}\n  see {}",
+        faults.join("\n  "),
+        last(read("said.txt")),
+        last(read("complained.txt")),
+        place.display()
+    ))
 }
 
-/// Lets the agent work, and looks at what it did and what it says in the end.
-fn lead(name: &str, work: &Work<'_>, mut command: Command) -> Result<(), String> {
-    let log = work.folder.join("said.txt");
-    let said = File::create(&log).map_err(told(&log))?;
-    let complained = File::create(work.folder.join("complained.txt")).map_err(told(&log))?;
-    let mut child = command
-        .current_dir(&work.folder)
-        .stdin(Stdio::null())
-        .stdout(said)
-        .stderr(complained)
-        .spawn()
-        .map_err(|error| format!("{name} does not start: {error}"))?;
+/// Waits for an agent's end, but not for ever.
+fn wait(mut command: Command, place: &Path, folder: &Path) -> Result<(), String> {
+    let said = File::create(place.join("said.txt")).map_err(told(place))?;
+    let complained = File::create(place.join("complained.txt")).map_err(told(place))?;
+    let command = command.current_dir(folder).stdin(Stdio::null()).stdout(said).stderr(complained);
+    let mut child = command.spawn().map_err(|error| format!("it does not start: {error}"))?;
     let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            break Some(status);
+    loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(status.to_string()),
+            None if start.elapsed() > LONGEST => break,
+            None => std::thread::sleep(Duration::from_millis(50)),
         }
-        if start.elapsed() > LONGEST {
-            let _ = child.kill();
-            let _ = child.wait();
-            break None;
-        }
+    }
+    // The agent is told to end by `callweave run`.
+    let _ = Command::new("kill").arg(child.id().to_string()).status();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(5) && child.try_wait().is_ok_and(|it| it.is_none()) {
         std::thread::sleep(Duration::from_millis(50));
-    };
-    let read = |file: &str| fs::read_to_string(work.folder.join(file)).unwrap_or_default();
-    let fail = |what: &str| {
-        let (said, complained) = (read("said.txt"), read("complained.txt"));
-        Err(format!("{name} with {}: {what}\n{said}\n{complained}", work.model))
-    };
-    match status {
-        None => fail("no end"),
-        Some(status) if !status.success() => fail(&status.to_string()),
-        Some(_) if read("note.txt").trim_end() != NOTE => fail("the file is not as it should be"),
-        // The last words are the scripted model's, and hold what the agent read.
-        Some(_) if !read("said.txt").contains(NOTE) => fail("the last words do not hold what was read"),
-        Some(_) => Ok(()),
     }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("no end within {LONGEST:?}"))
 }
 
-/// Codex speaks Responses. It runs commands without a sandbox: the folder is thrown away, and the commands are ours.
-fn codex(work: &Work<'_>) -> Result<Command, String> {
-    let config = format!(
-        "model = \"{}\"\nmodel_provider = \"callweave\"\n\n[model_providers.callweave]\nname = \"callweave\"\n\
-         base_url = \"http://{}/v1\"\nenv_key = \"CALLWEAVE_KEY\"\nwire_api = \"responses\"\n",
-        work.model, work.gateway.address
-    );
-    let folder = work.folder.join("home/.codex");
-    fs::create_dir_all(&folder)
-        .and_then(|()| fs::write(folder.join("config.toml"), config))
-        .map_err(told(&folder))?;
-    let task = "Make a note and read it.\n\
-                call exec_command {\"cmd\": \"printf 'the sum is %s' $((40 + 2)) > note.txt\"}\n\
-                call exec_command {\"cmd\": \"cat note.txt\"}";
-    let mut command = agent("codex", work);
-    command.env("CALLWEAVE_KEY", "none");
-    command.args(["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", task]);
-    Ok(command)
-}
-
-/// Claude Code speaks Messages, at a base URL without `/v1`.
-fn claude(work: &Work<'_>) -> Result<Command, String> {
-    let path = work.folder.join("note.txt");
-    let task = format!(
-        "Make a note and read it.\n\
-         call Write {{\"file_path\": {path:?}, \"content\": \"the sum is 4\\u0032\\n\"}}\n\
-         call Read {{\"file_path\": {path:?}}}"
-    );
-    let mut command = agent("claude", work);
-    command.args(["-p", "--permission-mode", "acceptEdits", "--model", &work.model, &task]);
-    command
-        .env("ANTHROPIC_BASE_URL", format!("http://{}", work.gateway.address))
-        .env("ANTHROPIC_API_KEY", "none");
-    for quiet in ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "DISABLE_TELEMETRY"] {
-        command.env(quiet, "1");
-    }
-    Ok(command)
-}
-
-/// An agent that knows nothing of whoever runs this: neither its home nor its keys.
-fn agent(name: &str, work: &Work<'_>) -> Command {
-    let mut command = Command::new(work.programs.join(name));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    command.env_clear().env("PATH", path).env("HOME", work.folder.join("home"));
-    command
-}
-
-/// How many calls of a model had that outcome.
-fn counted(gateway: &Serving, outcome: &str, model: &str) -> Result<u64, String> {
-    let metrics = gateway.get("/metrics").map_err(|error| format!("/metrics: {error}"))?;
-    let model = model.rsplit('/').next().unwrap_or(model);
-    let is_meant = |line: &&str| {
-        let has = |label: &str, value: &str| line.contains(&format!("{label}=\"{value}\""));
-        line.starts_with("callweave_tool_calls_total{")
-            && has("outcome", outcome)
-            && (has("model", model) || has("model", &format!("demo/{model}")))
+/// Where a file differs from what it should be.
+fn difference(file: &str, is: &[u8], should: &[u8]) -> String {
+    let at = is.iter().zip(should).position(|(is, should)| is != should);
+    let at = at.unwrap_or(is.len().min(should.len()));
+    let around = |bytes: &[u8]| {
+        let piece = &bytes[at.saturating_sub(30).min(bytes.len())..(at + 30).min(bytes.len())];
+        String::from_utf8_lossy(piece).into_owned()
     };
-    let values =
-        metrics.lines().filter(is_meant).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-    Ok(values.sum::<f64>() as u64)
+    let (length, wanted) = (is.len(), should.len());
+    format!(
+        "{file}: {length} bytes of {wanted}, other from {at} on: {:?} for {:?}",
+        around(is),
+        around(should)
+    )
 }

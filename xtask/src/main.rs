@@ -26,7 +26,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask bench [--json] [--write] [--rounds N] [--megabytes N] [--only TEXT]
+usage: cargo xtask agents [--all] [AGENT] [MODEL]
+       cargo xtask bench [--json] [--write] [--rounds N] [--megabytes N] [--only TEXT]
        cargo xtask bench-gateway [--quick] [--beside CALLWEAVE]
        cargo xtask check [--quick] [--clients] [--agents] [--fuzz] [--release]
        cargo xtask coverage [--shared DIR]
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words[..] {
+        ["agents", ref rest @ ..] => agents::run_some(rest),
         ["bench", ref rest @ ..] => bench::run(rest),
         ["bench-gateway", ref rest @ ..] => bench_gateway::run(rest),
         ["check", ref rest @ ..] => check::run(rest),

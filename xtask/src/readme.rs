@@ -1,4 +1,4 @@
-//! Runs what README.md, CONTRIBUTING.md, docs/gateway.md, docs/release.md and the examples tell a reader to type, as it stands
+//! Runs what README.md, CONTRIBUTING.md, docs/agents.md, docs/gateway.md, docs/release.md and the examples tell a reader to type, as it stands
 //! there, and builds a crate outside the workspace with the README's dependency and code.
 
 use std::fs;
@@ -12,7 +12,8 @@ use crate::check::{Outcome, cargo, is_there, succeed, told};
 use crate::serving::free_address;
 use crate::{USAGE, root, target};
 
-const DOCUMENTS: &[&str] = &["README.md", "CONTRIBUTING.md", "docs/gateway.md", "docs/release.md"];
+const DOCUMENTS: &[&str] =
+    &["README.md", "CONTRIBUTING.md", "docs/agents.md", "docs/gateway.md", "docs/release.md"];
 
 /// Where a gateway listens if nobody says. Here it is a port that is free.
 const GATEWAY: &str = "127.0.0.1:2255";
@@ -25,6 +26,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo publish ", "cannot be taken back"),
     ("callweave serve", "serves until it is stopped; `cargo run` starts the same"),
     ("callweave check ", "asks upstreams that are not here; its own tests run it"),
+    (
+        "callweave run ",
+        "starts agents that are not here; tests of the program run it with others in their place",
+    ),
     ("git ", "changes the repository"),
 ];
 

@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 /// So long the last lines are waited for.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// The way to standard error, which nobody has to wait for.
+/// The way to standard error or a file, which nobody has to wait for.
 #[derive(Clone)]
 pub(crate) struct Log(LogWriter);
 
@@ -25,6 +25,11 @@ impl Log {
             return LogWriter::to(std::fs::File::from(descriptor)).map(Self);
         }
         LogWriter::to(io::stderr()).map(Self)
+    }
+
+    /// A log in a file.
+    pub(crate) fn to(file: std::fs::File) -> io::Result<Self> {
+        LogWriter::to(file).map(Self)
     }
 
     /// Lets the last lines be written.

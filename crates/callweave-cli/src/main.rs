@@ -30,7 +30,7 @@ use anstyle::AnsiColor;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 
 use commands::{
-    check, completions, convert, decode, demo, dialects, extract, man, prompt, protocols, repair, serve,
+    check, completions, convert, decode, demo, dialects, extract, man, prompt, protocols, repair, run, serve,
 };
 
 #[cfg(feature = "mimalloc")]
@@ -50,6 +50,7 @@ const STYLES: clap::builder::Styles = clap::builder::Styles::styled()
 Examples:
   callweave demo                            see it work on a sample
   callweave serve                           be the gateway between agents and models
+  callweave run claude --upstream URL       a coding agent with a model of your own
   curl -sN … | callweave decode             watch an answer as it streams
   callweave decode answer.sse | jq .        one finished message as JSON
   callweave extract reply.txt               the calls that a model wrote into its text
@@ -68,6 +69,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Run(run::Run),
     Check(check::Check),
     Decode(decode::Decode),
     Convert(convert::Convert),
@@ -90,6 +92,10 @@ fn main() -> ExitCode {
     }
     let done = match cli.command {
         Command::Serve(serve) => serve.run(),
+        Command::Run(run) => match run.run() {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Check(check) => check.run(),
         Command::Decode(decode) => decode.run(),
         Command::Convert(convert) => convert.run(),

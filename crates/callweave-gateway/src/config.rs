@@ -323,6 +323,13 @@ impl Config {
         config
     }
 
+    /// Lets every name mean one model of the upstream that answers to every name.
+    pub fn route_all_to(&mut self, model: impl Into<String>) {
+        let Some(upstream) = self.default_upstream.clone() else { return };
+        let (name, model) = ("*".to_owned(), Some(model.into()));
+        self.models.push(Model { name, aliases: Vec::new(), upstream, model, fallbacks: Vec::new() });
+    }
+
     /// Serves the scripted models, too, unless there is an upstream of that name.
     pub fn add_demo(&mut self) {
         self.demo = true;

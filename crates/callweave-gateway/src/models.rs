@@ -37,6 +37,13 @@ const LONGEST: usize = 4 << 20;
 #[derive(Default)]
 pub(crate) struct Listed(Mutex<Option<(Instant, Vec<String>)>>);
 
+impl Gateway {
+    /// The names of models that clients can use; upstreams are asked for theirs.
+    pub async fn models(self: &Arc<Self>) -> Vec<String> {
+        names(self, &HeaderMap::new()).await
+    }
+}
+
 /// All names that clients can use; `headers` are those of the client that wants to know.
 pub(crate) async fn names(gateway: &Arc<Gateway>, headers: &HeaderMap) -> Vec<String> {
     let mut names = gateway.routes.names();

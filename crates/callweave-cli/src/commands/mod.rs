@@ -12,4 +12,5 @@ pub(crate) mod prompt;
 pub(crate) mod protocols;
 pub(crate) mod repair;
 mod requests;
+pub(crate) mod run;
 pub(crate) mod serve;

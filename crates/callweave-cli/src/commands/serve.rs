@@ -49,7 +49,7 @@ pub(crate) struct Serve {
 
 /// How the log is written.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum LogForm {
+pub(super) enum LogForm {
     /// For people
     Text,
     /// One JSON object per line
@@ -66,10 +66,10 @@ pub(crate) struct Sources {
     pub(crate) config: Option<PathBuf>,
     /// Where to listen: an address, a port, or both; else 127.0.0.1:2255
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
-    listen: Option<SocketAddr>,
+    pub(super) listen: Option<SocketAddr>,
     /// The port to listen on
     #[arg(long, value_name = "PORT")]
-    port: Option<u16>,
+    pub(super) port: Option<u16>,
     /// The address to listen on; 0.0.0.0 for other machines
     #[arg(long, value_name = "ADDRESS", value_parser = listen_host)]
     host: Option<IpAddr>,
@@ -81,10 +81,10 @@ pub(crate) struct Sources {
     allow_origin: Vec<String>,
     /// Serve the scripted models, too, as demo/NAME
     #[arg(long)]
-    demo: bool,
+    pub(super) demo: bool,
     /// Ask this server for every model, without a configuration
     #[arg(long, value_name = "URL", conflicts_with = "config")]
-    upstream: Option<String>,
+    pub(super) upstream: Option<String>,
     /// The protocol that it speaks; see callweave protocols
     #[arg(long, value_name = "NAME", requires = "upstream")]
     upstream_protocol: Option<String>,
@@ -147,7 +147,8 @@ impl Serve {
         let mut config = self.sources.config()?;
         config.allow_open |= self.allow_open;
         config.record = self.record.clone().or(config.record);
-        let log = self.begin_log()?;
+        let log = Log::new()?;
+        begin_log(&log, self.log, std::io::stderr().is_terminal())?;
         let gateway = Gateway::new(config, &Environment::process())?;
         gateway.warnings().iter().for_each(|warning| tell(&format!("warning: {warning}")));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -179,25 +180,25 @@ impl Serve {
         log.finish();
         served
     }
+}
 
-    fn begin_log(&self) -> Result<Log> {
-        let log = Log::new()?;
-        let level = match std::env::var("CALLWEAVE_LOG").ok().filter(|level| !level.is_empty()) {
-            None => tracing::Level::INFO,
-            Some(name) => match name.parse() {
-                Ok(level) => level,
-                Err(_) => bail!("CALLWEAVE_LOG: {name:?} is not error, warn, info, debug or trace"),
-            },
-        };
-        let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(log.clone());
-        let builder = builder.with_target(false).with_ansi(std::io::stderr().is_terminal());
-        match self.log {
-            LogForm::Text => builder.fmt_fields(Plain).init(),
-            LogForm::Json => builder.json().flatten_event(true).init(),
-            LogForm::None => {}
-        }
-        Ok(log)
+/// Writes what the gateway reports to a log, from the level on that `CALLWEAVE_LOG` says.
+pub(super) fn begin_log(log: &Log, form: LogForm, is_terminal: bool) -> Result<()> {
+    let level = match std::env::var("CALLWEAVE_LOG").ok().filter(|level| !level.is_empty()) {
+        None => tracing::Level::INFO,
+        Some(name) => match name.parse() {
+            Ok(level) => level,
+            Err(_) => bail!("CALLWEAVE_LOG: {name:?} is not error, warn, info, debug or trace"),
+        },
+    };
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(log.clone());
+    let builder = builder.with_target(false).with_ansi(is_terminal);
+    match form {
+        LogForm::Text => builder.fmt_fields(Plain).init(),
+        LogForm::Json => builder.json().flatten_event(true).init(),
+        LogForm::None => {}
     }
+    Ok(())
 }
 
 /// Says what is served, and how to try it.

@@ -16,6 +16,8 @@ mod prompt;
 mod repair;
 mod requests;
 mod rows;
+#[cfg(unix)]
+mod run;
 mod schemas;
 #[cfg(unix)]
 mod serve;

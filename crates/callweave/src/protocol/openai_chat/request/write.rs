@@ -100,10 +100,11 @@ fn calls_without_thinking(model: &str) -> bool {
 /// Searching the web is no tool here.
 fn write_search(request: &mut Request, body: &mut Object) {
     let count = request.tools.len();
-    // Other servers of this protocol refuse the member.
-    let is_openai = body["model"]
-        .as_str()
-        .is_some_and(|model| ["gpt-", "o1", "o3", "o4"].iter().any(|start| model.starts_with(start)));
+    // Other servers of this protocol refuse the member; models with open weights are served by anybody.
+    let is_openai = body["model"].as_str().is_some_and(|model| {
+        ["gpt-", "o1", "o3", "o4"].iter().any(|start| model.starts_with(start))
+            && !model.starts_with("gpt-oss")
+    });
     if is_openai {
         request.tools.retain(|tool| tool.kind != ToolKind::Builtin(WEB_SEARCH.to_owned()));
     }
