@@ -31,7 +31,7 @@ const MARK: &str = "__sealed_";
 /// Whether a JSON text may carry a seal, in an id or under a mark. Nobody writes either with escapes.
 pub(super) fn may_ride_in(text: &str) -> bool {
     static MARKS: LazyLock<[Finder<'static>; 2]> =
-        LazyLock::new(|| [MARK, mark::ENCODED_MARK].map(|mark| Finder::new(mark)));
+        LazyLock::new(|| [MARK, mark::ENCODED_MARK].map(Finder::new));
     MARKS.iter().any(|mark| mark.find(text.as_bytes()).is_some())
 }
 
