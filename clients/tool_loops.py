@@ -129,7 +129,7 @@ def litellm_loop(provider, path):
         for _ in range(5):
             answer = litellm.completion(
                 model=f"{provider}/demo/{model}",
-                api_base=url + path.format(model=f"demo/{model}"),
+                api_base=url + path,
                 api_key=KEY,
                 messages=messages,
                 tools=[{"type": "function", "function": declared}],
@@ -160,15 +160,12 @@ class Sum(pydantic.BaseModel):
 def instructor_rounds(make, **more):
     """It forces one call, and makes an object of it: a round is a request."""
 
-    def loop(url, model, streamed, tool):
+    def loop(url, model, _, tool):
         client, said = make(url), []
         for a, b in given(model)[:2]:
             content = f'call Sum {{"a": {a}, "b": {b}}}'
             asked = {"model": f"demo/{model}", "messages": [{"role": "user", "content": content}], "max_retries": 0, **more}
-            if streamed:
-                *_, made = client.chat.completions.create_partial(response_model=Sum, **asked)
-            else:
-                made = client.chat.completions.create(response_model=Sum, **asked)
+            made = client.chat.completions.create(response_model=Sum, **asked)
             said.append(tool.add(made.a, made.b))
         return " ".join(said)
 
@@ -218,7 +215,6 @@ LOOPS = {
     ("pydantic-ai", "gemini"): pydantic_agent(lambda url, model: GoogleModel(model, provider=google_provider(url))),
     ("litellm", "chat"): litellm_loop("openai", "/v1"),
     ("litellm", "messages"): litellm_loop("anthropic", ""),
-    ("litellm", "gemini"): litellm_loop("gemini", "/v1beta/models/{model}"),
     ("instructor", "chat"): instructor_rounds(lambda url: instructor.from_openai(openai_client(url))),
     ("instructor", "messages"): instructor_rounds(
         lambda url: instructor.from_anthropic(anthropic_client(url)), max_tokens=999
@@ -248,8 +244,14 @@ def main():
     for (name, protocol), loop in LOOPS.items():
         for model in MODELS:
             for streamed in (True, False):
-                wrong = fault(name, loop, url, model, streamed)
                 way = f"{protocol}, {'streamed' if streamed else 'whole'}"
+                if name == "instructor" and model in ("parallel", "interleaved"):
+                    matrix.add(name, way, "it wants one call")
+                    continue
+                if name == "instructor" and streamed:
+                    matrix.add(name, way, "its partial objects are not tried")
+                    continue
+                wrong = fault(name, loop, url, model, streamed)
                 matrix.add(name, way, None, [wrong] if wrong else [], f"{model}, {way}")
     matrix.conclude()
 
