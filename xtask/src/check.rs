@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use crate::instructions::guard;
 use crate::{
-    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, readme, root, semver, target,
+    agents, browser, clients, dist, fuzz, gateway_clients, growth, licences, readme, real_servers, root,
+    semver, target, tool_loops,
 };
 
 /// How a step ended that did not fail.
@@ -114,6 +115,8 @@ const TIERS: &[Tier] = &[
         steps: &[
             Step { title: "official clients", work: Task(clients::run) },
             Step { title: "official clients through the gateway", work: Task(gateway_clients::run) },
+            Step { title: "tool loops of frameworks", work: Task(tool_loops::run) },
+            Step { title: "real servers behind the gateway", work: Task(real_servers::run) },
             Step { title: "pages in a browser", work: Task(browser::run) },
         ],
     },

@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<Outcome, String> {
         return Ok(Outcome::Skipped("there is no python3".into()));
     }
     let home = target().join("clients");
-    let python = match install_for_python(&home) {
+    let python = match install_python(&home, &root().join("clients/requirements.txt"), &[]) {
         Ok(python) => python,
         Err(why) => return unreachable(why),
     };
@@ -60,8 +60,12 @@ pub(crate) fn run() -> Result<Outcome, String> {
     outcome
 }
 
-/// The clients for Python, and what runs them.
-fn install_for_python(home: &Path) -> Result<PathBuf, String> {
+/// An environment of Python with what a file requires, and the Python in it.
+pub(crate) fn install_python(
+    home: &Path,
+    requirements: &Path,
+    environment: &[(&str, &str)],
+) -> Result<PathBuf, String> {
     let python = home.join("bin/python");
     if !python.exists() {
         succeed(Command::new("python3").args(["-m", "venv"]).arg(home))?;
@@ -76,7 +80,7 @@ fn install_for_python(home: &Path) -> Result<PathBuf, String> {
         "--timeout=20",
         "-r",
     ];
-    succeed(Command::new(&python).args(install).arg(root().join("clients/requirements.txt")))?;
+    succeed(Command::new(&python).args(install).arg(requirements).envs(environment.iter().copied()))?;
     Ok(python)
 }
 
@@ -114,7 +118,7 @@ fn written_requests() -> Result<PathBuf, String> {
 
 /// Python or npm is there and the clients cannot be had. Without a network that is nobody's fault; CI has one, and
 /// must not pass for months without having compared anything.
-fn unreachable(why: String) -> Result<Outcome, String> {
+pub(crate) fn unreachable(why: String) -> Result<Outcome, String> {
     if std::env::var_os("CI").is_some() {
         return Err(format!("the clients cannot be had: {why}"));
     }

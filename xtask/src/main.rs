@@ -16,11 +16,13 @@ mod growth;
 mod instructions;
 mod licences;
 mod readme;
+mod real_servers;
 mod scoreboard;
 mod semver;
 mod serving;
 #[path = "../../crates/callweave/tests/support/shared.rs"]
 mod shared;
+mod tool_loops;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

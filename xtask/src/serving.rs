@@ -1,5 +1,6 @@
-//! A gateway of ours that runs while something talks to it.
+//! Servers that run while something talks to them: a gateway of ours, and what stands behind it.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,33 +11,49 @@ use std::time::{Duration, Instant};
 use crate::check::{cargo, succeed, told};
 use crate::{root, target};
 
-/// A running `callweave serve`; it ends with this value.
+/// A running `callweave serve`, or another server; it ends with this value.
 pub(crate) struct Serving {
     child: Child,
     pub(crate) address: SocketAddr,
 }
 
 impl Serving {
-    /// Builds the program, starts the gateway without a configuration, and waits until it answers. What it says goes to
+    /// Builds the program, starts the gateway with the scripted models, and waits until it answers. What it says goes to
     /// a file.
     pub(crate) fn start(log: &Path) -> Result<Self, String> {
+        Self::start_with(log, &["--demo".as_ref()])
+    }
+
+    /// The same with other options.
+    pub(crate) fn start_with(log: &Path, options: &[&OsStr]) -> Result<Self, String> {
         succeed(Command::new(cargo()).args(["build", "--quiet", "-p", "callweave-cli"]).current_dir(root()))?;
         let address = free_address().map_err(|error| error.to_string())?;
+        let mut command = Command::new(target().join("debug/callweave"));
+        command.arg("serve").args(options).args(["--listen", &address.to_string()]);
+        // No provider but the scripted one, whatever keys lie in the environment of whoever runs this.
+        command.env_clear();
+        Self::spawn(command, address, "/healthz", log)
+    }
+
+    /// Starts a server, whoever wrote it, and waits until it has this page.
+    pub(crate) fn spawn(
+        mut command: Command,
+        address: SocketAddr,
+        page: &str,
+        log: &Path,
+    ) -> Result<Self, String> {
         let said = File::create(log).map_err(told(log))?;
         let complained = said.try_clone().map_err(told(log))?;
-        let mut command = Command::new(target().join("debug/callweave"));
-        command.args(["serve", "--demo", "--listen", &address.to_string()]);
-        // No provider but the scripted one, whatever keys lie in the environment of whoever runs this.
-        command.env_clear().stdin(Stdio::null()).stdout(said).stderr(complained);
-        let child = command.spawn().map_err(|error| format!("callweave does not start: {error}"))?;
+        command.stdin(Stdio::null()).stdout(said).stderr(complained);
+        let child = command.spawn().map_err(|error| format!("{command:?} does not start: {error}"))?;
         let mut serving = Self { child, address };
         let start = Instant::now();
-        while serving.get("/healthz").is_err() {
-            if start.elapsed() > Duration::from_secs(20)
+        while serving.get(page).is_err() {
+            if start.elapsed() > Duration::from_secs(60)
                 || serving.child.try_wait().is_ok_and(|it| it.is_some())
             {
                 let said = std::fs::read_to_string(log).unwrap_or_default();
-                return Err(format!("the gateway does not answer at {address}:\n{said}"));
+                return Err(format!("{command:?} does not answer at {address}:\n{said}"));
             }
             std::thread::sleep(Duration::from_millis(50));
         }

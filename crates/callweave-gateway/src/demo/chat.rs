@@ -121,7 +121,8 @@ pub(super) fn whole(row: &Row, plan: &Plan) -> Vec<Step> {
         ("message", Value::Object(message)),
         ("finish_reason", speech.finish.into()),
     ]);
-    let body = frame(row, "chat.completion", [choice].into_iter().collect(), Some(usage(plan, &speech)));
+    let body =
+        frame(row, plan, "chat.completion", [choice].into_iter().collect(), Some(usage(plan, &speech)));
     let body = body.to_string().into_bytes();
     let mut steps = Vec::new();
     match row.habits.end {
@@ -160,7 +161,7 @@ pub(super) fn stream(row: &Row, plan: &Plan) -> Vec<Step> {
         .extend(calls.into_iter().map(|call| Value::object([("tool_calls", [call].into_iter().collect())])));
     let chunk = |delta: Value, finish: Option<&str>| {
         let choice = Value::object([("index", 0.into()), ("delta", delta), ("finish_reason", finish.into())]);
-        let frame = frame(row, "chat.completion.chunk", [choice].into_iter().collect(), None);
+        let frame = frame(row, plan, "chat.completion.chunk", [choice].into_iter().collect(), None);
         event(&frame.to_string())
     };
     let shown = match habits.end {
@@ -179,6 +180,7 @@ pub(super) fn stream(row: &Row, plan: &Plan) -> Vec<Step> {
             if plan.tells_usage {
                 let frame = frame(
                     row,
+                    plan,
                     "chat.completion.chunk",
                     Value::Array(Default::default()),
                     Some(usage(plan, &speech)),
@@ -234,9 +236,10 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn frame(row: &Row, object: &str, choices: Value, usage: Option<Value>) -> Value {
+fn frame(row: &Row, plan: &Plan, object: &str, choices: Value, usage: Option<Value>) -> Value {
     let mut frame = Object::new();
-    frame.insert("id", format!("chatcmpl-demo-{}", row.name));
+    // Clients know the turns of a conversation by their ids, and a conversation grows.
+    frame.insert("id", format!("chatcmpl-demo-{}-{}", row.name, plan.turn));
     frame.insert("object", object);
     frame.insert("created", CREATED);
     frame.insert("model", row.name.as_str());

@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub(super) tells_usage: bool,
     /// About how many tokens it was given.
     pub(super) prompt_tokens: usize,
+    /// How many messages came before.
+    pub(super) turn: usize,
 }
 
 /// A call as the model means it.
@@ -88,6 +90,7 @@ impl Plan {
             is_asked_again,
             tells_usage: request.stream_usage == Some(true),
             prompt_tokens: 1 + texts(&request.messages).map(str::len).sum::<usize>() / 4,
+            turn: request.messages.len(),
         }
     }
 }

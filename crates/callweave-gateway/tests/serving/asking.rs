@@ -116,8 +116,8 @@ async fn errors_have_the_clients_own_shape_and_keep_their_status() {
     }
     let got = post(&gateway, "/api/chat", &chat("demo/status-500", false)).await;
     assert_eq!((got.status, got.json()["error"].is_string()), (500, true), "{}", got.text);
-    let got =
-        post(&gateway, "/v1beta/models/demo/status-429:generateContent", &json!({"contents": []})).await;
+    let asked = json!({"contents": [{"parts": [{"text": "hi"}]}]});
+    let got = post(&gateway, "/v1beta/models/demo/status-429:generateContent", &asked).await;
     assert_eq!(got.json()["error"]["status"], "RESOURCE_EXHAUSTED", "{}", got.text);
     let got = post(&gateway, "/v1/messages", &messages("demo/none", false)).await;
     assert_eq!((got.status, &got.json()["error"]["type"]), (404, &json!("not_found_error")));

@@ -147,7 +147,9 @@ async fn bytes_of_unfinished_bodies_are_bounded() {
     assert_eq!(get(&gateway, "/healthz").await.status, 200);
     drop(open);
     let freed = async {
-        let long = format!("{{\"model\":\"demo/hermes\",\"messages\":[],\"x\":\"{}\"}}", "y".repeat(390_000));
+        let mut long = messages("demo/hermes", false);
+        long["x"] = json!("y".repeat(390_000));
+        let long = long.to_string();
         while send(&gateway, request(Method::POST, "/v1/messages", &[], &long)).await.status != 200 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -161,6 +161,28 @@ async fn what_is_no_request_is_refused_in_each_clients_shape() {
 }
 
 #[tokio::test]
+async fn nobody_is_asked_to_answer_nothing_in_another_protocol() {
+    let gateway = gateway("");
+    for (path, _, shape) in posted("demo/cohere") {
+        let asks =
+            ["/chat", "/responses", "/messages", "enerateContent"].iter().any(|part| path.contains(part));
+        if !asks || path.contains("count_tokens") {
+            continue;
+        }
+        for nothing in ["7", "[]", "{}", "null"] {
+            let body = format!(
+                "{{\"model\": \"demo/cohere\", \"max_tokens\": 9, \"messages\": {nothing}, \"input\": {nothing}, \
+                 \"contents\": {nothing}}}"
+            );
+            let got = send(&gateway, request(Method::POST, &path, &[], &body)).await;
+            assert_eq!(got.status, 400, "{path} {nothing}: {}", got.text);
+            assert!(got.text.contains("no messages"), "{path} {nothing}: {}", got.text);
+            shape.judge(&got).unwrap_or_else(|what| panic!("{path} {nothing}: {what}"));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_method_is_told_so_in_each_clients_shape() {
     let gateway = gateway("");
     for (path, _, shape) in posted("demo/hermes") {

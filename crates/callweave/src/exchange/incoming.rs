@@ -528,6 +528,10 @@ impl IncomingRequest {
             return protocol.write_last_request(request, &options).map_err(unwritable);
         }
         if !is_same {
+            // Nobody is asked to answer nothing, be it empty or something else than messages.
+            if request.messages.is_empty() && request.instructions.is_empty() && request.previous.is_none() {
+                return Err(invalid("the request has no messages"));
+            }
             request.stream = Some(self.is_streamed);
             request.store = None;
             // Clients of other protocols always get the usage, so it must be asked for.

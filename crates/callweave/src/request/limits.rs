@@ -125,6 +125,13 @@ pub(crate) enum System {
     Anywhere,
 }
 
+impl Limits {
+    /// Whether all but users speak in one text: some templates take no list of parts, and some servers refuse one.
+    pub(crate) fn wants_one_text(&self) -> bool {
+        self.system == System::Merged
+    }
+}
+
 /// Who may show images and the like; of all others they are shown by the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Shows {

@@ -123,7 +123,8 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
             put(&mut object, "tool_call_id", result.id.take());
             let name = result.name.take();
             put(&mut object, "name", name.filter(|_| writing.is_faithful || writing.limits.names_results));
-            if let Some(content) = write_content(result.content.take(), writing) {
+            let content = one_text(result.content.take(), writing);
+            if let Some(content) = write_content(content, writing) {
                 object.insert("content", content);
             }
             if result.is_error == Some(true) {
@@ -156,7 +157,11 @@ fn write_message(mut message: Message, out: &mut Vec<Value>, writing: &mut Writi
             _ => spoken.push(part),
         }
     }
-    if let Some(content) = write_content(Content { parts: spoken, form }, writing) {
+    let mut content = Content { parts: spoken, form };
+    if message.role != Role::User {
+        content = one_text(content, writing);
+    }
+    if let Some(content) = write_content(content, writing) {
         object.insert("content", content);
     }
     let blocks: Vec<Value> = thoughts.iter_mut().filter_map(|part| write_block(part, writing)).collect();
@@ -209,6 +214,18 @@ fn write_block(part: &mut Part, writing: &Writing<'_>) -> Option<Value> {
     let text = thought.text.clone().unwrap_or_default();
     let members = [("type", "thinking".into()), ("thinking", text.into()), ("signature", signature.into())];
     Some(Value::object(members))
+}
+
+/// Several texts as one, for servers that take lists of parts from users only: llama-cpp-python is one of them.
+fn one_text(content: Content, writing: &mut Writing<'_>) -> Content {
+    let is_text = |part: &Part| matches!(part.body, Body::Text(_));
+    let is_taken = writing.is_faithful || !writing.limits.wants_one_text();
+    if is_taken || content.parts.len() < 2 || !content.parts.iter().all(is_text) {
+        return content;
+    }
+    content.parts.iter().for_each(|part| writing.losses.part(NAME, part));
+    let texts: Vec<&str> = content.parts.iter().filter_map(Part::as_text).collect();
+    Content::text(texts.join("\n\n"))
 }
 
 /// One text as it is, anything else as a list.
