@@ -213,6 +213,31 @@ fn hostile_answers_end() {
     }
 }
 
+/// A schema whose only member is the schema again: neither an object that could be put into it for ever nor values that are as
+/// deep as any need a deep stack.
+#[test]
+fn schemas_of_themselves_end() {
+    let member = json!({"type": "object", "properties": {"x": {"$ref": "#"}}});
+    let alternative = json!({"properties": {"x": {"anyOf": [{"$ref": "#"}, {"type": "integer"}]}}});
+    let several = json!({"anyOf": [
+        {"type": "object", "properties": {"x": {"$ref": "#"}}, "required": ["x"]},
+        {"type": "object", "properties": {"x": {"$ref": "#"}, "y": {"$ref": "#"}}},
+        {"type": "integer"},
+    ]});
+    for schema in [member, alternative, several] {
+        let schema = Schema::new(&schema);
+        for text in [
+            "It is {\"a\": 1}, I think.".to_owned(),
+            "{\"a\":".repeat(400) + &"}".repeat(400),
+            "So: ".to_owned() + &"{\"x\":".repeat(400) + "\"1\"" + &"}".repeat(400),
+            "{\"x\":".repeat(400) + "\"1\"" + &"}".repeat(400),
+            "{\"X\":".repeat(400) + "\"1\"" + &"}".repeat(400),
+        ] {
+            schema.read_with(&text, FitOptions::default());
+        }
+    }
+}
+
 /// An alternative that could enclose the value for ever does not hide the one that takes it as it is.
 #[test]
 fn what_fits_is_found_behind_what_could_be_made_to_fit() {

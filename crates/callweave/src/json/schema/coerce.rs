@@ -510,15 +510,15 @@ impl<'s> Coercer<'s> {
         let mut names = shape.properties().map(|(name, _)| name);
         let (Some(name), None) = (names.next(), names.next()) else { return Ok(None) };
         let is_known = members.keys().any(|key| shape.has_name_for(key));
-        if members.is_empty() || is_known || self.depth == MAX_DEPTH {
+        if members.is_empty() || is_known || self.enclosed == MAX_ENCLOSED {
             return Ok(None);
         }
         let within = keyed(name, value);
         let Value::Object(members) = &within else { return Ok(None) };
         let mut trial = self.change(ChangeKind::Keyed, value, within.clone())?;
-        self.depth += 1;
+        self.enclosed += 1;
         let next = self.fit_members(shape, members, &within);
-        self.depth -= 1;
+        self.enclosed -= 1;
         trial.then(next?);
         Ok(Some(trial).filter(|trial| trial.problems.is_empty()))
     }
