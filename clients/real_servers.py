@@ -278,8 +278,6 @@ def forced_calls(client, model, streamed, _):
 
 
 def several_systems(client, model, streamed, _):
-    if model.startswith("llama-server-responses"):
-        return SKIPPED("Responses takes system messages anywhere, and this server of it does not")
     reply = client.ask(model, streamed, limit=LIMIT, systems=("Be brief.", "Be kind.", "Be right."))
     return None if reply.finish == "length" and reply.text else repr(reply)
 

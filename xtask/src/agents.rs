@@ -89,14 +89,16 @@ const NATIVE: [(&str, &str); 4] = [
 ];
 
 /// What CI runs: each agent, each protocol of upstreams, and each dialect.
-const ALWAYS: [(&str, &str); 13] = [
+const ALWAYS: [(&str, &str); 15] = [
     ("claude", "kimi-k2"),
     ("claude", "claude-sonnet-4-5"),
     ("claude", "gemini-3-pro-preview"),
     ("codex", "claude-sonnet-4-5"),
     ("codex", "gpt-5.5"),
+    ("codex", "hermes"),
     ("opencode", "hermes"),
     ("opencode", "native"),
+    ("opencode", "mistral-small"),
     ("gemini", "glm-4.5"),
     ("gemini", "deepseek-v3.1"),
     ("qwen", "qwen3-coder"),

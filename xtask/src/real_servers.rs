@@ -46,7 +46,7 @@ pub(crate) fn run() -> Result<Outcome, String> {
     let (one, two) = (llama_cpp_python.address, llama_server.address);
     let upstream =
         |name: &str, url: String, more: &str| format!("[upstreams.{name}]\nurl = \"http://{url}\"\n{more}\n");
-    let chat = "provider = \"openai-compatible\"";
+    let chat = "protocol = \"openai-chat\"";
     let upstreams = [
         upstream("llama-cpp-python", format!("{one}/v1"), chat),
         upstream("llama-server", format!("{two}/v1"), chat),

@@ -280,8 +280,7 @@ impl Exchange {
                 InvalidCalls::Error => Hold::End,
                 InvalidCalls::Reask => Hold::All,
             },
-            // The client refers to a response that is kept here by the id that it has here.
-            keeps_id: is_same && !is_kept,
+            keeps_id: is_same,
             tells_usage: incoming.wants_usage(),
             // Upstreams stream by the framing of their protocol, not by one that a client chose.
             is_raw: is_same

@@ -340,6 +340,10 @@ pub static TABLE: &[Provider] = &[
 ];
 
 impl Provider {
+    /// A server of OpenAI's protocols of which nothing else is known.
+    #[cfg(feature = "exchange")]
+    pub(crate) const COMPATIBLE: &'static Self = &COMPATIBLE;
+
     /// The provider of that name.
     pub fn named(name: &str) -> Option<&'static Self> {
         TABLE.iter().find(|provider| {

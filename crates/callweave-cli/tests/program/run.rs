@@ -224,12 +224,13 @@ fn what_is_missing_is_named_with_the_way_to_get_it() {
     assert!(!place.0.join("ran").exists());
 }
 
-/// A server that lists these models, and answers everything else with the model that it was asked for.
+/// A server of Chat that lists these models, and answers with the model that it was asked for.
 fn server(models: &[&str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let models: Vec<_> = models.iter().map(|id| serde_json::json!({"id": id, "object": "model"})).collect();
     let list = serde_json::json!({"object": "list", "data": models}).to_string();
+    let none = r#"{"detail":"Not Found"}"#.to_owned();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
@@ -250,9 +251,13 @@ fn server(models: &[&str]) -> String {
             let choice = serde_json::json!({"index": 0, "message": message, "finish_reason": "stop"});
             let answer =
                 serde_json::json!({"id": "a", "object": "chat.completion", "choices": [choice]}).to_string();
-            let body = if first.starts_with("GET") { &list } else { &answer };
+            let (status, body) = match () {
+                () if first.starts_with("GET") => ("200 OK", &list),
+                () if first.contains("/chat/completions") => ("200 OK", &answer),
+                () => ("404 Not Found", &none),
+            };
             let head = format!("content-type: application/json\r\ncontent-length: {}", body.len());
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\n{head}\r\n\r\n{body}");
+            let _ = write!(stream, "HTTP/1.1 {status}\r\nconnection: close\r\n{head}\r\n\r\n{body}");
         }
     });
     address.to_string()

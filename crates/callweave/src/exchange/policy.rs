@@ -149,6 +149,8 @@ pub struct Engine {
     urls: Option<[String; 2]>,
     /// The provider, where it is known.
     provider: Option<&'static Provider>,
+    /// Whether the upstream is at a local address.
+    is_local: bool,
     /// What was found out about each of its protocols.
     findings: Vec<(&'static Protocol, AtomicU8)>,
 }
@@ -213,7 +215,8 @@ impl Engine {
                 findings.push((protocol, AtomicU8::new(Finding::Unknown as u8)));
             }
         }
-        Ok(Arc::new(Self { policy, shared, dialect, reasoning, urls, provider, findings }))
+        let is_local = is_local(&policy.base_url);
+        Ok(Arc::new(Self { policy, shared, dialect, reasoning, urls, provider, is_local, findings }))
     }
 
     /// The protocol in which a client of this protocol has the upstream asked: the client's own, unless the upstream does
@@ -256,8 +259,8 @@ impl Engine {
     pub(super) fn provider(&self, protocol: &Protocol) -> Option<&'static Provider> {
         self.provider.or_else(|| {
             let is_other = self.policy.protocol.is_some_and(|own| own != protocol);
-            let is_local = || *protocol == OPENAI_CHAT && is_local(&self.policy.base_url);
-            (is_other || is_local()).then(|| Provider::named("openai-compatible")).flatten()
+            let is_copied = *protocol == OPENAI_CHAT || *protocol == OPENAI_RESPONSES;
+            (is_other || is_copied && self.is_local).then_some(Provider::COMPATIBLE)
         })
     }
 

@@ -73,6 +73,8 @@ impl Graph {
             builder.nodes.push(node);
         }
         let mut graph = Self { nodes: builder.nodes };
+        // Most schemas are small, and a request may declare many.
+        graph.nodes.shrink_to_fit();
         graph.settle_types();
         for id in 0..graph.nodes.len() {
             graph.nodes[id].together = graph.conjunction(id);
