@@ -253,13 +253,16 @@ def refusal(client, model, streamed, statuses, words, **said):
         return None if is_right else f"{type(error).__name__}, status {status(error)}: {error}"
 
 
+def limited(model):
+    """The finish of a response that a limit ended: llama-server calls it complete on Responses."""
+    return "stop" if model.startswith("llama-server-responses") else "length"
+
+
 def limits(client, model, streamed, _):
     reply = client.ask(model, streamed, limit=LIMIT)
-    # Streams of llama-cpp-python count nothing, and Messages has no other word for that than 0. llama-server calls a
-    # response complete on Responses, whatever ended it.
+    # Streams of llama-cpp-python count nothing, and Messages has no other word for that than 0.
     counts = (None, 0) if streamed and model.startswith("llama-cpp-python") else (LIMIT,)
-    finish = "stop" if model.startswith("llama-server-responses") else "length"
-    is_right = reply.finish == finish and 0 < len(reply.text) <= LIMIT and reply.tokens in counts
+    is_right = reply.finish == limited(model) and 0 < len(reply.text) <= LIMIT and reply.tokens in counts
     return None if is_right else repr(reply)
 
 
@@ -279,7 +282,7 @@ def forced_calls(client, model, streamed, _):
 
 def several_systems(client, model, streamed, _):
     reply = client.ask(model, streamed, limit=LIMIT, systems=("Be brief.", "Be kind.", "Be right."))
-    return None if reply.finish == "length" and reply.text else repr(reply)
+    return None if reply.finish == limited(model) and reply.text else repr(reply)
 
 
 def unknown_models(client, model, streamed, _):

@@ -21,7 +21,9 @@ pub(crate) fn run() -> Result<Outcome, String> {
         vec![(python, vec![root().join("clients/gateway.py").into(), url.clone().into()])];
     let upstream = free_address().map_err(|error| error.to_string())?;
     let config = home.join("silence.toml");
-    let text = format!("[timeouts]\nkeep_alive = 1\n[upstreams.silent]\nurl = \"http://{upstream}/v1\"\n");
+    let text = format!(
+        "[timeouts]\nkeep_alive = 1\n[upstreams.silent]\nurl = \"http://{upstream}/v1\"\nprotocol = \"openai-chat\"\n"
+    );
     std::fs::write(&config, text).map_err(told(&config))?;
     let options = ["--config".as_ref(), config.as_os_str()];
     let silent = Serving::start_with(&home.join("silence.log"), &options)?;
