@@ -5,6 +5,7 @@ usage: tool_loops.py URL
 """
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -224,6 +225,8 @@ LOOPS = {
 
 def fault(name, loop, url, model, streamed):
     """What is wrong with the calls that reached the tool, or with the last words."""
+    # litellm leaves streams open. Collected while httpcore holds the lock of its pool, they wait for that lock for ever.
+    gc.collect()
     tool = Tool()
     try:
         said = loop(url, model, streamed, tool)
@@ -241,6 +244,7 @@ def fault(name, loop, url, model, streamed):
 def main():
     url = sys.argv[1].rstrip("/")
     matrix = Matrix("python, tool loops")
+    gc.disable()
     for (name, protocol), loop in LOOPS.items():
         for model in MODELS:
             for streamed in (True, False):

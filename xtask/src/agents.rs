@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::check::{Outcome, cargo, is_there, succeed, told};
+use crate::check::{Outcome, cargo, is_there, succeed, told, wait_for};
 use crate::{root, target};
 use upstream::{DONE, TASK, Upstream, WIRES};
 
@@ -321,21 +321,14 @@ fn wait(mut command: Command, place: &Path, folder: &Path) -> Result<(), String>
     let complained = File::create(place.join("complained.txt")).map_err(told(place))?;
     let command = command.current_dir(folder).stdin(Stdio::null()).stdout(said).stderr(complained);
     let mut child = command.spawn().map_err(|error| format!("it does not start: {error}"))?;
-    let start = Instant::now();
-    loop {
-        match child.try_wait().map_err(|error| error.to_string())? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(status.to_string()),
-            None if start.elapsed() > LONGEST => break,
-            None => std::thread::sleep(Duration::from_millis(50)),
-        }
+    match wait_for(&mut child, LONGEST).map_err(|error| error.to_string())? {
+        Some(status) if status.success() => return Ok(()),
+        Some(status) => return Err(status.to_string()),
+        None => {}
     }
     // The agent is told to end by `callweave run`.
     let _ = Command::new("kill").arg(child.id().to_string()).status();
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(5) && child.try_wait().is_ok_and(|it| it.is_none()) {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let _ = wait_for(&mut child, Duration::from_secs(5));
     let _ = child.kill();
     let _ = child.wait();
     Err(format!("no end within {LONGEST:?}"))

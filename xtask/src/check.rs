@@ -1,8 +1,8 @@
 //! Everything that CI runs: tiers of steps. The first failure ends a run; what was skipped is listed at its end.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use crate::instructions::guard;
 use crate::{
@@ -188,6 +188,17 @@ pub(crate) fn cargo() -> std::ffi::OsString {
 pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| format!("{command:?} does not start: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}
+
+/// How a process ended, or nothing if it still runs after so long.
+pub(crate) fn wait_for(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        match child.try_wait()? {
+            None if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(50)),
+            ended => return Ok(ended),
+        }
+    }
 }
 
 /// Whether a program can be started at all.

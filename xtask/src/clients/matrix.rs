@@ -1,14 +1,18 @@
 //! Scripts of clients side by side, and the matrix of what came of them.
 
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Script;
+use crate::check::wait_for;
 
 /// A script keeps one core busy.
 const AT_ONCE: usize = 2;
+/// A script takes a minute; one that hangs must not take the rest of the run with it.
+const TIME_LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// What a script said in the lines that are for us.
 struct Played {
@@ -45,7 +49,7 @@ fn play(number: usize, (program, words): &Script) -> Played {
     let start = Instant::now();
     let mut script = Command::new(program);
     let mut played = Played { number, rows: Vec::new(), skipped: Vec::new(), failure: None };
-    let output = match script.args(words).output() {
+    let output = match output_of(script.args(words)) {
         Ok(output) => output,
         Err(error) => {
             played.failure = Some(format!("{script:?} does not start: {error}"));
@@ -72,4 +76,34 @@ fn play(number: usize, (program, words): &Script) -> Played {
         played.failure = Some(format!("{script:?} has compared nothing"));
     }
     played
+}
+
+/// The output of a script, which is aborted at its time limit. Scripts in Python then print the stacks of all threads.
+fn output_of(script: &mut Command) -> std::io::Result<Output> {
+    script.env("PYTHONFAULTHANDLER", "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = script.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    thread::scope(|scope| {
+        let stdout = scope.spawn(|| read_all(stdout));
+        let stderr = scope.spawn(|| read_all(stderr));
+        let status = match wait_for(&mut child, TIME_LIMIT)? {
+            Some(status) => status,
+            None => {
+                let _ = Command::new("kill").args(["-ABRT", &child.id().to_string()]).status();
+                child.wait()?
+            }
+        };
+        Ok(Output {
+            status,
+            stdout: stdout.join().unwrap_or_default(),
+            stderr: stderr.join().unwrap_or_default(),
+        })
+    })
+}
+
+fn read_all(stream: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was read until an error is still worth printing.
+    let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
+    bytes
 }
