@@ -29,6 +29,25 @@ pub(in crate::exchange) enum FrameEnds {
     Body,
 }
 
+/// The members that lead to calls in the protocols' frames. No other is entered: the arguments of a call may be an object, with
+/// ids of its own.
+const AROUND_CALLS: &[&str] = &[
+    "choices",
+    "message",
+    "delta",
+    "tool_calls",
+    "content_block",
+    "content",
+    "response",
+    "output",
+    "item",
+    "candidates",
+    "parts",
+    "functionCall",
+    "steps",
+    "step",
+];
+
 /// Ids of calls: those of the upstream, and those that the client gets.
 pub(in crate::exchange) type ReplacedIds<'i> = &'i HashMap<String, String>;
 
@@ -132,11 +151,11 @@ impl Rewrite {
                 let text = value.str().filter(|_| is_id).map(|text| text.to_cow());
                 match text.and_then(|text| ids.get(&*text)) {
                     Some(new) => put(place(value), new),
-                    None if matches!(value.kind(), Kind::Object | Kind::Array) => open.push(value),
+                    None if AROUND_CALLS.contains(&key) => open.push(value),
                     None => {}
                 }
             }
-            open.extend(node.elements().filter(|value| matches!(value.kind(), Kind::Object | Kind::Array)));
+            open.extend(node.elements());
         }
     }
 }
@@ -164,6 +183,28 @@ mod tests {
             }
             all.append(&mut rewrite.finish(&ids));
             assert_eq!(String::from_utf8_lossy(&all), expected, "{size}");
+        }
+        // The arguments of a call are nobody else's, whatever they say.
+        for (call, id) in [
+            (
+                r#"{"content":[{"type":"tool_use","id":"call_0","input":{"id":"call_0","content":[{"id":"call_0"}]}}]}"#,
+                27,
+            ),
+            (
+                r#"{"candidates":[{"content":{"parts":[{"functionCall":{"id":"call_0","args":{"id":"call_0"}}}]}}]}"#,
+                56,
+            ),
+            (r#"{"message":{"tool_calls":[{"id":"call_0","function":{"arguments":{"id":"call_0"}}}]}}"#, 31),
+            (
+                r#"{"output":[{"type":"function_call","call_id":"call_0","id":"fc_0"}],"metadata":{"id":"call_0"}}"#,
+                44,
+            ),
+        ] {
+            let mut body = Rewrite::new(FrameEnds::Body, None);
+            body.push(call.as_bytes());
+            let id = call[id..].find("call_0").expect("an id") + id;
+            let expected = [&call[..id], "new", &call[id + "call_0".len()..]].concat();
+            assert_eq!(String::from_utf8_lossy(&body.finish(&ids)), expected);
         }
         let mut body = Rewrite::new(FrameEnds::Body, Some("ours".to_owned()));
         body.push(b"{\"model\" : \"theirs\",\n\n \"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"call_0\"}]}}]}");
