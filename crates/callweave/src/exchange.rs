@@ -273,6 +273,7 @@ impl Exchange {
         let is_kept = incoming.is_kept(target) && target.engine.shared.store.is_some();
         Output::new(OutputConfig {
             incoming: Arc::clone(incoming),
+            shared: Arc::clone(&target.engine.shared),
             is_kept,
             hold: match target.engine.policy.invalid_calls {
                 _ if !incoming.has_tools => Hold::Nothing,

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::far::{Far, Then, answered, said, stream, whole};
-use crate::support::{Got, chat, gateway, post, request, responses, send};
+use crate::support::{Got, chat, gateway, get, post, request, responses, send};
 
 const MANUAL: &str = include_str!("../../../../docs/gateway.md");
 const VERTEX: &str = "/v1/projects/{project}/locations/{location}/publishers";
@@ -357,6 +357,29 @@ fn responded(id: &str, text: &str) -> Value {
         "incomplete_details": null, "output": [{"type": "message", "id": "msg_1", "status": "completed",
             "role": "assistant", "content": [{"type": "output_text", "text": text, "annotations": []}]}],
         "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}})
+}
+
+/// Servers that give every response the same id must not have one conversation go on with another.
+#[tokio::test]
+async fn a_response_does_not_take_the_id_of_one_that_is_kept() {
+    let said = ["It rains.", "It snows.", "Still rain."];
+    let far = Far::start(said.map(|text| whole(200, &responded("resp_1", text))).to_vec()).await;
+    let gateway = far.gateway("protocol = \"openai-responses\"");
+    let ask = |text: &str| json!({"model": "x", "input": text});
+    let first = post(&gateway, "/v1/responses", &ask("Rain?")).await.json();
+    let second = post(&gateway, "/v1/responses", &ask("Snow?")).await.json();
+    assert_eq!(first["id"], "resp_1");
+    assert_ne!(second["id"], "resp_1", "{second}");
+    for (id, own, other) in
+        [(&first["id"], "It rains.", "It snows."), (&second["id"], "It snows.", "It rains.")]
+    {
+        let kept = get(&gateway, &format!("/v1/responses/{}", id.as_str().expect("an id"))).await;
+        assert!(kept.text.contains(own) && !kept.text.contains(other), "{}", kept.text);
+    }
+    let next = json!({"model": "x", "input": "And now?", "previous_response_id": first["id"]});
+    assert_eq!(post(&gateway, "/v1/responses", &next).await.status, 200);
+    let sent = far.seen().remove(2);
+    assert!(sent.contains("It rains.") && !sent.contains("It snows."), "{sent}");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::Shared;
 use super::super::incoming::{IncomingRequest, start};
 use super::rewrite::{FrameEnds, ReplacedIds, Rewrite};
 use super::stats::ResponseStats;
@@ -26,6 +27,7 @@ pub(in crate::exchange) enum Hold {
 /// Events → bytes and message of the client.
 pub(in crate::exchange) struct Output {
     incoming: Arc<IncomingRequest>,
+    shared: Arc<Shared>,
     /// Writes a stream.
     encoder: Option<Encoder>,
     buffer: Vec<u8>,
@@ -67,6 +69,8 @@ pub(in crate::exchange) struct Output {
 pub(in crate::exchange) struct OutputConfig {
     /// The client's request.
     pub(in crate::exchange) incoming: Arc<IncomingRequest>,
+    /// Where responses are kept.
+    pub(in crate::exchange) shared: Arc<Shared>,
     /// Whether the message is kept, too.
     pub(in crate::exchange) is_kept: bool,
     pub(in crate::exchange) hold: Hold,
@@ -86,6 +90,7 @@ impl Output {
     pub(in crate::exchange) fn new(config: OutputConfig) -> Self {
         let OutputConfig {
             incoming,
+            shared,
             is_kept,
             hold,
             keeps_id,
@@ -109,6 +114,7 @@ impl Output {
         let encoder = if is_streamed && !is_raw { encoder(&incoming) } else { None };
         Self {
             incoming,
+            shared,
             encoder,
             buffer: Vec::new(),
             message: (is_kept || !is_streamed && !is_raw).then(|| Box::new(Accumulator::new())),
@@ -130,6 +136,12 @@ impl Output {
             is_kept,
             stats: ResponseStats::default(),
         }
+    }
+
+    /// Whether a response of that id is kept for the client.
+    fn is_taken(&self, id: &str) -> bool {
+        self.is_kept
+            && self.shared.store().is_some_and(|store| store.response(&self.incoming.scope, id).is_some())
     }
 
     /// Takes bytes of the upstream, where the client gets them.
@@ -333,8 +345,11 @@ impl<'e> Sink<Event<'e>> for Output {
             *model = self.incoming.model.clone().into();
         }
         match &mut event.body {
-            // An id of another protocol is none here, and may repeat in the next response.
-            Body::Start { id, .. } | Body::Identity { scope: Scope::Answer, id, .. } if !self.keeps_id => {
+            // An id of another protocol is none here, and may repeat in the next response. One under which a response is
+            // kept already would hide that.
+            Body::Start { id, .. } | Body::Identity { scope: Scope::Answer, id, .. }
+                if !self.keeps_id || id.as_deref().is_some_and(|id| self.is_taken(id)) =>
+            {
                 *id = None;
             }
             Body::Usage { .. } if !self.tells_usage => return,
