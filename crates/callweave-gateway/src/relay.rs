@@ -82,10 +82,7 @@ pub(crate) async fn relay(
     };
     let (target, wire) = able(gateway, &model, title, protocols)?;
     let body = renamed(body, named.bytes, &target.model);
-    let mut reply = send(gateway, &target, wire, path, body, headers, key).await?;
-    if reply.status >= 300 {
-        return Err(refused(&mut reply, &target, gateway.config.timeouts.idle).await);
-    }
+    let reply = send(gateway, &target, wire, path, body, headers, key).await?;
     Ok(response(reply, gateway, room))
 }
 
@@ -103,7 +100,6 @@ pub(crate) async fn embed(
     let others = callweave::protocol::TABLE.iter().copied().filter(is_able);
     let protocols: Vec<&'static Protocol> = std::iter::once(client.protocol()).chain(others).collect();
     let (target, wire) = able(gateway, &model, "embeddings", &protocols)?;
-    let patience = gateway.config.timeouts.idle;
     let own = EmbeddingApi::of_upstream(wire.protocol).unwrap_or(client);
     if own.protocol() == client.protocol() {
         // Only the model's name may be another.
@@ -113,21 +109,16 @@ pub(crate) async fn embed(
             true => named.bytes,
             false => Bytes::from(client.renamed(body, &target.model).to_string()),
         };
-        let mut reply = send(gateway, &target, wire, &path, sent, headers, key).await?;
-        return match reply.status {
-            ..300 => Ok(response(reply, gateway, room)),
-            _ => Err(refused(&mut reply, &target, patience).await),
-        };
+        let reply = send(gateway, &target, wire, &path, sent, headers, key).await?;
+        return Ok(response(reply, gateway, room));
     }
     let mut request = client.read_request(&body)?;
     request.model = Some(model);
     let sent = Bytes::from(own.write_request(&request, &target.model).to_string());
     let mut reply = send(gateway, &target, wire, &own.path(&target.model)?, sent, headers, key).await?;
-    if reply.status >= 300 {
-        return Err(refused(&mut reply, &target, patience).await);
-    }
     let limit = usize::try_from(gateway.config.limits.answer).unwrap_or(usize::MAX);
-    let bytes = reply.rest(limit, patience).await.map_err(|fault| target.failure(&fault))?;
+    let rest = reply.rest(limit, gateway.config.timeouts.idle).await;
+    let bytes = rest.map_err(|fault| target.failure(&fault))?;
     let answer = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok());
     let embeddings = answer.and_then(|answer: Value| own.read_response(&answer));
     let embeddings = embeddings.filter(|own| own.vectors.len() == request.inputs.len());
@@ -170,10 +161,7 @@ pub(crate) async fn of_response(
         let address =
             address(&wire.under(&upstream.config.url, &path)).map_err(|fault| target.failure(&fault))?;
         let sent = gateway.client.send_within(parts.method.clone(), address, sent, Bytes::new(), end).await;
-        let mut reply = sent.map_err(|fault| target.failure(&fault))?;
-        if reply.status >= 300 {
-            return Err(refused(&mut reply, &target, gateway.config.timeouts.idle).await);
-        }
+        let mut reply = accepted(sent, &target, gateway.config.timeouts.idle).await?;
         let limit = usize::try_from(gateway.config.limits.answer).unwrap_or(usize::MAX);
         let rest = reply.rest(limit, gateway.config.timeouts.idle).await;
         let mut response = Response::new(Body::whole(rest.map_err(|fault| target.failure(&fault))?));
@@ -204,11 +192,8 @@ pub(crate) async fn count_tokens(
         }
     };
     let mut reply = send(gateway, target, wire, &path, body, headers, key).await?;
-    let patience = gateway.config.timeouts.idle;
-    if reply.status >= 300 {
-        return Err(refused(&mut reply, target, patience).await);
-    }
-    let bytes = reply.rest(1 << 20, patience).await.map_err(|fault| target.failure(&fault))?;
+    let bytes =
+        reply.rest(1 << 20, gateway.config.timeouts.idle).await.map_err(|fault| target.failure(&fault))?;
     if serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_err() {
         return Err(target.failure(&UpstreamFault::unusable("sent a count that is no JSON")));
     }
@@ -267,7 +252,20 @@ async fn send(
         }
         Err(fault) => Err(fault),
     };
-    posted.map_err(|fault| target.failure(&fault))
+    accepted(posted, target, gateway.config.timeouts.idle).await
+}
+
+/// A response with success, or the failure that another one is.
+async fn accepted(
+    sent: Result<Reply, UpstreamFault>,
+    target: &Target,
+    patience: Duration,
+) -> Result<Reply, Failure> {
+    let mut reply = sent.map_err(|fault| target.failure(&fault))?;
+    match reply.status {
+        ..300 => Ok(reply),
+        _ => Err(refused(&mut reply, target, patience).await),
+    }
 }
 
 fn response(reply: Reply, gateway: &Arc<Gateway>, room: OwnedSemaphorePermit) -> Response<Body> {
