@@ -12,6 +12,7 @@
 //! assert!(Provider::at("http://127.0.0.1:8000/v1").is_none());
 //! ```
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::{
     ANTHROPIC_MESSAGES, BEDROCK_CONVERSE, BEDROCK_INVOKE, CODEX_APP_SERVER, COHERE_V2,
     GEMINI_GENERATE_CONTENT, GEMINI_INTERACTIONS, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES, Protocol,
@@ -348,6 +349,14 @@ impl Provider {
     pub fn named(name: &str) -> Option<&'static Self> {
         TABLE.iter().find(|provider| {
             std::iter::once(&provider.name).chain(provider.aliases).any(|known| is_same(known, name))
+        })
+    }
+
+    /// The provider of that name whose rules requests can keep.
+    pub(crate) fn with_rules(name: &str) -> Result<&'static Self> {
+        let known = Self::named(name).filter(|provider| !provider.protocols.is_empty());
+        known.ok_or_else(|| {
+            Error::new(ErrorKind::Unknown, format!("no provider with limits is called {name:?}"))
         })
     }
 

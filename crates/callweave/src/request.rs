@@ -394,13 +394,7 @@ impl Protocol {
     fn limits_of(&self, model: Option<&str>, options: &RequestOptions) -> Result<&'static Limits> {
         let own = self.request_coding()?.limits;
         let limits = match &options.provider {
-            Some(name) => {
-                let provider = Provider::named(name).filter(|provider| !provider.protocols.is_empty());
-                let provider = provider.ok_or_else(|| {
-                    Error::new(ErrorKind::Unknown, format!("no provider with limits is called {name:?}"))
-                })?;
-                provider.limits(self).unwrap_or(own)
-            }
+            Some(name) => Provider::with_rules(name)?.limits(self).unwrap_or(own),
             None => own,
         };
         Ok(limits.of_model(model.unwrap_or_default()))

@@ -176,11 +176,7 @@ impl Engine {
     /// The same, beside others that share the tools they have prepared and the store.
     pub fn with_shared(mut policy: Policy, shared: Arc<Shared>) -> Result<Arc<Self>> {
         let provider = match policy.provider.as_deref() {
-            Some(name) => {
-                let known = Provider::named(name).filter(|provider| !provider.protocols.is_empty());
-                let unknown = || format!("no provider with limits is called {name:?}");
-                Some(known.ok_or_else(|| Error::new(ErrorKind::Unknown, unknown()))?)
-            }
+            Some(name) => Some(Provider::with_rules(name)?),
             None => Provider::at(&policy.base_url),
         };
         let dialect = match policy.dialect.as_str() {
