@@ -1,5 +1,6 @@
 //! The log's way out. It has a thread of its own, so no answer waits for a disk that is full, a pipe that nobody reads,
-//! or a terminal that was stopped: lines are lost instead, and counted.
+//! or a terminal that was stopped: lines are lost instead, and counted. A line after a quiet time is written at once; the
+//! thread rests after each write, so the lines of a busy time are written together and wake nobody.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,6 +11,8 @@ use std::time::Duration;
 const ROOM: usize = 1 << 20;
 /// So long whoever takes nothing just now is left alone.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The time between two writes.
+const REST: Duration = Duration::from_millis(10);
 
 static LOST: AtomicU64 = AtomicU64::new(0);
 
@@ -45,7 +48,10 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
+    /// Whether the thread writes, or rests after that.
     is_writing: bool,
+    /// Whether somebody waits until all is written.
+    is_awaited: bool,
 }
 
 impl Shared {
@@ -57,16 +63,23 @@ impl Shared {
 impl LogWriter {
     /// A log that goes there. Its thread ends with the program.
     pub fn to(sink: impl Write + Send + 'static) -> io::Result<Self> {
+        Self::resting(REST, sink)
+    }
+
+    fn resting(rest: Duration, sink: impl Write + Send + 'static) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || write_all(&own, sink))?;
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || write_all(&own, rest, sink))?;
         Ok(Self(shared))
     }
 
     /// Waits until all is written, but not for long; says whether it is.
     pub fn finish(&self, patience: Duration) -> bool {
         let is_busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
-        let waited = self.0.emptied.wait_timeout_while(self.0.state(), patience, is_busy);
+        let mut state = self.0.state();
+        state.is_awaited = true;
+        self.0.filled.notify_one();
+        let waited = self.0.emptied.wait_timeout_while(state, patience, is_busy);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
@@ -92,17 +105,17 @@ impl Write for LogWriter {
     }
 }
 
-/// Writes what waits, again and again.
-fn write_all(shared: &Shared, mut sink: impl Write) {
+/// Writes what waits, again and again, and rests in between.
+fn write_all(shared: &Shared, rest: Duration, mut sink: impl Write) {
     let mut lines = Vec::new();
+    let mut state = shared.state();
     loop {
-        let mut state = shared.state();
-        state.is_writing = false;
         if state.waiting.is_empty() {
+            (state.is_writing, state.is_awaited) = (false, false);
             shared.emptied.notify_all();
         }
         let filled = shared.filled.wait_while(state, |state| state.waiting.is_empty());
-        let mut state = filled.unwrap_or_else(PoisonError::into_inner);
+        state = filled.unwrap_or_else(PoisonError::into_inner);
         state.is_writing = true;
         std::mem::swap(&mut state.waiting, &mut lines);
         drop(state);
@@ -110,6 +123,8 @@ fn write_all(shared: &Shared, mut sink: impl Write) {
         let left = lines[written..].iter().filter(|byte| **byte == b'\n').count();
         LOST.fetch_add(left as u64, Relaxed);
         lines.clear();
+        let rested = shared.filled.wait_timeout_while(shared.state(), rest, |state| !state.is_awaited);
+        state = rested.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
@@ -150,6 +165,23 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// Nobody is woken for lines that come while the thread rests, unless somebody waits for the last of them.
+    #[test]
+    fn lines_of_a_busy_time_are_written_together() {
+        let (go, wait) = channel();
+        let (tell, told) = channel();
+        let mut log = LogWriter::resting(10 * LONG, Slow(wait, tell)).expect("a thread");
+        let mut write = |line: &str| log.write_all(line.as_bytes()).expect("no write fails");
+        write("a\n");
+        go.send(()).expect("a thread");
+        assert_eq!(told.recv_timeout(LONG).expect("a line after a quiet time"), b"a\n");
+        write("b\n");
+        write("c\n");
+        go.send(()).expect("a thread");
+        assert!(log.finish(LONG));
+        assert_eq!(told.recv_timeout(LONG).expect("all lines"), b"b\nc\n");
     }
 
     /// The count of lost lines is the process's: one test looks at it.
