@@ -96,10 +96,12 @@ impl Upstream {
     /// The target of an exchange with a model of it.
     pub(crate) fn target(&self, model: &str) -> Result<Target, Failure> {
         let target = Target::new(&self.engine, model);
-        match (self.config.is_demo(), demo::protocol(model)) {
-            (false, _) => Ok(target),
-            (true, Some(protocol)) => Ok(target.speaking(protocol)),
-            (true, None) => Err(Failure::new(ErrorClass::NotFound, format!("there is no model {model:?}"))),
+        if !self.config.is_demo() {
+            return Ok(target);
+        }
+        match demo::protocol(model) {
+            Some(protocol) => Ok(target.speaking(protocol)),
+            None => Err(Failure::new(ErrorClass::NotFound, format!("there is no model {model:?}"))),
         }
     }
 
