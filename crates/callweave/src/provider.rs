@@ -347,9 +347,12 @@ impl Provider {
 
     /// The provider of that name.
     pub fn named(name: &str) -> Option<&'static Self> {
-        TABLE.iter().find(|provider| {
+        let spelled = |provider: &&Self| {
             std::iter::once(&provider.name).chain(provider.aliases).any(|known| is_same(known, name))
-        })
+        };
+        // Requests name it as the table does, and every request asks.
+        let exact = TABLE.iter().find(|provider| provider.name == name);
+        exact.or_else(|| TABLE.iter().find(spelled))
     }
 
     /// The provider of that name whose rules requests can keep.
