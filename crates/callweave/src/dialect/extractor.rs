@@ -124,9 +124,7 @@ impl ExtractOptions {
         let (plan, tools) = (Arc::clone(plan), Arc::clone(&self.tools));
         let Self { is_trusting, accepts_after_damage, .. } = *self;
         let manner = Manner { choice, is_trusting, accepts_after_damage };
-        let engine = Engine::new(plan, tools, self.starting_in, manner);
-        let waits_for_all = engine.whole_text_matchers().next().is_some();
-        Extractor { engine, held: String::new(), waits_for_all }
+        Extractor { engine: Engine::new(plan, tools, self.starting_in, manner), held: String::new() }
     }
 }
 
@@ -136,8 +134,6 @@ pub struct Extractor {
     engine: Engine,
     /// What has come and is not accounted for yet.
     held: String,
-    /// Whether matchers are to be given the whole text, so that nothing is read before its end.
-    waits_for_all: bool,
 }
 
 impl Extractor {
@@ -155,7 +151,7 @@ impl Extractor {
     }
 
     fn push_on(&mut self, delta: &str, sink: &mut EventSink<'_>) {
-        if self.waits_for_all {
+        if self.engine.waits_for_all() {
             return self.held.push_str(delta);
         }
         if self.held.is_empty() {
@@ -181,7 +177,7 @@ impl Extractor {
     pub fn end(&mut self, answer: Completion, sink: &mut EventSink<'_>) {
         self.engine.ends(answer);
         let held = std::mem::take(&mut self.held);
-        if self.waits_for_all {
+        if self.engine.waits_for_all() {
             self.match_all(&held, sink);
         } else {
             self.engine.read(&held, true, sink);

@@ -16,6 +16,10 @@ pub(super) struct Plan {
     pub(super) own: usize,
     pub(super) forms: Vec<Compiled>,
     pub(super) live: Live,
+    /// Whether a dialect that was asked for has thoughts.
+    pub(super) has_thoughts: bool,
+    /// Whether matchers are to be given the whole text, so that nothing is read before its end.
+    pub(super) waits_for_all: bool,
 }
 
 /// The markers that are live in the states of the engine.
@@ -108,7 +112,9 @@ impl Plan {
             forms.extend(dialect.forms.iter().map(|form| Compiled::new(form.clone(), index)));
         }
         let live = build(&dialects, own, &forms);
-        Self { dialects, own, forms, live }
+        let has_thoughts = dialects[..own].iter().any(|dialect| !dialect.thoughts.is_empty());
+        let waits_for_all = forms.iter().any(|compiled| compiled.whole_text_matcher().is_some());
+        Self { dialects, own, forms, live, has_thoughts, waits_for_all }
     }
 
     /// Whether the text has to decide between several dialects.

@@ -16,6 +16,7 @@ pub(super) mod typed;
 pub(super) mod value;
 
 use super::markers::{Found, Markers};
+use super::matcher::Matcher;
 use super::spec::{Body, Form};
 use super::table;
 use super::tools::Tools;
@@ -188,6 +189,14 @@ impl Compiled {
             plain[usize::from(byte)] = !matches!(byte, b'"' | b'\\') && !ends_string(byte);
         }
         Self { form, dialect, closers, before, ends, follows, frame, plain }
+    }
+
+    /// The matcher of a form that has no markers: it is to be given the whole text.
+    pub(super) fn whole_text_matcher(&self) -> Option<&Matcher> {
+        match &self.form.body {
+            Body::Matched(matcher) if self.form.open.is_empty() => Some(matcher),
+            _ => None,
+        }
     }
 
     /// Whether the body itself is the only sign of a call.

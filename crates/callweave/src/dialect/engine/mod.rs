@@ -21,7 +21,7 @@ use super::emit::Emitter;
 use super::matcher::{Matched, Matcher};
 use super::plan::Plan;
 use super::position::Position;
-use super::spec::{Body, Start};
+use super::spec::Start;
 use super::tools::Tools;
 use crate::event::{CallKind, Completion, EventSink, NoticeCode};
 
@@ -197,8 +197,7 @@ impl Engine {
             }
             _ => State::Prose(Place::Text),
         };
-        let has_thoughts = plan.dialects[..plan.own].iter().any(|dialect| !dialect.thoughts.is_empty());
-        let may_be_thought = start.is_none() && has_thoughts;
+        let may_be_thought = start.is_none() && plan.has_thoughts;
         let run = Run {
             state,
             emitter: Emitter::new(choice),
@@ -278,12 +277,14 @@ impl Engine {
         self.read(&text[at..], true, sink);
     }
 
+    /// Whether matchers are to be given the whole text, so that nothing is read before its end.
+    pub(super) fn waits_for_all(&self) -> bool {
+        self.plan.waits_for_all
+    }
+
     /// The matchers that are to be given the whole text.
     pub(super) fn whole_text_matchers(&self) -> impl Iterator<Item = &Matcher> {
-        self.plan.forms.iter().filter_map(|compiled| match &compiled.form.body {
-            Body::Matched(matcher) if compiled.form.open.is_empty() => Some(matcher),
-            _ => None,
-        })
+        self.plan.forms.iter().filter_map(Compiled::whole_text_matcher)
     }
 
     /// Says how the answer ends, before its last text is read.
