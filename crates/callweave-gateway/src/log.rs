@@ -178,8 +178,9 @@ mod tests {
         go.send(()).expect("a thread");
         assert_eq!(told.recv_timeout(LONG).expect("a line after a quiet time"), b"a\n");
         write("b\n");
-        write("c\n");
         go.send(()).expect("a thread");
+        assert!(told.recv_timeout(PAUSE).is_err(), "the thread does not rest");
+        write("c\n");
         assert!(log.finish(LONG));
         assert_eq!(told.recv_timeout(LONG).expect("all lines"), b"b\nc\n");
     }
