@@ -53,7 +53,7 @@ mod incoming;
 mod policy;
 mod reask;
 mod response;
-mod rewrite;
+mod route_body;
 mod session;
 pub mod store;
 mod tool_cache;

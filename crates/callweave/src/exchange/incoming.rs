@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::amount::{Amount, RequestLimits, invalid, scan};
 use super::http::{ClientRoute, HttpWire};
 use super::policy::Target;
-use super::rewrite::rewritten;
+use super::route_body::rewritten;
 use super::store::{Scope, StoredTurn};
 use super::tool_cache::DeclaredTools;
 use super::{ExchangeResult, Shared};
