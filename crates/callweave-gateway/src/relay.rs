@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use callweave::Value;
-use callweave::exchange::UpstreamFault;
 use callweave::exchange::embedding::EmbeddingApi;
 use callweave::exchange::http::{HttpWire, escaped_model};
+use callweave::exchange::{UpstreamFault, lost_header};
 use callweave::protocol::{ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, Response, StatusCode, header, request};
@@ -128,10 +128,10 @@ pub(crate) async fn embed(
     *response.headers_mut() = passed_on(&reply.headers);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, crate::failure::JSON);
-    let is_shown = |name: &&String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let lost: Vec<&str> = request.losses.iter().filter(is_shown).take(16).map(String::as_str).collect();
-    if let (false, Ok(lost)) = (lost.is_empty(), http::HeaderValue::try_from(lost.join(", "))) {
-        headers.insert("x-callweave-lost", lost);
+    if let Some((name, lost)) = lost_header(request.losses.iter().map(String::as_str))
+        && let Ok(lost) = http::HeaderValue::try_from(lost)
+    {
+        headers.insert(name, lost);
     }
     Ok(response)
 }

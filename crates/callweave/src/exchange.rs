@@ -590,7 +590,7 @@ impl Exchange {
     pub fn lost_parameters(&self) -> impl Iterator<Item = &str> {
         let names = self.losses.iter().map(|loss| loss.what.as_str()).enumerate();
         let is_first = |(at, name): &(usize, &str)| !self.losses[..*at].iter().any(|loss| loss.what == *name);
-        names.filter(is_first).map(|(_, name)| name).take(16)
+        names.filter(is_first).map(|(_, name)| name).take(MAX_LOST_NAMES)
     }
 
     /// The tokens of all responses.
@@ -614,10 +614,8 @@ impl Exchange {
             return ResponseHead { status: written.status, headers };
         }
         headers.push(("content-type".into(), self.incoming.content_type().into()));
-        let lost = self.lost_parameters().map(shown_in_header).collect::<Vec<_>>();
-        if !lost.is_empty() {
-            headers.push(("x-callweave-lost".into(), lost.join(", ").into_bytes()));
-        }
+        let lost = lost_header(self.lost_parameters());
+        headers.extend(lost.map(|(name, value)| (name.into(), value.into_bytes())));
         if self.incoming.model != self.target.model {
             let model = shown_in_header(&self.target.model);
             headers.push(("x-callweave-model".into(), model.into_bytes()));
@@ -754,6 +752,15 @@ impl Exchange {
             self.target.engine.shared.keep(&self.incoming, &self.message);
         }
     }
+}
+
+/// The most names of lost parameters that are reported.
+const MAX_LOST_NAMES: usize = 16;
+
+/// The header that names what an upstream did not get, if there is anything: its name and its value.
+pub fn lost_header<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<(&'static str, String)> {
+    let lost: Vec<String> = names.into_iter().take(MAX_LOST_NAMES).map(shown_in_header).collect();
+    (!lost.is_empty()).then(|| ("x-callweave-lost", lost.join(", ")))
 }
 
 /// A text of the client's or the configuration's as a header may have it.

@@ -312,11 +312,11 @@ async fn embeddings_are_translated_and_what_is_lost_is_named() {
     ] {
         let far = Far::start(vec![whole(200, answer), whole(200, answer)]).await;
         let gateway = far.gateway(&format!("protocol = \"{protocol}\""));
-        let body = json!({"model": "far/x", "input": ["a", "b"], "dimensions": 8, "extra": 1});
+        let body = json!({"model": "far/x", "input": ["a", "b"], "dimensions": 8, "extra": 1, "än,d": 2});
         let got = post(&gateway, "/v1/embeddings", &body).await;
         assert_eq!(got.json()["data"][1]["embedding"], json!([2]), "{}", got.text);
         assert!(got.text.contains("[1.5") && got.json()["model"] == "far/x", "{}", got.text);
-        assert_eq!(got.headers["x-callweave-lost"], "extra");
+        assert_eq!(got.headers["x-callweave-lost"], "extra, ?n?d");
         let seen = far.seen().remove(0);
         assert!(seen.starts_with(path) && seen.contains(":8"), "{seen}");
         let packed = json!({"model": "far/x", "input": ["a", "b"], "encoding_format": "base64"});
