@@ -165,11 +165,14 @@ def kept_responses(client):
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "21 degrees"}
     second = client.responses.create(model=MODEL, input=[result], tools=tools, previous_response_id=first.id)
     assert "21 degrees" in second.output_text, second
+    same(second.previous_response_id, first.id)
     with client.responses.stream(model=MODEL, input=[result], tools=tools, previous_response_id=first.id) as stream:
         streamed = stream.get_final_response()
     same(streamed.output_text, second.output_text)
+    same((streamed.previous_response_id, first.previous_response_id), (first.id, None))
     for response in (first, second, streamed):
         again = client.responses.retrieve(response.id)
+        same(again.previous_response_id, response.previous_response_id)
         same((again.id, again.status, again.output_text), (response.id, "completed", response.output_text))
         same([item.type for item in again.output], [item.type for item in response.output])
     items = list(client.responses.input_items.list(first.id))
