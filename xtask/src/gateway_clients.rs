@@ -1,5 +1,7 @@
 //! The providers' official clients, through a running gateway, against every scripted model.
 
+use std::ffi::OsString;
+
 use crate::check::{Outcome, told};
 use crate::clients::{Script, play_all};
 use crate::serving::{Serving, free_address};
@@ -8,44 +10,89 @@ use crate::{root, target};
 /// Seconds for which an upstream says nothing, while the gateway gives a sign of life in each.
 const SILENCE: &str = "3.5";
 
+/// Upstreams that a script plays itself.
+struct Played {
+    script: &'static str,
+    /// What the configuration has besides the upstreams.
+    settings: &'static str,
+    /// Their names and protocols.
+    upstreams: &'static [(&'static str, &'static str)],
+    /// What the script is told besides the addresses.
+    words: &'static [&'static str],
+}
+
+const PLAYED: [Played; 3] = [
+    Played {
+        script: "silence.py",
+        settings: "[timeouts]\nkeep_alive = 1\n",
+        upstreams: &[("silent", "openai-chat")],
+        words: &[SILENCE],
+    },
+    Played {
+        script: "odd_routes.py",
+        settings: "demo = true\n",
+        upstreams: &[("far", "openai-chat"), ("far-responses", "openai-responses")],
+        words: &[],
+    },
+    Played {
+        script: "odd_routes.mjs",
+        settings: "demo = true\n",
+        upstreams: &[("far", "openai-chat")],
+        words: &[],
+    },
+];
+
+/// Scripts for which the scripted models are enough.
+const FOR_DEMO: [&str; 4] = ["gateway.py", "invalid_calls.py", "gateway.mjs", "invalid_calls.mjs"];
+
 /// A part of `cargo xtask check --clients`: what the step before it has installed is used.
 pub(crate) fn run() -> Result<Outcome, String> {
     let home = target().join("clients");
-    let python = home.join("bin/python");
-    if !python.exists() {
+    if !home.join("bin/python").exists() {
         return Ok(Outcome::Skipped("the clients for Python are not there".into()));
     }
-    let gateway = Serving::start(&home.join("gateway.log"))?;
-    let url = format!("http://{}", gateway.address);
-    let mut scripts: Vec<Script> =
-        vec![(python, vec![root().join("clients/gateway.py").into(), url.clone().into()])];
-    let upstream = free_address().map_err(|error| error.to_string())?;
-    let config = home.join("silence.toml");
-    let text = format!(
-        "[timeouts]\nkeep_alive = 1\n[upstreams.silent]\nurl = \"http://{upstream}/v1\"\nprotocol = \"openai-chat\"\n"
-    );
-    std::fs::write(&config, text).map_err(told(&config))?;
-    let options = ["--config".as_ref(), config.as_os_str()];
-    let silent = Serving::start_with(&home.join("silence.log"), &options)?;
     let has_node = home.join("node/node_modules/openai").exists();
-    if has_node {
-        // Packages are found beside the script that asks for them.
-        let script = home.join("node/gateway.mjs");
-        std::fs::copy(root().join("clients/gateway.mjs"), &script).map_err(told(&script))?;
-        scripts.push(("node".into(), vec![script.into(), url.into()]));
+    let is_able = |script: &str| has_node || !script.ends_with(".mjs");
+    let mut scripts: Vec<Script> = Vec::new();
+    let mut serving = vec![Serving::start(&home.join("gateway.log"))?];
+    for name in FOR_DEMO.into_iter().filter(|name| is_able(name)) {
+        scripts.push(script(name, [format!("http://{}", serving[0].address)])?);
     }
-    scripts.push((
-        home.join("bin/python"),
-        vec![
-            root().join("clients/silence.py").into(),
-            format!("http://{}", silent.address).into(),
-            upstream.port().to_string().into(),
-            SILENCE.into(),
-        ],
-    ));
+    for Played { script: name, settings, upstreams, words } in PLAYED.iter().filter(|it| is_able(it.script)) {
+        let upstream = free_address().map_err(|error| error.to_string())?;
+        let mut text = (*settings).to_owned();
+        for (name, protocol) in *upstreams {
+            text.push_str(&format!(
+                "[upstreams.{name}]\nurl = \"http://{upstream}/v1\"\nprotocol = \"{protocol}\"\nmodels = [\"m\"]\n"
+            ));
+        }
+        let config = home.join(format!("{name}.toml"));
+        std::fs::write(&config, text).map_err(told(&config))?;
+        let options = ["--config".as_ref(), config.as_os_str()];
+        let gateway = Serving::start_with(&home.join(format!("{name}.log")), &options)?;
+        let addresses = [format!("http://{}", gateway.address), upstream.port().to_string()];
+        scripts.push(script(name, addresses.into_iter().chain(words.iter().map(|&word| word.into())))?);
+        serving.push(gateway);
+    }
     play_all(&scripts)?;
     Ok(match has_node {
         true => Outcome::Passed,
         false => Outcome::Skipped("the clients for Node are not there".into()),
     })
+}
+
+/// A script with its words, and what runs it.
+fn script(name: &str, words: impl IntoIterator<Item = String>) -> Result<Script, String> {
+    let (home, file) = (target().join("clients"), root().join("clients").join(name));
+    let (program, file) = match name.ends_with(".mjs") {
+        false => (home.join("bin/python"), file),
+        true => {
+            // Packages are found beside the script that asks for them.
+            let copy = home.join("node").join(name);
+            std::fs::copy(&file, &copy).map_err(told(&copy))?;
+            ("node".into(), copy)
+        }
+    };
+    let words = words.into_iter().map(OsString::from);
+    Ok((program, std::iter::once(file.into()).chain(words).collect()))
 }

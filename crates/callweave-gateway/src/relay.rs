@@ -101,7 +101,8 @@ pub(crate) async fn embed(
     let protocols: Vec<&'static Protocol> = std::iter::once(client.protocol()).chain(others).collect();
     let (target, wire) = able(gateway, &model, "embeddings", &protocols)?;
     let own = EmbeddingApi::of_upstream(wire.protocol).unwrap_or(client);
-    if own.protocol() == client.protocol() {
+    // Gemini's own servers have no `:predict`.
+    if own.protocol() == client.protocol() && client != EmbeddingApi::VertexPredict {
         // Only the model's name may be another.
         let path = client.path(&target.model)?;
         let is_same = named.model.is_none() && model == target.model;

@@ -61,6 +61,10 @@ const PREFIXES: &[&str] = &["/openai", "/anthropic", "/genai", "/gemini", "/olla
 const VERSIONS: &[(&str, bool)] =
     &[("/v1", false), ("/v1beta", true), ("/v1alpha", true), ("/v1beta1", true), ("/v1internal", true)];
 
+/// Headers of clients that share the paths of lists of models with others.
+const ANTHROPIC: &[&str] = &["anthropic-version", "x-api-key"];
+const GOOGLE: &[&str] = &["x-goog-api-key", "x-goog-api-client"];
+
 /// The methods of routes. HEAD is answered as GET is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
@@ -152,37 +156,22 @@ static ROWS: &[Row] = &[
     (Post, "/deployments/{model}/chat/completions", |place| in_path(&protocol::OPENAI_CHAT, place, None)),
     (Post, "/deployments/{model}/completions", |place| Route::Relay(Relayed::Completions, place.name)),
     (Post, "/deployments/{model}/embeddings", |place| Route::Embed(EmbeddingApi::OpenAi, place.name)),
-    // Vertex AI names a project, and who made the model.
-    (Post, "/publishers/google/models/{model}:generateContent", |place| generated(place, false)),
-    (Post, "/publishers/google/models/{model}:streamGenerateContent", |place| generated(place, true)),
-    (Post, "/publishers/google/models/{model}:countTokens", counted),
-    (
-        Post,
-        "/projects/{project}/locations/{location}/publishers/google/models/{model}:generateContent",
-        |place| generated(place, false),
-    ),
-    (
-        Post,
-        "/projects/{project}/locations/{location}/publishers/google/models/{model}:streamGenerateContent",
-        |place| generated(place, true),
-    ),
-    (Post, "/projects/{project}/locations/{location}/publishers/google/models/{model}:countTokens", counted),
-    (
-        Post,
-        "/projects/{project}/locations/{location}/publishers/anthropic/models/count-tokens:rawPredict",
-        |_| Route::CountTokens(&protocol::ANTHROPIC_MESSAGES, None),
-    ),
-    (
-        Post,
-        "/projects/{project}/locations/{location}/publishers/anthropic/models/{model}:rawPredict",
-        |place| predicted(place, false),
-    ),
-    (
-        Post,
-        "/projects/{project}/locations/{location}/publishers/anthropic/models/{model}:streamRawPredict",
-        |place| predicted(place, true),
-    ),
-    (Post, "/projects/{project}/locations/{location}/endpoints/openapi/chat/completions", |_| {
+    // Vertex AI names who made the model, behind a project or not.
+    (Post, "/publishers/{publisher}/models/{model}:generateContent", |place| generated(place, false)),
+    (Post, "/publishers/{publisher}/models/{model}:streamGenerateContent", |place| generated(place, true)),
+    (Post, "/publishers/{publisher}/models/{model}:countTokens", counted),
+    (Post, "/publishers/{publisher}/models/{model}:embedContent", |place| {
+        Route::Embed(EmbeddingApi::Gemini, place.name)
+    }),
+    (Post, "/publishers/{publisher}/models/{model}:predict", |place| {
+        Route::Embed(EmbeddingApi::VertexPredict, place.name)
+    }),
+    (Post, "/publishers/anthropic/models/count-tokens:rawPredict", |_| {
+        Route::CountTokens(&protocol::ANTHROPIC_MESSAGES, None)
+    }),
+    (Post, "/publishers/anthropic/models/{model}:rawPredict", |place| predicted(place, false)),
+    (Post, "/publishers/anthropic/models/{model}:streamRawPredict", |place| predicted(place, true)),
+    (Post, "/endpoints/openapi/chat/completions", |_| {
         Route::Answer(ClientRoute::new(&protocol::OPENAI_CHAT))
     }),
     // The AI SDK leaves the word before a model's name out if that has a slash.
@@ -205,9 +194,29 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("/api/delete", "models are not managed here; ask the upstream itself"),
 ];
 
-/// The name in a path that fits a pattern, if the pattern has one.
-fn captured<'p>(mut pattern: &str, mut path: &'p str) -> Option<Option<&'p str>> {
-    let mut name = None;
+/// The names in a path that fits a pattern.
+#[derive(Clone, Copy, Default)]
+struct Captured<'p> {
+    /// The name of who made the model, where that is not Google.
+    publisher: Option<&'p str>,
+    /// The last name of the pattern.
+    name: Option<&'p str>,
+}
+
+impl Captured<'_> {
+    /// The name without escapes. Google's client takes what stands before a slash in the name of a model for its publisher.
+    fn unescaped(self) -> Option<String> {
+        let name = unescaped(self.name?);
+        Some(match self.publisher {
+            Some(publisher) => format!("{}/{name}", unescaped(publisher)),
+            None => name,
+        })
+    }
+}
+
+/// The names in a path, if it fits a pattern.
+fn captured<'p>(mut pattern: &str, mut path: &'p str) -> Option<Captured<'p>> {
+    let mut captured = Captured::default();
     while let Some((before, rest)) = pattern.split_once('{') {
         let (word, rest) = rest.split_once('}')?;
         path = path.strip_prefix(before)?;
@@ -217,11 +226,16 @@ fn captured<'p>(mut pattern: &str, mut path: &'p str) -> Option<Option<&'p str>>
             _ => path.find('/').unwrap_or(path.len()),
         };
         let (own, behind) = path.split_at(end);
-        name = Some(own).filter(|own| !own.is_empty() && !own.starts_with('/') && !own.ends_with('/'));
-        name?;
+        if own.is_empty() || own.starts_with('/') || own.ends_with('/') {
+            return None;
+        }
+        match word {
+            "publisher" => captured.publisher = Some(own).filter(|own| *own != "google"),
+            _ => captured.name = Some(own),
+        }
         (pattern, path) = (rest, behind);
     }
-    (pattern == path).then_some(name)
+    (pattern == path).then_some(captured)
 }
 
 /// A path without its prefix and version, and whether it is Gemini's own.
@@ -238,8 +252,15 @@ fn stripped(path: &str) -> (&str, bool) {
     // Gemini serves OpenAI's protocol behind its own version.
     match strip(rest, "/openai") {
         Some(length) => (&rest[length..], false),
-        None => (rest, is_gemini),
+        None => (without_project(rest).unwrap_or(rest), is_gemini),
     }
+}
+
+/// The path behind the project and the location that Vertex AI has in front.
+fn without_project(path: &str) -> Option<&str> {
+    let (project, rest) = path.strip_prefix("/projects/")?.split_once("/locations/")?;
+    let location = rest.find('/')?;
+    (!project.is_empty() && !project.contains('/') && location > 0).then(|| &rest[location..])
 }
 
 impl Route {
@@ -252,11 +273,10 @@ impl Route {
             _ => return None,
         };
         let (path, is_gemini) = stripped(path);
+        let has = |own: &[&str]| own.iter().any(|name| headers.contains_key(*name));
         let shape = match () {
-            () if is_gemini => Shape::Gemini,
-            () if ["anthropic-version", "x-api-key"].iter().any(|own| headers.contains_key(*own)) => {
-                Shape::Anthropic
-            }
+            () if is_gemini || has(GOOGLE) => Shape::Gemini,
+            () if has(ANTHROPIC) => Shape::Anthropic,
             () => Shape::OpenAi,
         };
         // Names may have colons in them; what is asked for behind one is no name.
@@ -265,7 +285,7 @@ impl Route {
             verb == Get && last.is_some_and(|last| last.contains("Content") || last == "countTokens")
         };
         let (make, name) = find_row(verb, path)?;
-        let name = name.map(unescaped);
+        let name = name.unescaped();
         match name.as_deref().is_some_and(is_verb) {
             true => None,
             false => Some(make(Place { name, shape })),
@@ -327,7 +347,7 @@ impl Route {
     }
 }
 
-fn find_row(verb: Verb, path: &str) -> Option<(Make, Option<&str>)> {
+fn find_row(verb: Verb, path: &str) -> Option<(Make, Captured<'_>)> {
     let of_verb = ROWS.iter().filter(|(own, ..)| *own == verb);
     of_verb
         .map(|(_, pattern, make)| (captured(pattern, path), *make))
@@ -336,6 +356,8 @@ fn find_row(verb: Verb, path: &str) -> Option<(Make, Option<&str>)> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     /// The routes in the table of the documents: method, path.
@@ -396,6 +418,12 @@ mod tests {
             ("/openai/deployments/ant/native/chat/completions", Some("ant/native")),
             ("/v1/projects/p/locations/l/publishers/google/models/a/b:generateContent", Some("a/b")),
             ("/v1beta1/publishers/google/models/a:generateContent", Some("a")),
+            ("/v1beta1/publishers/ant/models/native:generateContent", Some("ant/native")),
+            ("/v1beta1/publishers/ant%2Fb/models/c/d:generateContent", Some("ant/b/c/d")),
+            (
+                "/v1beta1/projects/p/locations/l/publishers/ant/models/a@1:streamGenerateContent",
+                Some("ant/a@1"),
+            ),
             ("/v1/projects/p/locations/l/publishers/anthropic/models/a@1:rawPredict", Some("a@1")),
             ("/v1beta/models/:generateContent", None),
             ("/v1/responses/a/b/cancel", None),
@@ -412,6 +440,17 @@ mod tests {
         assert_eq!(get("/v1/models/a:generateContent"), None);
         assert_eq!(get("/v1/models/a:b"), Some(Route::Model(Shape::OpenAi, "a:b".to_owned())));
         assert_eq!(get("/v1beta/openai/models"), Some(Route::Models(Shape::OpenAi)));
+        for (header, shape) in [
+            ("x-goog-api-key", Shape::Gemini),
+            ("x-goog-api-client", Shape::Gemini),
+            ("x-api-key", Shape::Anthropic),
+            ("api-key", Shape::OpenAi),
+        ] {
+            let headers =
+                HeaderMap::from_iter([(header.parse().expect("a name"), HeaderValue::from_static("k"))]);
+            let found = Route::find(&Method::GET, "/v1/models", &headers);
+            assert_eq!(found, Some(Route::Models(shape)), "{header}");
+        }
         assert_eq!(
             Route::find(&Method::POST, "/v1/responses/compact", &HeaderMap::new()),
             Some(Route::Relay(Relayed::Compaction, None))

@@ -90,6 +90,8 @@ pub struct EncodeOptions {
     /// Whether clients get the older form of a protocol that has two: in Chat the first call as `function_call`, in Ollama
     /// the lines of `/api/generate`.
     pub older_form: bool,
+    /// The id of the response that the client goes on from, where the wire names it and the upstream was not told.
+    pub previous: Option<String>,
 }
 
 impl EncodeOptions {
@@ -151,6 +153,11 @@ impl EncodeOptions {
     /// Writes the older form of a protocol that has two, for clients that know no other.
     pub fn older_form(self) -> Self {
         Self { older_form: true, ..self }
+    }
+
+    /// The id of the response that the client goes on from.
+    pub fn previous(self, id: impl Into<String>) -> Self {
+        Self { previous: Some(id.into()), ..self }
     }
 
     pub(crate) fn is_mended(&self) -> bool {

@@ -22,6 +22,10 @@ async fn a_conversation_goes_on_from_a_kept_answer() {
         assert!(got.text.contains("rain and wind"), "{}", got.text);
         let again = got.json()["id"].as_str().expect("an id").to_owned();
         assert_ne!(again, id);
+        assert_eq!(got.json()["previous_response_id"], id, "{}", got.text);
+        assert_eq!(body["previous_response_id"], json!(null), "{body}");
+        let kept = get(&gateway, &format!("/v1/responses/{again}")).await;
+        assert_eq!(kept.json()["previous_response_id"], id, "{}", kept.text);
         let third = json!({"model": "demo/hermes", "previous_response_id": again, "input": "Thanks"});
         assert_eq!(post(&gateway, "/v1/responses", &third).await.status, 200);
         assert_eq!(get(&gateway, &format!("/v1/responses/{id}")).await.json()["id"], id);

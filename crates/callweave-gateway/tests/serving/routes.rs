@@ -143,9 +143,23 @@ fn cases() -> Vec<Case> {
             r#"{"embeddings":[{"values":[0.5,-1.25]}]}"#,
         ));
     }
-    for before in
-        ["/v1beta/models", "/v1beta", "/v1beta1/publishers/google/models", &format!("{VERTEX}/google/models")]
-    {
+    for before in ["/v1beta1/publishers", VERTEX] {
+        let at = |verb: &str| format!("POST {before}/{{publisher}}/models/{{model}}:{verb}");
+        let predicted = json!({"instances": [{"content": "a"}]});
+        all.push(case(at("embedContent"), one(), embedded(), r#"{"embedding":{"values":[0.5,-1.25]}}"#));
+        all.push(case(
+            at("predict"),
+            predicted,
+            embedded(),
+            r#"{"predictions":[{"embeddings":{"values":[0.5,-1.25]}}]}"#,
+        ));
+    }
+    for before in [
+        "/v1beta/models",
+        "/v1beta",
+        "/v1beta1/publishers/{publisher}/models",
+        &format!("{VERTEX}/{{publisher}}/models"),
+    ] {
         let at = |verb: &str| format!("POST {before}/{{model}}:{verb}");
         all.push(case(at("generateContent"), contents(), text(), r#""text":"Hello""#));
         all.push(case(at("streamGenerateContent"), contents(), chat_stream(), r#""text":"Hello""#));
@@ -200,6 +214,7 @@ async fn ask(case: &Case, model: &str) -> (Got, Option<String>) {
     let gateway = far.gateway("models = [\"x\"]");
     let (method, path) = case.route.split_once(' ').expect("a method");
     let path = path.replace("{model}", model).replace("{project}", "p").replace("{location}", "l");
+    let path = path.replace("{publisher}", "google");
     let body = case.body.as_ref().map_or(String::new(), Value::to_string);
     let method: Method = method.parse().expect("a method");
     let got = send(&gateway, request(method, &path, &[("api-key", "mine")], &body)).await;
@@ -330,6 +345,14 @@ async fn embeddings_are_translated_and_what_is_lost_is_named() {
     let seen = far.seen().remove(0);
     assert_eq!(got.status, 200, "{}", got.text);
     assert!(seen.contains("\"models/x\"") && seen.contains("RETRIEVAL_QUERY"), "{seen}");
+    let far = Far::start(vec![whole(200, &gemini)]).await;
+    let gateway = far.gateway("protocol = \"gemini-generatecontent\"");
+    let body = json!({"instances": [{"content": "a"}, {"content": "b", "title": "t"}], "parameters": {"outputDimensionality": 8}});
+    let got = post(&gateway, "/v1beta1/publishers/far/models/x:predict", &body).await;
+    assert_eq!(got.json()["predictions"][1]["embeddings"]["values"], json!([2]), "{}", got.text);
+    assert_eq!(got.headers["x-callweave-lost"], "title");
+    let seen = far.seen().remove(0);
+    assert!(seen.starts_with("POST /v1beta/models/x:batchEmbedContents ") && seen.contains(":8"), "{seen}");
 }
 
 #[tokio::test]

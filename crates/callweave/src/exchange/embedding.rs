@@ -36,6 +36,8 @@ pub enum EmbeddingApi {
     Gemini,
     /// Gemini's `:batchEmbedContents`.
     GeminiBatch,
+    /// Vertex AI's `:predict`.
+    VertexPredict,
     /// Ollama's `/api/embed`.
     Ollama,
     /// Ollama's `/api/embeddings`, for one text.
@@ -83,7 +85,7 @@ impl EmbeddingApi {
     pub fn protocol(self) -> &'static Protocol {
         match self {
             Self::OpenAi => &OPENAI_CHAT,
-            Self::Gemini | Self::GeminiBatch => &GEMINI_GENERATE_CONTENT,
+            Self::Gemini | Self::GeminiBatch | Self::VertexPredict => &GEMINI_GENERATE_CONTENT,
             Self::Ollama | Self::OllamaPrompt => &OLLAMA,
         }
     }
@@ -94,6 +96,7 @@ impl EmbeddingApi {
             Self::OpenAi => "/embeddings".to_owned(),
             Self::Gemini => format!("/models/{}:embedContent", escaped_model(model)?),
             Self::GeminiBatch => format!("/models/{}:batchEmbedContents", escaped_model(model)?),
+            Self::VertexPredict => format!("/models/{}:predict", escaped_model(model)?),
             Self::Ollama => "/embed".to_owned(),
             Self::OllamaPrompt => "/embeddings".to_owned(),
         })
@@ -113,6 +116,7 @@ impl EmbeddingApi {
                     }
                 }
             }
+            Self::VertexPredict => {}
             Self::OpenAi | Self::Ollama | Self::OllamaPrompt => {
                 if let Some(body) = body.as_object_mut() {
                     body.insert("model", model);
@@ -158,6 +162,19 @@ impl EmbeddingApi {
                 }
                 &["requests"]
             }
+            Self::VertexPredict => {
+                for one in members.get("instances").and_then(Value::as_array).into_iter().flatten() {
+                    let one =
+                        one.as_object().ok_or_else(|| invalid("an element of instances is no object"))?;
+                    request.inputs.extend(texts(one, "content")?);
+                    request.note_losses(one, &["content"]);
+                }
+                if let Some(parameters) = members.get("parameters").and_then(Value::as_object) {
+                    request.dimensions = parameters.get("outputDimensionality").cloned();
+                    request.note_losses(parameters, &["outputDimensionality"]);
+                }
+                &["instances", "parameters"]
+            }
         };
         request.note_losses(members, known);
         request.dimensions = request.dimensions.filter(|own| !own.is_null());
@@ -190,6 +207,14 @@ impl EmbeddingApi {
                 let each = request.inputs.iter().map(|text| content(text, request, model));
                 body.insert("requests", Value::from_iter(each));
             }
+            Self::VertexPredict => {
+                let each =
+                    request.inputs.iter().map(|text| Value::object([("content", text.as_str().into())]));
+                body.insert("instances", Value::from_iter(each));
+                if let Some(dimensions) = &request.dimensions {
+                    body.insert("parameters", Value::object([("outputDimensionality", dimensions.clone())]));
+                }
+            }
         }
         body.into()
     }
@@ -206,6 +231,10 @@ impl EmbeddingApi {
             }
             Self::Gemini => (vec![body.pointer("/embedding/values").cloned()], None),
             Self::GeminiBatch => (list("embeddings")?.map(|one| one.get("values").cloned()).collect(), None),
+            Self::VertexPredict => {
+                let values = |one: &Value| one.pointer("/embeddings/values").cloned();
+                (list("predictions")?.map(values).collect(), None)
+            }
             Self::Ollama => {
                 (list("embeddings")?.map(|one| Some(one.clone())).collect(), body.get("prompt_eval_count"))
             }
@@ -245,6 +274,11 @@ impl EmbeddingApi {
             Self::GeminiBatch => {
                 let all = embeddings.vectors.iter().cloned().map(values);
                 Value::object([("embeddings", Value::from_iter(all))])
+            }
+            Self::VertexPredict => {
+                let all = embeddings.vectors.iter().cloned();
+                let all = all.map(|vector| Value::object([("embeddings", values(vector))]));
+                Value::object([("predictions", Value::from_iter(all))])
             }
             Self::Ollama => Value::object([
                 ("model", model()),
@@ -330,10 +364,11 @@ fn base64(vector: &Value) -> Value {
 mod tests {
     use super::*;
 
-    const ALL: [EmbeddingApi; 5] = [
+    const ALL: [EmbeddingApi; 6] = [
         EmbeddingApi::OpenAi,
         EmbeddingApi::Gemini,
         EmbeddingApi::GeminiBatch,
+        EmbeddingApi::VertexPredict,
         EmbeddingApi::Ollama,
         EmbeddingApi::OllamaPrompt,
     ];
@@ -358,7 +393,7 @@ mod tests {
     #[test]
     fn what_has_no_vectors_is_no_response() {
         for api in ALL {
-            for body in ["{}", r#"{"data":[{}],"embeddings":[{}],"embedding":{}}"#, "[]"] {
+            for body in ["{}", r#"{"data":[{}],"embeddings":[{}],"embedding":{},"predictions":[{}]}"#, "[]"] {
                 assert!(api.read_response(&body.parse().expect("JSON")).is_none(), "{api:?} {body}");
             }
         }
@@ -381,5 +416,11 @@ mod tests {
         let body = r#"{"content":{"parts":[{"text":"a"}]},"taskType":"X","outputDimensionality":8}"#;
         let read = EmbeddingApi::Gemini.read_request(&body.parse().expect("JSON")).expect("a request");
         assert_eq!((read.losses, read.dimensions), (vec!["taskType".to_owned()], Some(8.into())));
+        let body = r#"{"instances":[{"content":"a","task_type":"X"}],"parameters":{"autoTruncate":true,"outputDimensionality":8}}"#;
+        let read = EmbeddingApi::VertexPredict.read_request(&body.parse().expect("JSON")).expect("a request");
+        assert_eq!(
+            (read.losses.join(" ").as_str(), read.dimensions),
+            ("task_type autoTruncate", Some(8.into()))
+        );
     }
 }

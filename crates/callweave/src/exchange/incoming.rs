@@ -232,6 +232,10 @@ impl IncomingRequest {
         let mut call_ids = Vec::new();
         outline.call_ids(|id| call_ids.push(id.into()));
         let mut original = is_relayable.then(|| outline.models());
+        let mut options = EncodeOptions::mended()
+            .id([protocol.response_id_prefix(), id.as_str()].concat())
+            .model(model.clone())
+            .created(created);
         let earlier = match request.previous.clone().filter(|_| *protocol == OPENAI_RESPONSES) {
             None => None,
             Some(previous) => {
@@ -242,6 +246,7 @@ impl IncomingRequest {
                     amount = amount + earlier.amount();
                     amount.check(limits)?;
                     (request.previous, original) = (None, None);
+                    options = options.previous(previous);
                 }
                 earlier
             }
@@ -250,10 +255,6 @@ impl IncomingRequest {
             // The upstream keeps the conversation, and knows its calls by the ids that it gave.
             call_ids.clear();
         }
-        let mut options = EncodeOptions::mended()
-            .id([protocol.response_id_prefix(), id.as_str()].concat())
-            .model(model.clone())
-            .created(created);
         if let Some(framing) = framing {
             options = options.framing(framing);
         }

@@ -31,6 +31,7 @@ fn walk(stream: &[u8]) -> Result<Ending, String> {
 fn check(stream: &str, is_whole_body: bool) -> Result<Ending, String> {
     let (mut is_done, mut has_failed) = (false, false);
     let mut calls = 0;
+    let mut counts_early = false;
     for line in stream.split_terminator('\n') {
         let line: Value = serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
         let fail = |why: &str| Err(format!("{why}: {line}"));
@@ -55,6 +56,7 @@ fn check(stream: &str, is_whole_body: bool) -> Result<Ending, String> {
         if is_done != line["done_reason"].as_str().is_some_and(|word| !word.is_empty()) {
             return fail("a reason in the last line only");
         }
+        counts_early |= !is_done && line.get("eval_count").or(line.get("prompt_eval_count")).is_some();
         let Some(message) = line.get("message") else {
             match line["response"].is_string() {
                 true => continue,
@@ -78,6 +80,7 @@ fn check(stream: &str, is_whole_body: bool) -> Result<Ending, String> {
     }
     match (has_failed, is_done) {
         (true, true) => Err(format!("failed and done: {stream}")),
+        (false, true) if counts_early => Err(format!("counters before the last line: {stream}")),
         (true, false) => Ok(Ending::Failed),
         (false, true) => Ok(Ending::Whole),
         (false, false) => Ok(Ending::Truncated),

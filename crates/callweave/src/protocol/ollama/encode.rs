@@ -84,6 +84,8 @@ struct Stream {
     answer: Paths,
     message: Paths,
     total: Option<Usage>,
+    /// The counters that wait for the last line, where clients look for them.
+    counted: Paths,
     /// Texts that are being written, and whether each is a thought.
     texts: Vec<(BlockId, bool)>,
     held: Held,
@@ -136,15 +138,16 @@ impl Encode for Stream {
                 self.answer.extend("logprobs", value.as_str());
             }
             Body::Usage { counters, raw, .. } => {
-                // The next line tells them.
+                // The next line, or the last one, has them.
                 self.stamps.forget();
                 count(&mut self.total, counters, raw);
                 if !self.manner.is_mended() && self.answer.get("eval_count").is_some() {
                     self.flush(out);
                 }
+                let own = if self.manner.is_mended() { &mut self.counted } else { &mut self.answer };
                 match &self.total {
-                    Some(total) if !self.manner.keeps() => set_usage(&total.counters(), &mut self.answer),
-                    _ => each_member(Some(raw), |path, value| self.answer.set(path, value)),
+                    Some(total) if !self.manner.keeps() => set_usage(&total.counters(), own),
+                    _ => each_member(Some(raw), |path, value| own.set(path, value)),
                 }
             }
             Body::Foreign { scope, path, value } if self.manner.keeps() => {
@@ -162,6 +165,7 @@ impl Encode for Stream {
             Body::End => {
                 // What is held comes before it.
                 self.write_error(out);
+                self.take_counters();
                 if !self.has_written || !self.answer.is_empty() || !self.message.is_empty() {
                     self.flush(out);
                 }
@@ -261,6 +265,7 @@ impl Stream {
             return;
         }
         let word = if is_mended { Some(word_for(reason, raw)) } else { raw };
+        self.take_counters();
         let mut frame = self.begin_frame();
         let mut writer = Writer(&mut frame);
         write_message(self.is_generate, &self.message, &mut writer, |is_generate, writer| {
@@ -268,6 +273,13 @@ impl Stream {
         });
         write_done(word, &mut writer);
         self.end_frame(frame, out);
+    }
+
+    /// Lets the next line have the counters.
+    fn take_counters(&mut self) {
+        for (path, value) in take(&mut self.counted).iter() {
+            self.answer.set(path, value);
+        }
     }
 
     /// Writes a line without content, for what must be told before it is replaced.
@@ -286,6 +298,7 @@ impl Stream {
 
     fn write_error(&mut self, out: &mut Vec<u8>) {
         let Some(error) = self.error.take() else { return };
+        self.take_counters();
         let mut frame = take(&mut self.frame);
         frame.clear();
         let mut writer = Writer(&mut frame);

@@ -193,6 +193,9 @@ impl<'m> Response<'m> {
                     writer.raw_member(key, value);
                 }
             }
+            if let Some(previous) = self.options.previous.as_deref().filter(|_| !has(PREVIOUS)) {
+                writer.text_member(PREVIOUS, previous);
+            }
         }
         write_members(&members, writer);
         writer.end_object();
@@ -408,6 +411,9 @@ impl<'m> Response<'m> {
         }
     }
 }
+
+/// Where a response names the one that it goes on from.
+const PREVIOUS: &str = "previous_response_id";
 
 /// What a response says where nobody said anything.
 const DEFAULTS: &[(&str, &str)] = &[
