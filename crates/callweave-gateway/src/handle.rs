@@ -375,7 +375,7 @@ pub(crate) fn read_json(bytes: &[u8], limits: &Limits) -> Result<Value, Failure>
     })
 }
 
-/// The id that the client gave the request, or a made one: it goes upstream, where some take UUIDs only.
+/// The id that the client gave the request, or a made one.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
     let given = given.filter(|id| (1..=128).contains(&id.len()));
