@@ -327,6 +327,18 @@ pub static TABLE: &[Provider] = &[
         aliases: &["llama-cpp", "llama-server"],
         telemetry_name: "llama.cpp",
         list_owners: &["llamacpp"],
+        chat: &Limits::WORD_CHOICE,
+        responses: &Limits::WORD_CHOICE_RESPONSES,
+        ..COMPATIBLE
+    },
+    Provider {
+        name: "llama-cpp-python",
+        aliases: &["llama-cpp-server"],
+        telemetry_name: "llama.cpp",
+        protocols: CHAT,
+        list_owners: &["me"],
+        chat: &Limits::NAMED_CHOICE,
+        responses: &Limits::NAMED_CHOICE_RESPONSES,
         ..COMPATIBLE
     },
     Provider {
@@ -334,6 +346,8 @@ pub static TABLE: &[Provider] = &[
         aliases: &["lm-studio"],
         telemetry_name: "lmstudio",
         list_owners: &["organization_owner"],
+        chat: &Limits::WORD_CHOICE,
+        responses: &Limits::WORD_CHOICE_RESPONSES,
         ..COMPATIBLE
     },
     Provider { name: "codex", aliases: &[], protocols: &[], response_protocols: &[&CODEX_APP_SERVER], ..OWN },

@@ -56,6 +56,8 @@ pub use conversation::{
 pub use kept::Kept;
 pub use loss::Loss;
 #[cfg(feature = "exchange")]
+#[cfg(feature = "exchange")]
+pub(crate) use outline::ChoiceForm;
 pub(crate) use outline::call_ids_of;
 pub use outline::{Outline, RequestSize, renamed};
 pub use seals::{SealHarvest, SealKeeper, SealScope, TurnCache, TurnKey, TurnStore};
@@ -213,6 +215,8 @@ pub(crate) struct RequestCoding {
 pub(crate) struct Writing<'l> {
     /// Whether every thing is written as it was.
     pub(crate) is_faithful: bool,
+    /// Whether what the client said in an older form of the protocol stays so.
+    pub(crate) keeps_older_form: bool,
     /// What the provider demands.
     pub(crate) limits: &'static Limits,
     /// What could not be carried.
@@ -378,7 +382,8 @@ impl Protocol {
             }
             _ => fit(&mut request, self.name, limits, &mut losses, &mut changes),
         }
-        let mut writing = Writing { is_faithful, limits, losses: &mut losses };
+        let keeps_older_form = is_faithful && (options.mode == Mode::Faithful || limits.takes_uncommon());
+        let mut writing = Writing { is_faithful, keeps_older_form, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);
         if !is_faithful || options.mode == Mode::Compatible && !limits.takes_uncommon() {
             limits.respell(&mut body, is_own, &mut losses);

@@ -20,8 +20,8 @@ use crate::framing::Framing;
 use crate::json::{AsValue, Kind, Node, Tape, Value};
 use crate::protocol::{GEMINI_GENERATE_CONTENT, OPENAI_CHAT, OPENAI_RESPONSES, Protocol, Session};
 use crate::request::{
-    Loss, Message, Mode, Outline, Request, RequestOptions, SealScope, Tool, ToolChoice, ToolKind, Written,
-    renamed,
+    ChoiceForm, Loss, Message, Mode, Outline, Request, RequestOptions, SealScope, Tool, ToolChoice, ToolKind,
+    Written, renamed,
 };
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -140,6 +140,8 @@ pub struct IncomingRequest {
     pub(super) conversation: Option<String>,
     /// Whether every server of the client's protocol takes the request.
     is_common: bool,
+    /// The form in which it chooses among its tools.
+    choice: ChoiceForm,
     content: Mutex<Option<RequestContent>>,
 }
 
@@ -222,8 +224,8 @@ impl IncomingRequest {
         let named = named.or_else(|| outline.model().map(Cow::into_owned));
         let first = named.as_deref().and_then(first);
         let is_relayable = outline.is_relayable();
-        let is_common = outline.is_common();
-        let relays = |target: &Target| target.relays(protocol) && target.takes(protocol, is_common);
+        let (is_common, choice) = (outline.is_common(), outline.choice_form());
+        let relays = |target: &Target| target.relays(protocol) && target.takes(protocol, is_common, choice);
         let is_relayed = is_relayable && first.as_ref().is_some_and(relays);
         let tools_key = shared.tools.key(protocol, outline.tools());
         // Most of a request is its conversation and its tools: a relayed one need not be read.
@@ -313,6 +315,7 @@ impl IncomingRequest {
             kept_calls,
             conversation,
             is_common,
+            choice,
             content: Mutex::new(Some(RequestContent { body: bytes, request, original, earlier })),
         })
     }
@@ -442,7 +445,8 @@ impl IncomingRequest {
         if let Some((name, why)) = self.state.filter(|_| !target.keeps_responses()) {
             return Err(invalid(format!("{name} cannot be used with {}: {why}", target.shown())));
         }
-        let is_original = added.is_empty() && target.relays(client) && target.takes(client, self.is_common);
+        let is_original =
+            added.is_empty() && target.relays(client) && target.takes(client, self.is_common, self.choice);
         let outgoing = match content.original.as_ref().filter(|_| is_original) {
             Some(places) => {
                 let body = self.original(&content.body, places, &target.model);

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Json;
 use crate::protocol::{CODEX_APP_SERVER, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::provider::{Provider, is_local};
-use crate::request::Limits;
+use crate::request::{ChoiceForm, Limits};
 pub use crate::stop::{StopMode, StopPolicy};
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -394,8 +394,9 @@ impl Target {
     }
 
     /// Whether a request of a client's protocol holds nothing that the target may refuse.
-    pub(super) fn takes(&self, client: &'static Protocol, is_common: bool) -> bool {
-        is_common || self.limits(client).is_none_or(Limits::takes_uncommon)
+    pub(super) fn takes(&self, client: &'static Protocol, is_common: bool, choice: ChoiceForm) -> bool {
+        let takes = |limits: &Limits| (is_common || limits.takes_uncommon()) && limits.takes_choice(choice);
+        self.limits(client).is_none_or(takes)
     }
 
     /// Whether it can be asked to follow a response that it has kept.
