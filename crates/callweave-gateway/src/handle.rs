@@ -326,7 +326,7 @@ impl Gateway {
         if let Some(target) = self.routes.find(&model)?.first() {
             let wire = target.upstream.wire_for(&target.model, protocol)?;
             // Nobody is asked for a count who may not even know the protocol.
-            let is_asked = wire.protocol == protocol && target.upstream.engine.speaks(protocol);
+            let is_asked = wire.protocol == protocol && target.upstream.engine().speaks(protocol);
             if is_asked && !target.upstream.config.is_demo() && earlier.is_none() {
                 match relay::count_tokens(self, target, &body, wire, headers, key).await {
                     // Few servers of the protocol have this path.

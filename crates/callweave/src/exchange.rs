@@ -245,6 +245,7 @@ enum State {
 impl Exchange {
     /// An exchange of a request with a target.
     pub fn new(incoming: Arc<IncomingRequest>, target: Target) -> Self {
+        target.engine.forget_absent(incoming.created);
         let protocol = target.protocol_for(incoming.wire.protocol);
         let target = target.speaking(protocol);
         let output = Self::output(&incoming, &target);
@@ -441,7 +442,7 @@ impl Exchange {
     fn find_out(&mut self, finding: Finding) {
         let engine = &self.target.engine;
         for refusal in self.refusals.iter().filter(|refusal| refusal.is_absent) {
-            engine.find(refusal.protocol, Finding::Absent);
+            engine.find(refusal.protocol, Finding::Absent(self.incoming.created));
         }
         if finding == Finding::Spoken {
             engine.find(self.target.protocol_for(self.incoming.wire.protocol), finding);

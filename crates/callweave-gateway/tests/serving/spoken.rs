@@ -619,3 +619,72 @@ async fn a_forced_call_is_said_as_the_server_knows_it() {
         );
     }
 }
+
+/// The model list tells whose server it is, without a request of its own for each client.
+#[tokio::test]
+async fn a_model_list_tells_how_a_server_is_asked() {
+    let listed: [(Refuse, &str, Value); 3] = [
+        (
+            |seen| list_of(seen, r#"{"data": [{"id": "m", "owned_by": "me"}]}"#),
+            CHAT,
+            json!({"type": "function",
+            "function": {"name": "get_weather"}}),
+        ),
+        (
+            |seen| list_of(seen, r#"{"data": [{"id": "m", "owned_by": "vllm"}]}"#),
+            RESPONSES,
+            json!("required"),
+        ),
+        (
+            |seen| list_of(seen, r#"{"data": [{"id": "m", "type": "model", "display_name": "M"}]}"#),
+            MESSAGES,
+            json!({"type": "any"}),
+        ),
+    ];
+    for (list, path, choice) in listed {
+        let server = Server::start(&[CHAT, RESPONSES, MESSAGES], &native(), list).await;
+        let gateway = server.gateway("");
+        let mut asked = responses("m", false);
+        asked["tool_choice"] = json!("required");
+        post(&gateway, RESPONSES, &asked).await;
+        assert_eq!(server.paths(), [RESPONSES], "nothing is known yet");
+        get(&gateway, "/v1/models").await;
+        assert_eq!(server.paths(), ["/v1/models"]);
+        let got = post(&gateway, RESPONSES, &asked).await;
+        assert!(has_call(RESPONSES, &got), "{}", got.text);
+        let seen = server.take();
+        assert_eq!(seen.iter().map(|seen| seen.path.as_str()).collect::<Vec<_>>(), [path]);
+        assert_eq!(seen[0].body["tool_choice"], choice, "{}", seen[0].body);
+        // Whoever is configured stays who it is.
+        let gateway = server.gateway("provider = \"vllm\"");
+        get(&gateway, "/v1/models").await;
+        post(&gateway, RESPONSES, &asked).await;
+        assert_eq!(server.paths(), ["/v1/models", RESPONSES]);
+    }
+    // Ollama is asked in its own protocol by its own clients alone.
+    let list: Refuse = |seen| list_of(seen, r#"{"data": [{"id": "m", "owned_by": "library"}]}"#);
+    let server = Server::start(&[CHAT, RESPONSES, MESSAGES], &native(), list).await;
+    let gateway = server.gateway("");
+    Arc::clone(&gateway).find_out_providers().await;
+    let asked = json!({"contents": [{"role": "user", "parts": [{"text": "Weather in Oslo?"}]}]});
+    post(&gateway, "/v1beta/models/m:generateContent", &asked).await;
+    let asked =
+        json!({"model": "m", "stream": false, "messages": [{"role": "user", "content": "Weather in Oslo?"}]});
+    let got = post(&gateway, "/api/chat", &asked).await;
+    assert_eq!(got.status, 200, "{}", got.text);
+    assert_eq!(server.paths(), ["/v1/models", CHAT, "/v1/api/chat", CHAT]);
+    // All that are unknown are asked at once, and nobody else.
+    let list: Refuse = |seen| list_of(seen, r#"{"data": [{"id": "m", "owned_by": "me"}]}"#);
+    let server = Server::start(&[CHAT, RESPONSES], &native(), list).await;
+    for (config, paths) in [("", &["/v1/models", CHAT][..]), ("provider = \"vllm\"", &[RESPONSES])] {
+        let gateway = server.gateway(config);
+        Arc::clone(&gateway).find_out_providers().await;
+        Arc::clone(&gateway).find_out_providers().await;
+        post(&gateway, RESPONSES, &responses("m", false)).await;
+        assert_eq!(server.paths(), paths);
+    }
+}
+
+fn list_of(seen: &Seen, list: &str) -> Option<(u16, String)> {
+    (seen.path == "/v1/models").then(|| (200, list.to_owned()))
+}

@@ -120,6 +120,8 @@ pub struct IncomingRequest {
     api_key: Option<String>,
     pub(super) scope: Scope,
     pub(super) id: String,
+    /// The time, in seconds since 1970.
+    pub(super) created: u64,
     /// The key of its tools in the cache.
     tools_key: u64,
     /// Whether the model may call anything.
@@ -309,6 +311,7 @@ impl IncomingRequest {
             api_key,
             scope,
             id,
+            created,
             tools_key,
             amount,
             call_ids,
