@@ -49,9 +49,8 @@ pub struct Provider {
     hosts: &'static [&'static str],
     /// The owners of models in its model list, where they tell whose list it is.
     list_owners: &'static [&'static str],
-    /// The lists of models and the members of each model that no other provider's list has: the name of the list, and
-    /// members with their values, if those tell.
-    list_shape: Option<(&'static str, &'static [(&'static str, Option<&'static str>)])>,
+    /// The shape of its model list, where no other has it.
+    list_shape: Option<ListShape>,
     /// Whether a server that has its model list is of its kind. Gateways pass the lists of other providers on.
     pub is_told_by_list: bool,
     /// What it demands of Chat requests.
@@ -60,6 +59,15 @@ pub struct Provider {
     pub(crate) responses: &'static Limits,
     /// Whether it answers with embeddings and images in OpenAI's form.
     pub(crate) has_values: bool,
+}
+
+/// The shape of a model list.
+#[derive(Debug)]
+struct ListShape {
+    /// The member that holds the models.
+    list: &'static str,
+    /// Members of every model; with a value, if that tells.
+    members: &'static [(&'static str, Option<&'static str>)],
 }
 
 /// Protocols of servers that follow OpenAI, and now and then Anthropic.
@@ -138,7 +146,10 @@ pub static TABLE: &[Provider] = &[
         model_prefixes: &["claude-"],
         calls_natively: true,
         hosts: &["api.anthropic.com"],
-        list_shape: Some(("data", &[("type", Some("model")), ("display_name", None)])),
+        list_shape: Some(ListShape {
+            list: "data",
+            members: &[("type", Some("model")), ("display_name", None)],
+        }),
         is_told_by_list: true,
         chat: &Limits::CLAUDE_CHAT,
         ..OWN
@@ -155,7 +166,7 @@ pub static TABLE: &[Provider] = &[
         model_prefixes: &["gemini-"],
         calls_natively: true,
         hosts: &["generativelanguage.googleapis.com"],
-        list_shape: Some(("models", &[("supportedGenerationMethods", None)])),
+        list_shape: Some(ListShape { list: "models", members: &[("supportedGenerationMethods", None)] }),
         is_told_by_list: true,
         chat: &Limits::GEMINI_CHAT,
         ..OWN
@@ -205,7 +216,7 @@ pub static TABLE: &[Provider] = &[
         key_variable: Some("OPENROUTER_API_KEY"),
         base_url_variable: Some("OPENROUTER_BASE_URL"),
         hosts: &["openrouter.ai"],
-        list_shape: Some(("data", &[("supported_parameters", None)])),
+        list_shape: Some(ListShape { list: "data", members: &[("supported_parameters", None)] }),
         is_told_by_list: true,
         ..COMPATIBLE
     },
@@ -326,7 +337,7 @@ pub static TABLE: &[Provider] = &[
         base_url_variable: Some("OLLAMA_HOST"),
         hosts: &["ollama.com"],
         list_owners: &["library"],
-        list_shape: Some(("models", &[("details", None), ("digest", None)])),
+        list_shape: Some(ListShape { list: "models", members: &[("details", None), ("digest", None)] }),
         is_told_by_list: true,
         ..COMPATIBLE
     },
@@ -428,13 +439,13 @@ impl Provider {
             return owners.all(|other| std::ptr::eq(other, first)).then_some(first);
         }
         TABLE.iter().find(|provider| {
-            let Some((name, members)) = provider.list_shape else { return false };
+            let Some(ListShape { list, members }) = &provider.list_shape else { return false };
             let has = |model: &Value, (key, value): &(&str, Option<&str>)| {
                 let own = model.get(*key).filter(|own| !own.is_null());
                 own.is_some_and(|own| value.is_none_or(|value| *own == value))
             };
-            models(name).next().is_some()
-                && models(name).all(|model| members.iter().all(|member| has(model, member)))
+            models(list).next().is_some()
+                && models(list).all(|model| members.iter().all(|member| has(model, member)))
         })
     }
 
