@@ -56,9 +56,7 @@ pub use conversation::{
 pub use kept::Kept;
 pub use loss::Loss;
 #[cfg(feature = "exchange")]
-#[cfg(feature = "exchange")]
-pub(crate) use outline::ChoiceForm;
-pub(crate) use outline::call_ids_of;
+pub(crate) use outline::{ChoiceForm, call_ids_of};
 pub use outline::{Outline, RequestSize, renamed};
 pub use seals::{SealHarvest, SealKeeper, SealScope, TurnCache, TurnKey, TurnStore};
 pub use settings::{Compaction, Format, Grammar, Reasoning, Sampling, Thinking, Tool, ToolChoice, ToolKind};
