@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::gateway::Gateway;
 use crate::in_flight::Held;
 use crate::keys::Digest;
-use crate::trace::{Trace, made};
+use crate::trace::{Trace, is_uuid, made, uuid};
 
 /// A client's request.
 pub(crate) struct Asked {
@@ -21,6 +21,8 @@ pub(crate) struct Asked {
     pub(crate) key: Digest,
     /// The id of the request.
     pub(crate) id: String,
+    /// Its id upstream, where the client's own is no UUID: some servers refuse any other.
+    upstream_id: Option<String>,
     /// Its place in a trace.
     pub(crate) trace: Trace,
     /// How long it took to read the request.
@@ -83,14 +85,15 @@ impl Asked {
         // The conversation that it continues takes room, too.
         held.reach(request.size())?;
         let request = Arc::new(request);
-        Ok(Self { request, key, id: id.to_owned(), trace, read_for: began.elapsed() })
+        let upstream_id = (!is_uuid(id)).then(uuid);
+        Ok(Self { request, key, id: id.to_owned(), upstream_id, trace, read_for: began.elapsed() })
     }
 
     /// The headers that tell an upstream which request this is.
     pub(crate) fn upstream_headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         self.trace.put(&mut headers);
-        if let Ok(id) = HeaderValue::try_from(&self.id) {
+        if let Ok(id) = HeaderValue::try_from(self.upstream_id.as_ref().unwrap_or(&self.id)) {
             headers.insert("x-request-id", id);
         }
         headers

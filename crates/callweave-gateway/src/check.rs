@@ -150,7 +150,7 @@ fn describe(upstream: &Upstream, text: &mut String) {
         InvalidCalls::Reask => format!("is sent back to the model, {} times at most", config.ask_again),
     };
     let _ = writeln!(text, "  arguments: {repair}, {schema}; a call that cannot be run {invalid}");
-    let stop = &upstream.engine.policy().stop;
+    let stop = &upstream.engine().policy().stop;
     let StopPolicy { suppress_tail, parallel, .. } = *stop;
     let stop = match stop.active_mode() {
         None => "never".to_owned(),
@@ -166,7 +166,7 @@ fn describe(upstream: &Upstream, text: &mut String) {
     if let Some(parallel) = parallel {
         let _ = writeln!(text, "  parallel calls: {}", if parallel { "asked for" } else { "asked not to" });
     }
-    if upstream.engine.is_plain() {
+    if upstream.engine().is_plain() {
         text.push_str("  clients of the same protocol get its bytes as they are\n");
     }
 }

@@ -326,7 +326,7 @@ impl Gateway {
         if let Some(target) = self.routes.find(&model)?.first() {
             let wire = target.upstream.wire_for(&target.model, protocol)?;
             // Nobody is asked for a count who may not even know the protocol.
-            let is_asked = wire.protocol == protocol && target.upstream.engine.speaks(protocol);
+            let is_asked = wire.protocol == protocol && target.upstream.engine().speaks(protocol);
             if is_asked && !target.upstream.config.is_demo() && earlier.is_none() {
                 match relay::count_tokens(self, target, &body, wire, headers, key).await {
                     // Few servers of the protocol have this path.
@@ -375,7 +375,7 @@ pub(crate) fn read_json(bytes: &[u8], limits: &Limits) -> Result<Value, Failure>
     })
 }
 
-/// The id that the client gave the request, or a made one: it goes upstream, where some take UUIDs only.
+/// The id that the client gave the request, or a made one.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
     let given = given.filter(|id| (1..=128).contains(&id.len()));

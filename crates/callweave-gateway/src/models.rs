@@ -42,6 +42,19 @@ impl Gateway {
     pub async fn models(self: &Arc<Self>) -> Vec<String> {
         names(self, &HeaderMap::new()).await
     }
+
+    /// Asks upstreams of which nothing tells whose servers they are for their model lists, which may tell. Requests need not
+    /// wait for it.
+    pub async fn find_out_providers(self: Arc<Self>) {
+        let mut asking = JoinSet::new();
+        for upstream in self.routes.upstreams().filter(|upstream| upstream.is_unknown()) {
+            let (gateway, upstream) = (Arc::clone(&self), Arc::clone(upstream));
+            asking.spawn(async move {
+                let _ = tokio::time::timeout(PATIENCE, ask(&gateway, &upstream, None)).await;
+            });
+        }
+        asking.join_all().await;
+    }
 }
 
 /// All names that clients can use; `headers` are those of the client that wants to know.
@@ -124,7 +137,7 @@ pub(crate) async fn ask(
     let body = reply.rest(LONGEST, gateway.config.timeouts.idle).await.map_err(told)?;
     if reply.status >= 300 {
         let mut error = wire.protocol.read_error(Some(reply.status), NO_HEADERS, &body);
-        upstream.engine.mask(&mut error);
+        upstream.engine().mask(&mut error);
         return Err(format!("{}: {}", reply.status, error.message));
     }
     let body: Value = String::from_utf8_lossy(&body).parse().map_err(|_| "its list is no JSON")?;
@@ -133,9 +146,11 @@ pub(crate) async fn ask(
         let name = model.get("id").or_else(|| model.get("name"))?.as_str()?;
         Some(name.strip_prefix("models/").unwrap_or(name).to_owned())
     };
-    let owner = |model: &Value| Provider::owning(model.get("owned_by")?.as_str()?);
-    let all = || list.into_iter().flatten();
-    Ok(OwnModels { names: all().filter_map(name).collect(), provider: all().find_map(owner) })
+    let provider = Provider::of_list(&body);
+    if let Some(provider) = provider {
+        upstream.find_out(provider);
+    }
+    Ok(OwnModels { names: list.into_iter().flatten().filter_map(name).collect(), provider })
 }
 
 const NO_HEADERS: [(&str, &str); 0] = [];

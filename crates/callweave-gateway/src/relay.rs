@@ -144,7 +144,7 @@ pub(crate) async fn of_response(
     key: Option<&str>,
 ) -> Option<Result<Response<Body>, Failure>> {
     let of_protocol = |upstream: &&Arc<Upstream>| {
-        upstream.engine.speaks(&OPENAI_RESPONSES) && upstream.engine.keeps_responses()
+        upstream.engine().speaks(&OPENAI_RESPONSES) && upstream.engine().keeps_responses()
     };
     let mut upstreams = gateway.routes.upstreams().filter(of_protocol);
     let (Some(upstream), None) = (upstreams.next(), upstreams.next()) else { return None };

@@ -31,6 +31,16 @@ pub(crate) fn uuid() -> String {
     [one, "-", two, "-4", three, "-", variant, &digits[17..20], "-", &digits[20..]].concat()
 }
 
+/// Whether a request id is a UUID.
+pub(crate) fn is_uuid(id: &str) -> bool {
+    let is_joint = |at: usize| matches!(at, 8 | 13 | 18 | 23);
+    id.len() == 36
+        && id.bytes().enumerate().all(|(at, byte)| match is_joint(at) {
+            true => byte == b'-',
+            false => byte.is_ascii_hexdigit(),
+        })
+}
+
 /// Some number: never told before, and no secret.
 pub(crate) fn random() -> u64 {
     static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -118,6 +128,10 @@ mod tests {
         assert!(id.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()), "{id}");
         assert!(groups[2].starts_with('4') && groups[3].starts_with(['8', '9', 'a', 'b']), "{id}");
         assert_ne!(id, uuid());
+        assert!(is_uuid(&id) && is_uuid(&id.to_uppercase()));
+        for other in ["", "own", &id[1..], &format!("{id}0"), &id.replace('-', "0"), &id.replace('4', "g")] {
+            assert!(!is_uuid(other), "{other}");
+        }
     }
 
     #[test]

@@ -4,13 +4,14 @@ mod http_client;
 mod script;
 mod unpack;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use callweave::exchange::http::{HttpWire, is_forwarded_to_client};
 use callweave::exchange::{Engine, HttpRequest, Policy, Refusal, Shared, Target, UpstreamFault};
 use callweave::protocol::Protocol;
+use callweave::provider::Provider;
 use callweave::upstream::ErrorClass;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use hyper::body::Incoming;
@@ -29,10 +30,18 @@ pub(crate) struct Upstream {
     pub(crate) name: String,
     /// Its configuration.
     pub(crate) config: config::Upstream,
-    /// Its policy, ready.
-    pub(crate) engine: Arc<Engine>,
     /// The number of requests that may be sent to it again.
     pub(crate) budget: Budget,
+    /// How it is asked, by its configuration.
+    configured: Access,
+    /// How it is asked since its model list told whose server it is.
+    found: OnceLock<Access>,
+}
+
+/// How an upstream is asked.
+struct Access {
+    /// Its policy, ready.
+    engine: Arc<Engine>,
     /// The row of its usual protocol.
     wire: Option<&'static HttpWire>,
     /// The addresses of non-streaming and streaming requests, unless they depend on the model.
@@ -65,18 +74,56 @@ impl Upstream {
     ) -> Result<Self, callweave::Error> {
         let key = config.key_env.as_deref().and_then(|variable| environment.get(variable));
         let policy = config.policy(name, key, environment.stop(), limits);
-        let wire = policy.protocol.and_then(HttpWire::of);
-        let address =
-            |wire: &HttpWire, is_streamed| wire.address(&config.url, "", is_streamed).ok()?.parse().ok();
-        let fixed = wire.filter(|wire| !wire.names_model() && !config.is_demo());
         Ok(Self {
             name: name.to_owned(),
-            addresses: fixed.and_then(|wire| Some([address(wire, false)?, address(wire, true)?])),
             budget: Budget::new(config.retry_share),
-            engine: Engine::with_shared(policy, Arc::clone(shared))?,
-            wire,
+            configured: Access::new(policy, shared, config.is_demo())?,
+            found: OnceLock::new(),
             config: config.clone(),
         })
+    }
+
+    /// Its policy, ready.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.access().engine
+    }
+
+    fn access(&self) -> &Access {
+        self.found.get().unwrap_or(&self.configured)
+    }
+
+    /// Whether nothing says whose server it is.
+    pub(crate) fn is_unknown(&self) -> bool {
+        !self.config.is_demo() && self.config.known_provider().is_none() && self.found.get().is_none()
+    }
+
+    /// Keeps whose server it is, as its model list tells: from then on it is asked as if that were configured.
+    pub(crate) fn find_out(&self, provider: &'static Provider) {
+        if !self.is_unknown() || !provider.is_told_by_list {
+            return;
+        }
+        let config = config::Upstream { provider: Some(provider.name.to_owned()), ..self.config.clone() };
+        let Access { engine, wire, .. } = &self.configured;
+        let mut policy = engine.policy().clone();
+        let mut spoken = config.spoken();
+        // The address leads to the usual protocol, whose list was found there.
+        if let Some(at) = spoken.iter().position(|own| Some(*own) == policy.protocol) {
+            spoken[..=at].rotate_right(1);
+        }
+        let mut spoken = spoken.into_iter();
+        policy.provider = config.provider;
+        policy.protocol = spoken.next();
+        policy.other_protocols = spoken.collect();
+        // A key that opened the list stays in the header where it did.
+        let header = |wire: Option<&'static HttpWire>| wire.map(|wire| wire.key_header);
+        if self.has_key() && header(policy.protocol.and_then(HttpWire::of)) != header(*wire) {
+            return;
+        }
+        if let Ok(access) = Access::new(policy, engine.shared(), false)
+            && self.found.set(access).is_ok()
+        {
+            tracing::info!(upstream = self.name, provider = provider.name, "known by its model list");
+        }
     }
 
     /// The row of the protocol that a model of it is asked in by clients of a protocol.
@@ -87,7 +134,7 @@ impl Upstream {
     ) -> Result<&'static HttpWire, Failure> {
         let protocol = match self.config.is_demo() {
             true => demo::protocol(model),
-            false => Some(self.engine.protocol_for(client)),
+            false => Some(self.engine().protocol_for(client)),
         };
         let wire = protocol.and_then(HttpWire::of);
         wire.ok_or_else(|| Failure::new(ErrorClass::NotFound, format!("there is no model {model:?}")))
@@ -95,7 +142,7 @@ impl Upstream {
 
     /// The target of an exchange with a model of it.
     pub(crate) fn target(&self, model: &str) -> Result<Target, Failure> {
-        let target = Target::new(&self.engine, model);
+        let target = Target::new(self.engine(), model);
         if !self.config.is_demo() {
             return Ok(target);
         }
@@ -117,8 +164,9 @@ impl Upstream {
             return Ok(Player::reply(script.ok_or_else(|| UpstreamFault::unusable("has no such model"))?));
         }
         let wire = HttpWire::of(request.protocol);
-        let is_usual = self.wire.is_some_and(|wire| wire.protocol == request.protocol);
-        let address = match self.addresses.as_ref().filter(|_| is_usual) {
+        let Access { wire: usual, addresses, .. } = self.access();
+        let is_usual = usual.is_some_and(|wire| wire.protocol == request.protocol);
+        let address = match addresses.as_ref().filter(|_| is_usual) {
             Some(addresses) => addresses[usize::from(request.is_streamed)].clone(),
             None => address(&request.url)?,
         };
@@ -126,7 +174,7 @@ impl Upstream {
         for (name, value) in &request.headers {
             if let Ok(mut value) = HeaderValue::try_from(value) {
                 let is_key = |wire: &HttpWire| wire.key_header.0 == *name;
-                value.set_sensitive(wire.is_some_and(is_key) || self.wire.is_some_and(is_key));
+                value.set_sensitive(wire.is_some_and(is_key) || usual.is_some_and(is_key));
                 headers.append(HeaderName::from_static(name), value);
             }
         }
@@ -136,12 +184,12 @@ impl Upstream {
 
     /// Whether it has a key of its own.
     pub(crate) fn has_key(&self) -> bool {
-        self.engine.policy().api_key.is_some()
+        self.engine().policy().api_key.is_some()
     }
 
     /// Puts the key into headers: the configured one, or else the client's own.
     pub(crate) fn sign(&self, wire: &HttpWire, client_key: Option<&str>, headers: &mut HeaderMap) {
-        let Policy { api_key, forwards_client_key, .. } = self.engine.policy();
+        let Policy { api_key, forwards_client_key, .. } = self.engine().policy();
         let client_key = client_key.filter(|_| *forwards_client_key);
         let Some(key) = api_key.as_deref().or(client_key) else { return };
         let (name, before) = wire.key_header;
@@ -153,7 +201,18 @@ impl Upstream {
 
     /// The row of its protocol, for lists.
     pub(crate) fn listing(&self) -> Option<&'static HttpWire> {
-        self.wire
+        self.access().wire
+    }
+}
+
+impl Access {
+    fn new(policy: Policy, shared: &Arc<Shared>, is_demo: bool) -> Result<Self, callweave::Error> {
+        let wire = policy.protocol.and_then(HttpWire::of);
+        let address =
+            |wire: &HttpWire, is_streamed| wire.address(&policy.base_url, "", is_streamed).ok()?.parse().ok();
+        let fixed = wire.filter(|wire| !wire.names_model() && !is_demo);
+        let addresses = fixed.and_then(|wire| Some([address(wire, false)?, address(wire, true)?]));
+        Ok(Self { engine: Engine::with_shared(policy, Arc::clone(shared))?, wire, addresses })
     }
 }
 

@@ -50,6 +50,7 @@ pub mod embedding;
 mod fault;
 pub mod http;
 mod incoming;
+mod kept_calls;
 mod policy;
 mod reask;
 mod response;
@@ -244,6 +245,7 @@ enum State {
 impl Exchange {
     /// An exchange of a request with a target.
     pub fn new(incoming: Arc<IncomingRequest>, target: Target) -> Self {
+        target.engine.forget_absent(incoming.created);
         let protocol = target.protocol_for(incoming.wire.protocol);
         let target = target.speaking(protocol);
         let output = Self::output(&incoming, &target);
@@ -440,7 +442,7 @@ impl Exchange {
     fn find_out(&mut self, finding: Finding) {
         let engine = &self.target.engine;
         for refusal in self.refusals.iter().filter(|refusal| refusal.is_absent) {
-            engine.find(refusal.protocol, Finding::Absent);
+            engine.find(refusal.protocol, Finding::Absent(self.incoming.created));
         }
         if finding == Finding::Spoken {
             engine.find(self.target.protocol_for(self.incoming.wire.protocol), finding);
@@ -733,8 +735,22 @@ impl Exchange {
         self.session.as_mut().map(|session| session.session().interrupt()).is_some()
     }
 
+    /// Keeps the ids of the calls, where the upstream keeps the conversation and the client may follow it.
+    fn keep_calls(&self) {
+        let State::Reading(chain) = &self.state else { return };
+        let Some(seals) = &self.target.engine.shared.seals else { return };
+        if !self.incoming.may_be_followed() || !self.target.keeps_responses() {
+            return;
+        }
+        if let Some((id, calls)) = chain.conversation() {
+            let ids: Vec<&str> = std::iter::once(id).chain(self.incoming.conversation.as_deref()).collect();
+            calls.keep(seals, self.incoming.seal_scope(&self.target), &ids);
+        }
+    }
+
     /// The client's response is complete.
     fn complete(&mut self, state: State) {
+        self.keep_calls();
         self.state = if self.end_session() { State::Over } else { state };
         self.message = self.output.message();
         let is_streamed = self.incoming.is_streamed;

@@ -13,6 +13,7 @@
 //! ```
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::json::Value;
 use crate::protocol::{
     ANTHROPIC_MESSAGES, BEDROCK_CONVERSE, BEDROCK_INVOKE, CODEX_APP_SERVER, COHERE_V2,
     GEMINI_GENERATE_CONTENT, GEMINI_INTERACTIONS, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES, Protocol,
@@ -48,12 +49,25 @@ pub struct Provider {
     hosts: &'static [&'static str],
     /// The owners of models in its model list, where they tell whose list it is.
     list_owners: &'static [&'static str],
+    /// The shape of its model list, where no other has it.
+    list_shape: Option<ListShape>,
+    /// Whether a server that has its model list is of its kind. Gateways pass the lists of other providers on.
+    pub is_told_by_list: bool,
     /// What it demands of Chat requests.
     pub(crate) chat: &'static Limits,
     /// What it demands of Responses requests.
     pub(crate) responses: &'static Limits,
     /// Whether it answers with embeddings and images in OpenAI's form.
     pub(crate) has_values: bool,
+}
+
+/// The shape of a model list.
+#[derive(Debug)]
+struct ListShape {
+    /// The member that holds the models.
+    list: &'static str,
+    /// Members of every model; with a value, if that tells.
+    members: &'static [(&'static str, Option<&'static str>)],
 }
 
 /// Protocols of servers that follow OpenAI, and now and then Anthropic.
@@ -75,6 +89,8 @@ const COMPATIBLE: Provider = Provider {
     calls_natively: false,
     hosts: &[],
     list_owners: &[],
+    list_shape: None,
+    is_told_by_list: false,
     chat: &Limits::CHAT,
     responses: &Limits::COMPATIBLE_RESPONSES,
     has_values: true,
@@ -130,6 +146,11 @@ pub static TABLE: &[Provider] = &[
         model_prefixes: &["claude-"],
         calls_natively: true,
         hosts: &["api.anthropic.com"],
+        list_shape: Some(ListShape {
+            list: "data",
+            members: &[("type", Some("model")), ("display_name", None)],
+        }),
+        is_told_by_list: true,
         chat: &Limits::CLAUDE_CHAT,
         ..OWN
     },
@@ -145,6 +166,8 @@ pub static TABLE: &[Provider] = &[
         model_prefixes: &["gemini-"],
         calls_natively: true,
         hosts: &["generativelanguage.googleapis.com"],
+        list_shape: Some(ListShape { list: "models", members: &[("supportedGenerationMethods", None)] }),
+        is_told_by_list: true,
         chat: &Limits::GEMINI_CHAT,
         ..OWN
     },
@@ -193,6 +216,8 @@ pub static TABLE: &[Provider] = &[
         key_variable: Some("OPENROUTER_API_KEY"),
         base_url_variable: Some("OPENROUTER_BASE_URL"),
         hosts: &["openrouter.ai"],
+        list_shape: Some(ListShape { list: "data", members: &[("supported_parameters", None)] }),
+        is_told_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -312,14 +337,24 @@ pub static TABLE: &[Provider] = &[
         base_url_variable: Some("OLLAMA_HOST"),
         hosts: &["ollama.com"],
         list_owners: &["library"],
+        list_shape: Some(ListShape { list: "models", members: &[("details", None), ("digest", None)] }),
+        is_told_by_list: true,
         ..COMPATIBLE
     },
-    Provider { name: "vllm", aliases: &[], telemetry_name: "vllm", list_owners: &["vllm"], ..COMPATIBLE },
+    Provider {
+        name: "vllm",
+        aliases: &[],
+        telemetry_name: "vllm",
+        list_owners: &["vllm"],
+        is_told_by_list: true,
+        ..COMPATIBLE
+    },
     Provider {
         name: "sglang",
         aliases: &[],
         telemetry_name: "sglang",
         list_owners: &["sglang"],
+        is_told_by_list: true,
         ..COMPATIBLE
     },
     Provider {
@@ -327,6 +362,20 @@ pub static TABLE: &[Provider] = &[
         aliases: &["llama-cpp", "llama-server"],
         telemetry_name: "llama.cpp",
         list_owners: &["llamacpp"],
+        is_told_by_list: true,
+        chat: &Limits::WORD_CHOICE,
+        responses: &Limits::WORD_CHOICE_RESPONSES,
+        ..COMPATIBLE
+    },
+    Provider {
+        name: "llama-cpp-python",
+        aliases: &["llama-cpp-server"],
+        telemetry_name: "llama.cpp",
+        protocols: CHAT,
+        list_owners: &["me"],
+        is_told_by_list: true,
+        chat: &Limits::NAMED_CHOICE,
+        responses: &Limits::NAMED_CHOICE_RESPONSES,
         ..COMPATIBLE
     },
     Provider {
@@ -334,6 +383,9 @@ pub static TABLE: &[Provider] = &[
         aliases: &["lm-studio"],
         telemetry_name: "lmstudio",
         list_owners: &["organization_owner"],
+        is_told_by_list: true,
+        chat: &Limits::WORD_CHOICE,
+        responses: &Limits::WORD_CHOICE_RESPONSES,
         ..COMPATIBLE
     },
     Provider { name: "codex", aliases: &[], protocols: &[], response_protocols: &[&CODEX_APP_SERVER], ..OWN },
@@ -373,8 +425,35 @@ impl Provider {
         TABLE.iter().find(|provider| provider.hosts.iter().any(is_host))
     }
 
+    /// The provider whose model list this seems to be, by the owners of its models or by members that only its models have.
+    /// Owners of several providers tell nothing.
+    ///
+    /// ```
+    /// use callweave::provider::Provider;
+    ///
+    /// let list = r#"{"object": "list", "data": [{"id": "qwen3", "object": "model", "owned_by": "vllm"}]}"#;
+    /// assert_eq!(Provider::of_list(&list.parse()?).map(|provider| provider.name), Some("vllm"));
+    /// # Ok::<(), callweave::Error>(())
+    /// ```
+    pub fn of_list(list: &Value) -> Option<&'static Self> {
+        let models = |name: &str| list.get(name).and_then(Value::as_array).into_iter().flatten();
+        let mut owners = models("data").filter_map(|model| Self::owning(model.get("owned_by")?.as_str()?));
+        if let Some(first) = owners.next() {
+            return owners.all(|other| std::ptr::eq(other, first)).then_some(first);
+        }
+        TABLE.iter().find(|provider| {
+            let Some(ListShape { list, members }) = &provider.list_shape else { return false };
+            let has = |model: &Value, (key, value): &(&str, Option<&str>)| {
+                let own = model.get(*key).filter(|own| !own.is_null());
+                own.is_some_and(|own| value.is_none_or(|value| *own == value))
+            };
+            models(list).next().is_some()
+                && models(list).all(|model| members.iter().all(|member| has(model, member)))
+        })
+    }
+
     /// The provider whose model list has a model of that owner.
-    pub fn owning(owner: &str) -> Option<&'static Self> {
+    fn owning(owner: &str) -> Option<&'static Self> {
         TABLE.iter().find(|provider| provider.list_owners.contains(&owner))
     }
 
@@ -469,6 +548,46 @@ mod tests {
                 assert!(Provider::at(url).is_some_and(|found| std::ptr::eq(found, provider)), "{url}");
             }
         }
+    }
+
+    #[test]
+    fn a_model_list_tells_the_provider() {
+        for (list, name) in [
+            (r#"{"data": [{"id": "a", "owned_by": "vllm"}, {"id": "b", "owned_by": "acme"}]}"#, Some("vllm")),
+            (
+                r#"{"data": [{"id": "a", "owned_by": "library"}, {"id": "b", "owned_by": "me2"}]}"#,
+                Some("ollama"),
+            ),
+            // llama-server has both lists.
+            (
+                r#"{"models": [{"name": "a", "digest": "", "details": {}}], "data": [{"id": "a", "owned_by": "llamacpp"}]}"#,
+                Some("llamacpp"),
+            ),
+            (r#"{"data": [{"id": "a", "owned_by": "me", "permissions": []}]}"#, Some("llama-cpp-python")),
+            (r#"{"data": [{"id": "a", "owned_by": "organization_owner"}]}"#, Some("lmstudio")),
+            (r#"{"data": [{"id": "claude", "type": "model", "display_name": "Claude"}]}"#, Some("anthropic")),
+            (
+                r#"{"models": [{"name": "models/g", "supportedGenerationMethods": ["generateContent"]}]}"#,
+                Some("gemini"),
+            ),
+            (r#"{"data": [{"id": "a/b", "supported_parameters": ["tools"]}]}"#, Some("openrouter")),
+            (
+                r#"{"models": [{"name": "a:latest", "digest": "d", "details": {"family": "qwen3"}}]}"#,
+                Some("ollama"),
+            ),
+            // A gateway before several.
+            (r#"{"data": [{"id": "a", "owned_by": "vllm"}, {"id": "b", "owned_by": "openai"}]}"#, None),
+            (r#"{"data": [{"id": "claude", "type": "model", "display_name": "Claude"}, {"id": "b"}]}"#, None),
+            (r#"{"data": [{"id": "a", "owned_by": "callweave"}]}"#, None),
+            (r#"{"data": [], "models": []}"#, None),
+            (r#"[{"id": "a", "owned_by": "vllm"}]"#, None),
+            ("7", None),
+        ] {
+            let found = Provider::of_list(&list.parse().expect("JSON"));
+            assert_eq!(found.map(|provider| provider.name), name, "{list}");
+        }
+        // Whoever passes OpenAI's list on need not be OpenAI.
+        assert!(!Provider::named("openai").expect("a row").is_told_by_list);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use conversation::{
 pub use kept::Kept;
 pub use loss::Loss;
 #[cfg(feature = "exchange")]
-pub(crate) use outline::call_ids_of;
+pub(crate) use outline::{ChoiceForm, call_ids_of};
 pub use outline::{Outline, RequestSize, renamed};
 pub use seals::{SealHarvest, SealKeeper, SealScope, TurnCache, TurnKey, TurnStore};
 pub use settings::{Compaction, Format, Grammar, Reasoning, Sampling, Thinking, Tool, ToolChoice, ToolKind};
@@ -213,6 +213,8 @@ pub(crate) struct RequestCoding {
 pub(crate) struct Writing<'l> {
     /// Whether every thing is written as it was.
     pub(crate) is_faithful: bool,
+    /// Whether what the client said in an older form of the protocol stays so.
+    pub(crate) keeps_older_form: bool,
     /// What the provider demands.
     pub(crate) limits: &'static Limits,
     /// What could not be carried.
@@ -378,7 +380,8 @@ impl Protocol {
             }
             _ => fit(&mut request, self.name, limits, &mut losses, &mut changes),
         }
-        let mut writing = Writing { is_faithful, limits, losses: &mut losses };
+        let keeps_older_form = is_faithful && (options.mode == Mode::Faithful || limits.takes_uncommon());
+        let mut writing = Writing { is_faithful, keeps_older_form, limits, losses: &mut losses };
         let mut body = (coding.write)(&mut request, &mut writing);
         if !is_faithful || options.mode == Mode::Compatible && !limits.takes_uncommon() {
             limits.respell(&mut body, is_own, &mut losses);

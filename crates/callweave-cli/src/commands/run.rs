@@ -113,6 +113,7 @@ impl Run {
         };
         let server = Server::bind(Arc::clone(&gateway)).await;
         let server = server.with_context(|| format!("cannot listen on {}", gateway.config().listen))?;
+        tokio::spawn(Arc::clone(&gateway).find_out_providers());
         let folder = Folder::new()?;
         let setting = Setting {
             url: format!("http://{}", server.address()?),

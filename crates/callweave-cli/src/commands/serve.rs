@@ -162,6 +162,7 @@ impl Serve {
                 ),
                 false => format!("cannot listen on {listen}"),
             })?;
+            tokio::spawn(gateway.clone().find_out_providers());
             // Whoever does not want to hear it is served nevertheless.
             let _ = write!(anstream::stdout(), "{}", greeting(gateway.config(), server.address()?));
             let _ = std::io::stdout().flush();

@@ -200,7 +200,7 @@ async fn headers_of_the_clients_protocol_go_to_an_upstream_that_speaks_it() {
         ("anthropic-beta", "tools-2024"),
         ("anthropic-version", "2023-01-01"),
         ("x-api-key", "mine"),
-        ("x-request-id", "own"),
+        ("x-request-id", "0B5C2A64-11d4-4f0e-9d3e-6d1f0a7c2b98"),
         ("traceparent", trace),
         ("cookie", "secret"),
     ];
@@ -214,7 +214,7 @@ async fn headers_of_the_clients_protocol_go_to_an_upstream_that_speaks_it() {
         "anthropic-beta: tools-2024",
         "anthropic-version: 2023-01-01",
         "x-api-key: mine",
-        "x-request-id: own",
+        "x-request-id: 0b5c2a64-11d4-4f0e-9d3e-6d1f0a7c2b98",
     ] {
         assert!(seen.contains(line), "{line}: {seen}");
     }
@@ -231,15 +231,24 @@ async fn headers_of_the_clients_protocol_go_to_an_upstream_that_speaks_it() {
 /// llama-cpp-python's server answers 400 to a request id that is no UUID, and knows no other limit than `max_tokens`.
 #[tokio::test]
 async fn a_strict_chat_server_understands_ids_and_limits() {
-    let far = Far::start(vec![whole(200, &answered("hi"))]).await;
+    let unnamed = || {
+        let (head, then) = whole(200, &answered("hi"));
+        (head.replace("x-request-id: theirs\r\n", ""), then)
+    };
+    let far = Far::start(vec![unnamed(), unnamed()]).await;
     let mut body = messages("tiny", false);
     body["max_tokens"] = json!(20);
-    send(&far.gateway(""), request(Method::POST, "/v1/messages", &[], &body.to_string())).await;
-    let seen = far.seen()[0].to_lowercase();
-    let id = seen.lines().find_map(|line| line.strip_prefix("x-request-id: ")).expect("an id");
-    let groups: Vec<usize> = id.trim().split('-').map(str::len).collect();
-    assert_eq!(groups, [8, 4, 4, 4, 12], "{id}");
-    assert!(seen.contains("\"max_tokens\":20") && !seen.contains("max_completion_tokens"), "{seen}");
+    let gateway = far.gateway("");
+    // A client's own id that is none stays here, and comes back.
+    for headers in [&[][..], &[("x-request-id", "run-7")]] {
+        let got = send(&gateway, request(Method::POST, "/v1/messages", headers, &body.to_string())).await;
+        let seen = far.seen().pop().expect("a request").to_lowercase();
+        let id = seen.lines().find_map(|line| line.strip_prefix("x-request-id: ")).expect("an id").trim();
+        let groups: Vec<usize> = id.split('-').map(str::len).collect();
+        assert_eq!(groups, [8, 4, 4, 4, 12], "{id}");
+        assert_eq!(got.headers["x-request-id"], headers.first().map_or(id, |(_, own)| own));
+        assert!(seen.contains("\"max_tokens\":20") && !seen.contains("max_completion_tokens"), "{seen}");
+    }
 }
 
 #[tokio::test]

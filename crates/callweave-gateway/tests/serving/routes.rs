@@ -611,7 +611,8 @@ async fn clients_of_functions_get_function_calls() {
             assert_eq!(choice["message"]["function_call"], older, "{}", got.text);
             assert_eq!(choice["finish_reason"], "function_call", "{}", got.text);
             assert!(!got.text.contains("tool_calls"), "{}", got.text);
-            assert!(far.seen()[0].contains("\"functions\":"), "{}", far.seen()[0]);
+            let seen = &far.seen()[0];
+            assert!(seen.contains("\"tools\":") && !seen.contains("\"functions\":"), "{seen}");
             let got = post(&gateway, "/v1/chat/completions", &body(true)).await;
             let frames = got.frames();
             let piece = |member: &str| -> String {

@@ -510,3 +510,181 @@ async fn made_ids_differ_in_their_first_letters() {
     }
     assert_eq!(metric(&gateway, "callweave_retries_total").await, 0);
 }
+
+/// A conversation of a client that knows nothing but `functions`.
+fn older_chat(is_streamed: bool) -> Value {
+    let mut asked = chat("m", is_streamed);
+    let function = asked["tools"][0]["function"].take();
+    let members = asked.as_object_mut().expect("members");
+    members.remove("tools");
+    members.insert("functions".to_owned(), json!([function]));
+    members.insert("function_call".to_owned(), json!({"name": "get_weather"}));
+    members.insert("top_k".to_owned(), json!(5));
+    let list = asked["messages"].as_array_mut().expect("messages");
+    for _ in 0..2 {
+        list.push(json!({"role": "assistant", "content": null,
+            "function_call": {"name": "get_weather", "arguments": "{\"city\": \"Rome\", \"days\": 1}"}}));
+        list.push(json!({"role": "function", "name": "get_weather", "content": "sunny"}));
+    }
+    asked
+}
+
+/// Many servers ignore `functions`: they get tools, and the client its own form.
+#[tokio::test]
+async fn functions_of_the_older_form_reach_servers_that_know_only_tools() {
+    let server = Server::start(&[CHAT], &native(), none).await;
+    for config in ["", "dialect = \"none\"\nrepair = false\nschema = \"off\"", "provider = \"groq\""] {
+        let gateway = server.gateway(config);
+        for is_streamed in [false, true] {
+            let got = post(&gateway, CHAT, &older_chat(is_streamed)).await;
+            let sent = server.take().pop().expect("a request").body;
+            assert!(sent.get("functions").is_none() && sent.get("function_call").is_none(), "{sent}");
+            assert_eq!(sent["tools"][0]["function"]["name"], "get_weather", "{sent}");
+            assert_eq!(sent["tools"][0]["function"]["parameters"], crate::support::schema(), "{sent}");
+            assert_eq!(sent["tool_choice"]["function"]["name"], "get_weather", "{sent}");
+            let list = sent["messages"].as_array().expect("messages");
+            let roles: Vec<&Value> = list.iter().map(|own| &own["role"]).collect();
+            assert_eq!(roles, ["user", "assistant", "tool", "assistant", "tool"], "{sent}");
+            let ids: Vec<&Value> = list.iter().filter_map(|own| own.pointer("/tool_calls/0/id")).collect();
+            let results: Vec<&Value> = list.iter().filter_map(|own| own.get("tool_call_id")).collect();
+            assert!(ids == results && ids.len() == 2 && ids[0] != ids[1], "{sent}");
+            assert!(list.iter().all(|own| own.get("function_call").is_none()), "{sent}");
+            assert!(got.text.contains("function_call") && !got.text.contains("tool_calls"), "{}", got.text);
+            assert!(has_call(CHAT, &got), "{}", got.text);
+        }
+    }
+    // OpenAI knows both forms.
+    let asked = older_chat(false);
+    post(&server.gateway("provider = \"openai\""), CHAT, &asked).await;
+    assert_eq!(server.take().pop().expect("a request").body, asked);
+}
+
+/// llama-server and LM Studio know only words, and llama-cpp-python forces only a tool that is named.
+#[tokio::test]
+async fn a_forced_call_is_said_as_the_server_knows_it() {
+    let server = Server::start(&[CHAT, RESPONSES], &native(), none).await;
+    let forced = |path: &str, choice: &str, count: usize| {
+        let mut body = asked(path, false);
+        let tools = body["tools"].as_array_mut().expect("tools");
+        for number in 1..count {
+            let text = tools[0].to_string().replace("get_weather", &format!("other_{number}"));
+            tools.push(serde_json::from_str(&text).expect("a tool"));
+        }
+        body["tool_choice"] = match (choice, path) {
+            ("named", CHAT) => json!({"type": "function", "function": {"name": "get_weather"}}),
+            ("named", _) => json!({"type": "function", "name": "get_weather"}),
+            ("allowed", CHAT) => json!({"type": "allowed_tools", "allowed_tools": {"mode": "required",
+                "tools": [{"type": "function", "function": {"name": "get_weather"}}]}}),
+            ("allowed", _) => json!({"type": "allowed_tools", "mode": "required",
+                "tools": [{"type": "function", "name": "get_weather"}]}),
+            (word, _) => json!(word),
+        };
+        body
+    };
+    for path in [CHAT, RESPONSES] {
+        let named = forced(path, "named", 1)["tool_choice"].clone();
+        for (provider, choice, count, expected, left, lost) in [
+            ("llamacpp", "named", 3, &json!("required"), 1, false),
+            ("lmstudio", "named", 3, &json!("required"), 1, false),
+            ("llamacpp", "required", 3, &json!("required"), 3, false),
+            ("llamacpp", "allowed", 3, &json!("required"), 1, false),
+            ("llama-cpp-python", "required", 1, &named, 1, false),
+            ("llama-cpp-python", "allowed", 3, &named, 1, false),
+            ("llama-cpp-python", "named", 3, &named, 3, false),
+            ("llama-cpp-python", "required", 3, &json!("required"), 3, true),
+            ("vllm", "named", 3, &named, 3, false),
+            ("vllm", "required", 1, &json!("required"), 1, false),
+            ("vllm", "allowed", 3, &json!("required"), 1, false),
+            ("openai-compatible", "named", 3, &named, 3, false),
+        ] {
+            let what = format!("{provider} {choice} at {path}");
+            let protocols = "protocols = [\"openai-chat\", \"openai-responses\"]";
+            let gateway = server.gateway(&format!("provider = \"{provider}\"\n{protocols}"));
+            let got = post(&gateway, path, &forced(path, choice, count)).await;
+            let sent = server.take().pop().expect("a request").body;
+            assert_eq!((&sent["tool_choice"], got.status), (expected, 200), "{what}: {sent}");
+            assert_eq!(sent["tools"].as_array().map(Vec::len), Some(left), "{what}: {sent}");
+            assert_eq!(got.headers.contains_key("x-callweave-lost"), lost, "{what}: {:?}", got.headers);
+        }
+        // The same from clients of another protocol.
+        let mut body = messages("m", false);
+        let tools = body["tools"].as_array_mut().expect("tools");
+        tools.push(json!({"name": "other", "input_schema": {"type": "object"}}));
+        body["tool_choice"] = json!({"type": "tool", "name": "get_weather"});
+        post(&server.gateway("provider = \"llamacpp\"\nprotocol = \"openai-chat\""), MESSAGES, &body).await;
+        let sent = server.take().pop().expect("a request").body;
+        assert_eq!(
+            (&sent["tool_choice"], sent["tools"].as_array().map(Vec::len)),
+            (&json!("required"), Some(1))
+        );
+    }
+}
+
+/// The model list tells whose server it is, without a request of its own for each client.
+#[tokio::test]
+async fn a_model_list_tells_how_a_server_is_asked() {
+    let listed: [(Refuse, &str, Value); 3] = [
+        (
+            |seen| list_of(seen, r#"{"data": [{"id": "m", "owned_by": "me"}]}"#),
+            CHAT,
+            json!({"type": "function",
+            "function": {"name": "get_weather"}}),
+        ),
+        (
+            |seen| list_of(seen, r#"{"data": [{"id": "m", "owned_by": "vllm"}]}"#),
+            RESPONSES,
+            json!("required"),
+        ),
+        (
+            |seen| list_of(seen, r#"{"data": [{"id": "m", "type": "model", "display_name": "M"}]}"#),
+            MESSAGES,
+            json!({"type": "any"}),
+        ),
+    ];
+    for (list, path, choice) in listed {
+        let server = Server::start(&[CHAT, RESPONSES, MESSAGES], &native(), list).await;
+        let gateway = server.gateway("");
+        let mut asked = responses("m", false);
+        asked["tool_choice"] = json!("required");
+        post(&gateway, RESPONSES, &asked).await;
+        assert_eq!(server.paths(), [RESPONSES], "nothing is known yet");
+        get(&gateway, "/v1/models").await;
+        assert_eq!(server.paths(), ["/v1/models"]);
+        let got = post(&gateway, RESPONSES, &asked).await;
+        assert!(has_call(RESPONSES, &got), "{}", got.text);
+        let seen = server.take();
+        assert_eq!(seen.iter().map(|seen| seen.path.as_str()).collect::<Vec<_>>(), [path]);
+        assert_eq!(seen[0].body["tool_choice"], choice, "{}", seen[0].body);
+        // Whoever is configured stays who it is.
+        let gateway = server.gateway("provider = \"vllm\"");
+        get(&gateway, "/v1/models").await;
+        post(&gateway, RESPONSES, &asked).await;
+        assert_eq!(server.paths(), ["/v1/models", RESPONSES]);
+    }
+    // Ollama is asked in its own protocol by its own clients alone.
+    let list: Refuse = |seen| list_of(seen, r#"{"data": [{"id": "m", "owned_by": "library"}]}"#);
+    let server = Server::start(&[CHAT, RESPONSES, MESSAGES], &native(), list).await;
+    let gateway = server.gateway("");
+    Arc::clone(&gateway).find_out_providers().await;
+    let asked = json!({"contents": [{"role": "user", "parts": [{"text": "Weather in Oslo?"}]}]});
+    post(&gateway, "/v1beta/models/m:generateContent", &asked).await;
+    let asked =
+        json!({"model": "m", "stream": false, "messages": [{"role": "user", "content": "Weather in Oslo?"}]});
+    let got = post(&gateway, "/api/chat", &asked).await;
+    assert_eq!(got.status, 200, "{}", got.text);
+    assert_eq!(server.paths(), ["/v1/models", CHAT, "/v1/api/chat", CHAT]);
+    // All that are unknown are asked at once, and nobody else.
+    let list: Refuse = |seen| list_of(seen, r#"{"data": [{"id": "m", "owned_by": "me"}]}"#);
+    let server = Server::start(&[CHAT, RESPONSES], &native(), list).await;
+    for (config, paths) in [("", &["/v1/models", CHAT][..]), ("provider = \"vllm\"", &[RESPONSES])] {
+        let gateway = server.gateway(config);
+        Arc::clone(&gateway).find_out_providers().await;
+        Arc::clone(&gateway).find_out_providers().await;
+        post(&gateway, RESPONSES, &responses("m", false)).await;
+        assert_eq!(server.paths(), paths);
+    }
+}
+
+fn list_of(seen: &Seen, list: &str) -> Option<(u16, String)> {
+    (seen.path == "/v1/models").then(|| (200, list.to_owned()))
+}

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::amount::{Amount, RequestLimits, invalid, scan};
 use super::http::{ClientRoute, HttpWire};
+use super::kept_calls::KeptCalls;
 use super::policy::Target;
 use super::route_body::rewritten;
 use super::store::{Scope, StoredTurn};
@@ -16,11 +17,11 @@ use crate::doors::prompt::teach;
 use crate::encode::EncodeOptions;
 use crate::event::{self, Event, Notice, NoticeCode};
 use crate::framing::Framing;
-use crate::json::{AsValue, Kind, Tape, Value};
+use crate::json::{AsValue, Kind, Node, Tape, Value};
 use crate::protocol::{GEMINI_GENERATE_CONTENT, OPENAI_CHAT, OPENAI_RESPONSES, Protocol, Session};
 use crate::request::{
-    Loss, Message, Mode, Outline, Request, RequestOptions, SealScope, Tool, ToolChoice, ToolKind, Written,
-    renamed,
+    ChoiceForm, Loss, Message, Mode, Outline, Request, RequestOptions, SealScope, Tool, ToolChoice, ToolKind,
+    Written, renamed,
 };
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -119,6 +120,8 @@ pub struct IncomingRequest {
     api_key: Option<String>,
     pub(super) scope: Scope,
     pub(super) id: String,
+    /// The time, in seconds since 1970.
+    pub(super) created: u64,
     /// The key of its tools in the cache.
     tools_key: u64,
     /// Whether the model may call anything.
@@ -133,8 +136,14 @@ pub struct IncomingRequest {
     state: Option<&'static (&'static str, &'static str)>,
     /// The ids of the calls in the conversation.
     call_ids: Vec<Box<str>>,
+    /// The calls of the conversation that it follows, where the upstream keeps that.
+    pub(super) kept_calls: KeptCalls,
+    /// The id of the conversation that the upstream keeps.
+    pub(super) conversation: Option<String>,
     /// Whether every server of the client's protocol takes the request.
     is_common: bool,
+    /// The form in which it chooses among its tools.
+    choice: ChoiceForm,
     content: Mutex<Option<RequestContent>>,
 }
 
@@ -217,8 +226,8 @@ impl IncomingRequest {
         let named = named.or_else(|| outline.model().map(Cow::into_owned));
         let first = named.as_deref().and_then(first);
         let is_relayable = outline.is_relayable();
-        let is_common = outline.is_common();
-        let relays = |target: &Target| target.relays(protocol) && target.takes(protocol, is_common);
+        let (is_common, choice) = (outline.is_common(), outline.choice_form());
+        let relays = |target: &Target| target.relays(protocol) && target.takes(protocol, is_common, choice);
         let is_relayed = is_relayable && first.as_ref().is_some_and(relays);
         let tools_key = shared.tools.key(protocol, outline.tools());
         // Most of a request is its conversation and its tools: a relayed one need not be read.
@@ -251,9 +260,21 @@ impl IncomingRequest {
                 earlier
             }
         };
-        if request.previous.is_some() {
+        let conversation = conversation_id(protocol, body);
+        let mut kept_calls = KeptCalls::default();
+        if let Some(kept) = request.previous.as_deref().or(conversation.as_deref()) {
             // The upstream keeps the conversation, and knows its calls by the ids that it gave.
-            call_ids.clear();
+            match (&shared.seals, &first) {
+                (Some(seals), Some(target)) => {
+                    kept_calls = KeptCalls::find(seals, seal_scope(&scope, target), kept);
+                    if call_ids.iter().any(|id| kept_calls.upstream_id(id).is_some()) {
+                        original = None;
+                    }
+                    call_ids.extend(kept_calls.client_ids().map(Box::from));
+                }
+                // Another id could not be mapped back.
+                _ => call_ids.clear(),
+            }
         }
         if let Some(framing) = framing {
             options = options.framing(framing);
@@ -291,10 +312,14 @@ impl IncomingRequest {
             api_key,
             scope,
             id,
+            created,
             tools_key,
             amount,
             call_ids,
+            kept_calls,
+            conversation,
             is_common,
+            choice,
             content: Mutex::new(Some(RequestContent { body: bytes, request, original, earlier })),
         })
     }
@@ -382,13 +407,19 @@ impl IncomingRequest {
 
     /// The scope of provider seals: this client, and the upstream that sealed.
     pub(super) fn seal_scope<'s>(&'s self, target: &'s Target) -> SealScope<'s> {
-        SealScope { client: &self.scope.0, issuer: target.engine.policy.name.as_bytes() }
+        seal_scope(&self.scope, target)
+    }
+
+    /// Whether the client can refer to its response in a next request.
+    pub(super) fn may_be_followed(&self) -> bool {
+        let is_stored = self.store != Some(false) || self.conversation.is_some();
+        *self.wire.protocol == OPENAI_RESPONSES && is_stored
     }
 
     /// Whether a response of that target is kept: if the client speaks a protocol in which it may refer to it, does not
     /// say no, and the upstream does not keep it itself.
     pub(super) fn is_kept(&self, target: &Target) -> bool {
-        *self.wire.protocol == OPENAI_RESPONSES && self.store != Some(false) && !target.keeps_responses()
+        self.may_be_followed() && !target.keeps_responses()
     }
 
     /// The client's input in this turn as the Responses protocol has it, and the conversation before.
@@ -418,7 +449,8 @@ impl IncomingRequest {
         if let Some((name, why)) = self.state.filter(|_| !target.keeps_responses()) {
             return Err(invalid(format!("{name} cannot be used with {}: {why}", target.shown())));
         }
-        let is_original = added.is_empty() && target.relays(client) && target.takes(client, self.is_common);
+        let is_original =
+            added.is_empty() && target.relays(client) && target.takes(client, self.is_common, self.choice);
         let outgoing = match content.original.as_ref().filter(|_| is_original) {
             Some(places) => {
                 let body = self.original(&content.body, places, &target.model);
@@ -520,6 +552,7 @@ impl IncomingRequest {
         let provider = engine.provider(protocol).map(|provider| provider.name.to_owned());
         let options = RequestOptions { model: Some(target.model.clone()), provider, mode };
         let mut request = content.request(client);
+        self.kept_calls.map_back(&mut request);
         request.messages.extend(added.iter().cloned());
         if let Some(seals) = &engine.shared.seals {
             seals.restore(&mut request, protocol, &options, self.seal_scope(target));
@@ -595,6 +628,18 @@ const STATE: &[(&str, &str)] = &[
     ("conversation", "conversations are kept by OpenAI alone; send the input, or previous_response_id"),
     ("prompt", "stored prompts are known to OpenAI alone; send the instructions and the input themselves"),
 ];
+
+/// The id of the conversation that a request of the Responses API continues: a text, or an object with it.
+fn conversation_id(protocol: &Protocol, body: Node<'_>) -> Option<String> {
+    let named = body.get("conversation").filter(|_| *protocol == OPENAI_RESPONSES)?;
+    let id = named.get("id").unwrap_or(named).str()?;
+    Some(id.to_cow().into_owned())
+}
+
+/// The scope of provider seals: a client, and the upstream that sealed.
+fn seal_scope<'s>(scope: &'s Scope, target: &'s Target) -> SealScope<'s> {
+    SealScope { client: &scope.0, issuer: target.engine.policy.name.as_bytes() }
+}
 
 /// The start of a response of which nothing is known.
 pub(super) fn start() -> event::Body<'static> {

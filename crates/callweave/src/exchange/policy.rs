@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Json;
 use crate::protocol::{CODEX_APP_SERVER, OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
 use crate::provider::{Provider, is_local};
-use crate::request::Limits;
+use crate::request::{ChoiceForm, Limits};
 pub use crate::stop::{StopMode, StopPolicy};
 use crate::upstream::{ErrorClass, UpstreamError};
 
@@ -38,7 +38,8 @@ pub struct Policy {
     /// The protocol that the upstream speaks; none for the client's own.
     pub protocol: Option<&'static Protocol>,
     /// Other protocols that it may speak. A client's own is preferred, so that nothing is translated that need not be. One
-    /// that the upstream turns out not to speak, since it answers with 404 or 405, is not tried again.
+    /// that the upstream turns out not to speak, since it answers with 404, 405 or 501, is not tried again for ten
+    /// minutes.
     pub other_protocols: Vec<&'static Protocol>,
     /// Its base URL; empty where the driver knows it and wants paths only.
     pub base_url: String,
@@ -152,19 +153,39 @@ pub struct Engine {
     /// Whether the upstream is at a local address.
     is_local: bool,
     /// What was found out about each of its protocols.
-    findings: Vec<(&'static Protocol, AtomicU8)>,
+    findings: Vec<(&'static Protocol, AtomicU64)>,
 }
 
 /// What is known of an upstream and a protocol that it may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(super) enum Finding {
     /// Nothing.
-    Unknown = 0,
+    Unknown,
     /// It has answered in it.
-    Spoken = 1,
-    /// It has no such path.
-    Absent = 2,
+    Spoken,
+    /// It had no such path, at that time in seconds.
+    Absent(u64),
+}
+
+/// So many seconds a protocol counts as absent: servers are upgraded.
+const ABSENT_FOR: u64 = 600;
+
+impl Finding {
+    fn to_bits(self) -> u64 {
+        match self {
+            Self::Unknown => 0,
+            Self::Spoken => 1,
+            Self::Absent(since) => since.saturating_add(2),
+        }
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        match bits {
+            0 => Self::Unknown,
+            1 => Self::Spoken,
+            since => Self::Absent(since - 2),
+        }
+    }
 }
 
 impl Engine {
@@ -205,10 +226,10 @@ impl Engine {
         }
         let wire = policy.protocol.and_then(HttpWire::of).filter(|wire| !wire.names_model());
         let urls = wire.map(|wire| [false, true].map(|is_streamed| wire.url(&policy.base_url, is_streamed)));
-        let mut findings: Vec<(&'static Protocol, AtomicU8)> = Vec::new();
+        let mut findings: Vec<(&'static Protocol, AtomicU64)> = Vec::new();
         for protocol in policy.protocol.into_iter().chain(policy.other_protocols.iter().copied()) {
             if !findings.iter().any(|(own, _)| *own == protocol) {
-                findings.push((protocol, AtomicU8::new(Finding::Unknown as u8)));
+                findings.push((protocol, AtomicU64::new(Finding::Unknown.to_bits())));
             }
         }
         let is_local = is_local(&policy.base_url);
@@ -230,23 +251,32 @@ impl Engine {
 
     /// The protocols that it may speak, for all that is known.
     pub(super) fn protocols(&self) -> impl Iterator<Item = &'static Protocol> {
-        let may = |(_, finding): &&(_, AtomicU8)| finding.load(Relaxed) != Finding::Absent as u8;
+        let may = |(_, finding): &&(_, AtomicU64)| {
+            !matches!(Finding::from_bits(finding.load(Relaxed)), Finding::Absent(_))
+        };
         self.findings.iter().filter(may).map(|(protocol, _)| *protocol)
     }
 
     pub(super) fn finding(&self, protocol: &Protocol) -> Finding {
         let found = self.findings.iter().find(|(own, _)| *own == protocol);
-        match found.map(|(_, finding)| finding.load(Relaxed)) {
-            Some(1) => Finding::Spoken,
-            Some(2) => Finding::Absent,
-            _ => Finding::Unknown,
+        found.map_or(Finding::Unknown, |(_, finding)| Finding::from_bits(finding.load(Relaxed)))
+    }
+
+    /// Forgets which protocols were absent long ago; `now` is a time in seconds.
+    pub(super) fn forget_absent(&self, now: u64) {
+        for (_, finding) in &self.findings {
+            if let Finding::Absent(since) = Finding::from_bits(finding.load(Relaxed))
+                && now.saturating_sub(since) >= ABSENT_FOR
+            {
+                finding.store(Finding::Unknown.to_bits(), Relaxed);
+            }
         }
     }
 
     /// Keeps what was found out about a protocol.
     pub(super) fn find(&self, protocol: &Protocol, finding: Finding) {
         if let Some((_, own)) = self.findings.iter().find(|(own, _)| *own == protocol) {
-            own.store(finding as u8, Relaxed);
+            own.store(finding.to_bits(), Relaxed);
         }
     }
 
@@ -394,8 +424,9 @@ impl Target {
     }
 
     /// Whether a request of a client's protocol holds nothing that the target may refuse.
-    pub(super) fn takes(&self, client: &'static Protocol, is_common: bool) -> bool {
-        is_common || self.limits(client).is_none_or(Limits::takes_uncommon)
+    pub(super) fn takes(&self, client: &'static Protocol, is_common: bool, choice: ChoiceForm) -> bool {
+        let takes = |limits: &Limits| (is_common || limits.takes_uncommon()) && limits.takes_choice(choice);
+        self.limits(client).is_none_or(takes)
     }
 
     /// Whether it can be asked to follow a response that it has kept.

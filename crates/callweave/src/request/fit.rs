@@ -40,6 +40,7 @@ pub(crate) fn fit(
     }
     tools::flatten_groups(request, limits, changes);
     tools::narrow_tools(request, limits);
+    tools::force_calls(request, limits, losses);
     tools::drop_doubles(request, losses);
     tools::rename_tools(request, limits, changes);
     if !limits.takes_free_text {
@@ -117,6 +118,8 @@ pub(crate) fn fit_compatible(
         tools::hoist_tools(request);
     }
     tools::flatten_groups(request, limits, changes);
+    tools::narrow_tools(request, limits);
+    tools::force_calls(request, limits, losses);
     if !limits.takes_free_text {
         tools::wrap_free_text(request, &mut changes.wrapped);
     }

@@ -1,5 +1,7 @@
 //! What providers demand of a request and refuse otherwise, one row for each.
 
+#[cfg(feature = "exchange")]
+use super::ChoiceForm;
 use super::schema::Rules;
 use super::{Losses, Request};
 use crate::json::{Object, Value};
@@ -51,6 +53,8 @@ pub(crate) struct Limits {
     pub(crate) takes_groups: bool,
     /// Whether the choice of tools can be narrowed; else the other tools are left out.
     pub(crate) takes_allowed_tools: bool,
+    /// How a call can be forced.
+    pub(crate) forced_calls: ForcedCalls,
     /// Whether a conversation with calls must declare some tool.
     pub(crate) demands_tools: bool,
     /// Whether calls must have ids.
@@ -163,6 +167,17 @@ pub(crate) enum WholeSchemas {
     /// Those that the older place, with its few keywords, cannot say.
     Others,
     All,
+}
+
+/// How a call can be forced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ForcedCalls {
+    /// Of any tool, and of one that is named.
+    Any,
+    /// Of any tool: one is named by leaving out the others.
+    Unnamed,
+    /// Of a tool that is named.
+    Named,
 }
 
 /// Who tells the results of calls.
@@ -289,6 +304,7 @@ pub(super) const USUAL: Limits = Limits {
     takes_free_text: false,
     takes_groups: false,
     takes_allowed_tools: false,
+    forced_calls: ForcedCalls::Any,
     demands_tools: false,
     demands_ids: true,
     demands_calls: true,
@@ -344,9 +360,30 @@ impl Limits {
         knows_developers: false,
         takes_free_text: false,
         takes_groups: false,
+        takes_allowed_tools: false,
         keeps_conversations: false,
         schemas: &Rules::OBJECT,
         ..Self::OPENAI_RESPONSES
+    };
+
+    /// llama-server and LM Studio: `tool_choice` is a word there.
+    pub(crate) const WORD_CHOICE: Self =
+        Self { provider: "word-choice", forced_calls: ForcedCalls::Unnamed, ..Self::CHAT };
+
+    pub(crate) const WORD_CHOICE_RESPONSES: Self = Self {
+        provider: "word-choice-responses",
+        forced_calls: ForcedCalls::Unnamed,
+        ..Self::COMPATIBLE_RESPONSES
+    };
+
+    /// llama-cpp-python makes a grammar of a tool that is named, and ignores `required`.
+    pub(crate) const NAMED_CHOICE: Self =
+        Self { provider: "named-choice", forced_calls: ForcedCalls::Named, ..Self::CHAT };
+
+    pub(crate) const NAMED_CHOICE_RESPONSES: Self = Self {
+        provider: "named-choice-responses",
+        forced_calls: ForcedCalls::Named,
+        ..Self::COMPATIBLE_RESPONSES
     };
 
     /// Gateways before Claude.
@@ -628,6 +665,17 @@ impl Limits {
     /// protocol does.
     pub(crate) fn takes_uncommon(&self) -> bool {
         self.system != System::Merged
+    }
+
+    /// Whether it takes a choice of tools in that form.
+    #[cfg(feature = "exchange")]
+    pub(crate) fn takes_choice(&self, form: ChoiceForm) -> bool {
+        match form {
+            ChoiceForm::Free => true,
+            ChoiceForm::Required => self.forced_calls != ForcedCalls::Named,
+            ChoiceForm::Named => self.forced_calls != ForcedCalls::Unnamed,
+            ChoiceForm::Allowed => self.takes_allowed_tools,
+        }
     }
 
     /// Puts this provider's words into a body.

@@ -44,6 +44,20 @@ pub struct RequestSize {
     pub tools: usize,
 }
 
+/// The form in which a request chooses among its tools: not every server takes all.
+#[cfg(feature = "exchange")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChoiceForm {
+    /// The model decides, or calls nothing.
+    Free,
+    /// It must call some tool.
+    Required,
+    /// It must call the one that is named.
+    Named,
+    /// Some tools are chosen.
+    Allowed,
+}
+
 /// The ids of the calls in a message, or of one that is an item of its own.
 pub(crate) fn call_ids_of(message: Node<'_>, put: &mut impl FnMut(&str)) {
     let mut put_id = |node: Node<'_>, key: &str| {
@@ -139,7 +153,7 @@ impl<'t> Outline<'t> {
     }
 
     /// Whether every server of the protocol takes what stands in the request: one system message, which leads, no
-    /// developers, no tools but functions, no newer names.
+    /// developers, no tools but functions, no newer names, no `functions` of the older form.
     #[cfg(feature = "exchange")]
     pub(crate) fn is_common(&self) -> bool {
         let is = |node: Node<'_>, key: &str, words: &[&str]| {
@@ -153,7 +167,7 @@ impl<'t> Outline<'t> {
                 "messages" | "input" => {
                     for (number, message) in value.elements().enumerate() {
                         let is_system = is(message, "role", &["system"]);
-                        if is(message, "role", &["developer"]) || is_system && number > 0 {
+                        if is(message, "role", &["developer", "function"]) || is_system && number > 0 {
                             return false;
                         }
                         operators += usize::from(is_system);
@@ -161,6 +175,8 @@ impl<'t> Outline<'t> {
                 }
                 // Older servers ignore it.
                 "max_completion_tokens" => return false,
+                // Newer ones ignore these.
+                "functions" | "function_call" => return false,
                 "tools" if value.elements().any(|tool| is(tool, "type", &["custom", "namespace"])) => {
                     return false;
                 }
@@ -168,6 +184,20 @@ impl<'t> Outline<'t> {
             }
         }
         operators < 2
+    }
+
+    /// The form in which the choice of tools is written.
+    #[cfg(feature = "exchange")]
+    pub(crate) fn choice_form(&self) -> ChoiceForm {
+        let Some(choice) = self.node.get("tool_choice") else { return ChoiceForm::Free };
+        let word = choice.get("type").unwrap_or(choice).str();
+        let is = |words: &[&str]| word.is_some_and(|word| words.iter().any(|own| word.is(own)));
+        match () {
+            () if is(&["allowed_tools"]) => ChoiceForm::Allowed,
+            () if is(&["required", "any"]) => ChoiceForm::Required,
+            () if choice.kind() == Kind::Object && is(&["function", "custom"]) => ChoiceForm::Named,
+            () => ChoiceForm::Free,
+        }
     }
 
     /// The declarations of tools, as they are written.

@@ -191,10 +191,13 @@ fn another_protocol_is_asked_in_where_one_is_not_spoken() {
         policy.base_url = "http://127.0.0.1:8000".to_owned();
     });
     let body = br#"{"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}"#;
-    let open = || {
+    let open_at = |created: u64| {
         let route = ClientRoute::find("/messages").expect("a path");
-        engine.open(Incoming::new(route, &body[..], "1")).expect("a request")
+        let mut incoming = Incoming::new(route, &body[..], "1");
+        incoming.created = created;
+        engine.open(incoming).expect("a request")
     };
+    let open = || open_at(1_000);
     let sent = |exchange: &mut callweave::exchange::Exchange| match exchange.take_outgoing() {
         Some(Outgoing::Request(request)) => request.url,
         other => panic!("{other:?}"),
@@ -218,4 +221,7 @@ fn another_protocol_is_asked_in_where_one_is_not_spoken() {
     // A status of another kind is the client's.
     exchange.refuse(&Refusal::new(400));
     assert_eq!((exchange.next(), exchange.head().status), (Next::Over, 400));
+    // Some time later the server may have been upgraded.
+    assert_eq!(sent(&mut open_at(1_599)), "http://127.0.0.1:8000/v1/chat/completions");
+    assert_eq!(sent(&mut open_at(1_600)), "http://127.0.0.1:8000/v1/messages");
 }

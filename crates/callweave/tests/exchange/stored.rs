@@ -7,19 +7,29 @@ use callweave::exchange::http::ClientRoute;
 use callweave::exchange::store::{Scope, Store, StoredResponse};
 use callweave::exchange::{Engine, Incoming, Outgoing, Policy, Shared};
 use callweave::protocol::{OPENAI_CHAT, OPENAI_RESPONSES, Protocol};
-use callweave::request::{TurnKey, TurnStore};
+use callweave::request::{TurnCache, TurnKey, TurnStore};
+use serde_json::{Value, json};
 
 use crate::driver::{End, Reply, run};
 
-/// A store without limits.
-#[derive(Default)]
-struct Kept(Mutex<HashMap<(Scope, String), Arc<StoredResponse>>>);
+type Responses = HashMap<(Scope, String), Arc<StoredResponse>>;
+
+/// A store without limits, for all that tests keep.
+struct Kept(Mutex<Responses>, TurnCache);
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self(Mutex::default(), TurnCache::new(1 << 20, 1_000))
+    }
+}
 
 impl TurnStore for Kept {
-    fn put(&self, _: &[TurnKey], _: &[u8]) {}
+    fn put(&self, keys: &[TurnKey], value: &[u8]) {
+        self.1.put(keys, value);
+    }
 
-    fn get(&self, _: &TurnKey) -> Option<Arc<[u8]>> {
-        None
+    fn get(&self, key: &TurnKey) -> Option<Arc<[u8]>> {
+        self.1.get(key)
     }
 }
 
@@ -137,4 +147,186 @@ fn a_failed_response_is_not_kept() {
     let got = run(exchange, |_| Reply::cut(&ANSWER.as_bytes()[..60], &[], End::Fail));
     assert_eq!(got.status, 502);
     assert!(engine.shared().store().expect("a store").response(&Scope([1; 32]), "resp_a").is_none());
+}
+
+/// A Responses upstream that keeps its responses and gives its calls these ids, and a client of it.
+struct KeepingUpstream {
+    engine: Arc<Engine>,
+    turns: usize,
+}
+
+impl KeepingUpstream {
+    fn new(change: impl FnOnce(&mut Policy)) -> Self {
+        let mut policy = Policy::default();
+        policy.protocol = Some(&OPENAI_RESPONSES);
+        policy.base_url = "http://upstream/v1".to_owned();
+        policy.keeps_responses = Some(true);
+        change(&mut policy);
+        let shared = Arc::new(Shared::with_store(Arc::new(Kept::default()), [7; 16]));
+        Self { engine: Engine::with_shared(policy, shared).expect("a policy"), turns: 0 }
+    }
+
+    /// The response with calls of these ids: the body that went up, and the ids that the client got.
+    fn ask(&mut self, scope: u8, mut body: Value, ids: &[&str], is_streamed: bool) -> (Value, Vec<String>) {
+        self.turns += 1;
+        let call = |(at, id): (usize, &&str)| {
+            json!({"type": "function_call", "id": format!("fc_{}_{at}", self.turns), "call_id": id, "name": "look",
+                "arguments": "{\"call_id\":\"call_0\"}", "status": "completed"})
+        };
+        let output: Vec<Value> = ids.iter().enumerate().map(call).collect();
+        let response = json!({"id": format!("resp_{}", self.turns), "object": "response", "status": "completed",
+            "model": "m", "output": output});
+        let mut answer = response.to_string();
+        if is_streamed {
+            body["stream"] = json!(true);
+            let mut begun = response.clone();
+            (begun["output"], begun["status"]) = (json!([]), json!("in_progress"));
+            let mut events = vec![json!({"type": "response.created", "response": begun})];
+            for (at, item) in output.iter().enumerate() {
+                for kind in ["response.output_item.added", "response.output_item.done"] {
+                    events.push(json!({"type": kind, "output_index": at, "item": item}));
+                }
+            }
+            events.push(json!({"type": "response.completed", "response": response}));
+            let event =
+                |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or(""));
+            answer = events.iter().map(event).collect();
+        }
+        let exchange = self.engine.open(incoming("a", scope, &body.to_string())).expect("a request");
+        let mut sent = Value::Null;
+        let got = run(exchange, |request| {
+            sent = serde_json::from_slice(request.body.as_ref()).expect("JSON");
+            Reply::cut(answer.as_bytes(), &[], End::Finish)
+        });
+        assert_eq!(got.status, 200, "{}", got.text());
+        let text = got.text();
+        let last = text.lines().rfind(|line| line.starts_with("data: {")).map(|line| &line[6..]);
+        let last: Value = serde_json::from_str(last.unwrap_or(&text)).expect("JSON");
+        let response = last.get("response").unwrap_or(&last);
+        assert_eq!(response["id"], format!("resp_{}", self.turns), "{text}");
+        let calls = response["output"].as_array().expect("items").iter();
+        (sent, calls.map(|call| call["call_id"].as_str().expect("an id").to_owned()).collect())
+    }
+}
+
+fn plain(policy: &mut Policy) {
+    policy.dialect = "none".to_owned();
+    policy.repair = false;
+    policy.schema = callweave::exchange::SchemaMode::Off;
+}
+
+fn result(id: &str) -> Value {
+    json!({"type": "function_call_output", "call_id": id, "output": "blue"})
+}
+
+const TOOLS: &str = r#"[{"type": "function", "name": "look", "parameters": {"type": "object"}}]"#;
+
+/// The client gets a unique id, and the upstream its own back.
+#[test]
+fn a_replaced_call_id_is_mapped_back_where_the_upstream_keeps_the_conversation() {
+    let tools: Value = serde_json::from_str(TOOLS).expect("JSON");
+    for is_streamed in [false, true] {
+        for change in [|_: &mut Policy| {}, plain] {
+            let mut upstream = KeepingUpstream::new(change);
+            let first = json!({"model": "m", "input": "The sky?", "tools": tools});
+            let (_, ids) = upstream.ask(1, first, &["call_0"], is_streamed);
+            assert_eq!(ids, ["call_0"]);
+            // The model begins anew with every response.
+            let next = |ids: &[String]| {
+                let input: Vec<Value> = ids.iter().map(|id| result(id)).collect();
+                json!({"model": "m", "input": input, "tools": tools, "odd": 1})
+            };
+            let mut seen = ids.clone();
+            let mut last = ids;
+            for turn in 1..4 {
+                let mut body = next(&last);
+                body["previous_response_id"] = json!(format!("resp_{turn}"));
+                let (sent, ids) = upstream.ask(1, body.clone(), &["call_0", "call_1"], is_streamed);
+                let results = sent["input"].as_array().expect("items").iter();
+                let results: Vec<&Value> = results.map(|item| &item["call_id"]).collect();
+                assert_eq!(results, ["call_0", "call_1"][..last.len()], "{sent}");
+                assert_eq!(
+                    (&sent["previous_response_id"], &sent["odd"]),
+                    (&body["previous_response_id"], &json!(1))
+                );
+                for id in &ids {
+                    assert!(!seen.contains(id) && id.len() <= 40, "{id} is in {seen:?}");
+                    seen.push(id.clone());
+                }
+                last = ids;
+            }
+            assert_eq!(seen[2], "call_1", "an id that is new stays");
+            // Another client's ids are its own.
+            let mut body = next(&last[..1]);
+            body["previous_response_id"] = json!("resp_4");
+            let (sent, _) = upstream.ask(2, body, &["call_0"], is_streamed);
+            assert_eq!(sent["input"][0]["call_id"], json!(last[0]));
+        }
+    }
+}
+
+/// A history that is sent in full gives ids that the upstream does not use again for the client.
+#[test]
+fn ids_are_mapped_back_after_a_history_that_the_client_sent_and_in_conversations() {
+    let history = json!([{"role": "user", "content": "The sky?"},
+        {"type": "function_call", "call_id": "call_0", "name": "look", "arguments": "{}"}, result("call_0")]);
+    let mut upstream = KeepingUpstream::new(|_| {});
+    let (_, ids) = upstream.ask(1, json!({"model": "m", "input": history}), &["call_0"], false);
+    assert_ne!(ids, ["call_0"]);
+    let next = json!({"model": "m", "input": [result(&ids[0])], "previous_response_id": "resp_1"});
+    assert_eq!(upstream.ask(1, next, &[], false).0["input"][0]["call_id"], "call_0");
+    // A conversation is followed by its own id.
+    for conversation in [json!("conv_1"), json!({"id": "conv_2"})] {
+        let asked = |input: Value| json!({"model": "m", "input": input, "conversation": conversation});
+        let (_, ids) = upstream.ask(1, asked(history.clone()), &["call_0"], false);
+        let (sent, again) = upstream.ask(1, asked(json!([result(&ids[0])])), &["call_0"], false);
+        assert_eq!((&sent["input"][0]["call_id"], &sent["conversation"]), (&json!("call_0"), &conversation));
+        assert!(again != ids && again != ["call_0"], "{again:?}");
+    }
+}
+
+/// Without a place to keep ids, both sides know calls by the upstream's.
+#[test]
+fn an_id_that_could_not_be_mapped_back_stays() {
+    let mut policy = Policy::default();
+    policy.protocol = Some(&OPENAI_RESPONSES);
+    let mut upstream = KeepingUpstream { engine: Engine::new(policy).expect("a policy"), turns: 0 };
+    let next = json!({"model": "m", "input": [result("call_0")], "previous_response_id": "resp_0"});
+    let (sent, ids) = upstream.ask(1, next, &["call_0"], false);
+    assert_eq!((&sent["input"][0]["call_id"], ids), (&json!("call_0"), vec!["call_0".to_owned()]));
+}
+
+/// Kimi wants ids of its own form: what a call was renamed to for the client goes up so, in the call and in its result.
+#[test]
+fn a_replaced_call_id_goes_up_in_the_form_of_the_provider() {
+    let mut policy = Policy::default();
+    policy.protocol = Some(&OPENAI_CHAT);
+    (policy.base_url, policy.provider) = ("http://upstream/v1".to_owned(), Some("kimi".to_owned()));
+    let engine = Engine::new(policy).expect("a policy");
+    let answer = json!({"id": "c", "object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls",
+        "message": {"role": "assistant", "content": null, "tool_calls": [{"id": "functions.look:0", "type": "function",
+            "function": {"name": "look", "arguments": "{}"}}]}}]});
+    let tools = json!([{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]);
+    let mut messages = vec![json!({"role": "user", "content": "The sky?"})];
+    let mut sent = Value::Null;
+    for turn in 0..3 {
+        let body = json!({"model": "kimi-k2", "messages": messages, "tools": tools}).to_string();
+        let route = ClientRoute::find("/chat/completions").expect("a path");
+        let exchange =
+            engine.open(Incoming::new(route, body.as_bytes(), format!("r{turn}"))).expect("a request");
+        let got = run(exchange, |request| {
+            sent = serde_json::from_slice(request.body.as_ref()).expect("JSON");
+            Reply::cut(answer.to_string().as_bytes(), &[], End::Finish)
+        });
+        let got: Value = serde_json::from_str(&got.text()).expect("JSON");
+        let message = got["choices"][0]["message"].clone();
+        let id = message["tool_calls"][0]["id"].clone();
+        assert!(!messages.iter().any(|own| own["tool_call_id"] == id), "{id} in {messages:?}");
+        messages.extend([message, json!({"role": "tool", "tool_call_id": id, "content": "blue"})]);
+    }
+    let list = sent["messages"].as_array().expect("messages");
+    let calls: Vec<&Value> = list.iter().filter_map(|own| own.pointer("/tool_calls/0/id")).collect();
+    let results: Vec<&Value> = list.iter().filter_map(|own| own.get("tool_call_id")).collect();
+    assert_eq!(calls, ["functions.look:0", "functions.look:1"]);
+    assert_eq!(results, calls);
 }

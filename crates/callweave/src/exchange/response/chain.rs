@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::fault::UpstreamFault;
 use super::super::incoming::IncomingRequest;
+use super::super::kept_calls::KeptCalls;
 use super::super::policy::{Policy, SchemaMode, Target};
 use super::ending::Ending;
 use super::stopper::Stopper;
@@ -154,6 +155,11 @@ impl Chain {
     /// The ids of calls that were replaced, and the new ones.
     pub(in crate::exchange) fn replaced_ids(&self) -> &HashMap<String, String> {
         self.unique_ids.replaced()
+    }
+
+    /// The id of the response, where a request may follow it, and the calls of the conversation up to its end.
+    pub(in crate::exchange) fn conversation(&self) -> Option<(&str, KeptCalls)> {
+        self.unique_ids.conversation()
     }
 
     /// Whether the response is over, for the client.

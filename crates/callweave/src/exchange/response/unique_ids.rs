@@ -1,13 +1,15 @@
 //! Ids of calls that are unique in the conversation.
 //!
 //! Models that number their calls begin anew with every response, and clients drop a call whose id they have seen. Such a
-//! call gets another id; client and upstream know it by that one from then on, in the call and in its result.
+//! call gets another id. Where the client sends the whole conversation, the upstream knows the call by that one from then on,
+//! in the call and in its result; where the upstream keeps the conversation, it gets its own id back ([`KeptCalls`]).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::incoming::IncomingRequest;
+use super::super::kept_calls::KeptCalls;
 use crate::event::{BlockId, BlockKind, Body, CallKind, Event, Scope};
 use crate::made_id::{MadeIds, beginning};
 
@@ -18,14 +20,16 @@ pub(in crate::exchange) struct UniqueIds {
     known: Option<KnownIds>,
     /// The number of calls.
     calls: usize,
-    /// Blocks whose id was replaced, with the new one.
-    replaced: Vec<(BlockId, String)>,
+    /// Blocks whose id was replaced, with the new one and the old one.
+    replaced: Vec<(BlockId, String, String)>,
     /// The ids that were replaced, and the last new one of each.
     ids: HashMap<String, String>,
     /// How often the model was asked again.
     reasks: u32,
     /// Makes ids, from the first that is needed on.
     made: Option<MadeIds>,
+    /// The id of the response.
+    response_id: Option<String>,
 }
 
 impl UniqueIds {
@@ -38,6 +42,7 @@ impl UniqueIds {
             ids: HashMap::new(),
             reasks,
             made: None,
+            response_id: None,
         }
     }
 
@@ -50,13 +55,29 @@ impl UniqueIds {
                 self.give(*block, id, *is_made);
             }
             Body::Identity { scope: Scope::Block(block), id: Some(id), .. } => {
-                match self.replaced.iter().find(|(own, _)| own == block) {
-                    Some((_, new)) => *id = Cow::Owned(new.clone()),
+                match self.replaced.iter().find(|(own, ..)| own == block) {
+                    Some((_, new, _)) => *id = Cow::Owned(new.clone()),
                     None => self.give(*block, id, false),
                 }
             }
+            Body::Start { id: Some(id), .. } | Body::Identity { scope: Scope::Answer, id: Some(id), .. }
+                if self.incoming.may_be_followed() =>
+            {
+                self.response_id = Some(id.to_string());
+            }
             _ => {}
         }
+    }
+
+    /// The id of the response, where a request may follow it, and the calls of the conversation up to its end.
+    pub(in crate::exchange) fn conversation(&self) -> Option<(&str, KeptCalls)> {
+        let mut calls = self.incoming.kept_calls.clone();
+        match &self.known {
+            Some(known) => known.ids.iter().for_each(|id| calls.put(id)),
+            None => self.incoming.call_ids().for_each(|id| calls.put(id)),
+        }
+        self.replaced.iter().for_each(|(_, new, old)| calls.replace(new, old));
+        Some((self.response_id.as_deref()?, calls))
     }
 
     /// The ids that were replaced, and the new ones.
@@ -75,7 +96,7 @@ impl UniqueIds {
             let made = self.made.get_or_insert_with(|| MadeIds::new(&seed()));
             let made = |number: usize| made.id(0, number);
             let new = (self.calls..).map(made).find(|new| !known.has_alike(new)).unwrap_or_default();
-            self.replaced.push((block, new.clone()));
+            self.replaced.push((block, new.clone(), id.to_string()));
             self.ids.insert(id.to_string(), new.clone());
             *id = Cow::Owned(new);
         }

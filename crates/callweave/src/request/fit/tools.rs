@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Changes, calls_mut};
 use crate::json::Value;
+use crate::request::limits::ForcedCalls;
 use crate::request::{
     Arguments, Body, CallKind, Limits, Losses, Request, Tool, ToolChoice, ToolKind, WEB_SEARCH,
 };
@@ -102,6 +103,36 @@ pub(super) fn narrow_tools(request: &mut Request, limits: &Limits) {
     let names: HashSet<&String> = names.iter().collect();
     request.tools.retain(|tool| names.contains(&tool.name));
     request.tool_choice = Some(if *is_required { ToolChoice::Required } else { ToolChoice::Auto });
+}
+
+/// Says a forced call in the form that the provider takes.
+pub(super) fn force_calls(request: &mut Request, limits: &Limits, losses: &mut Losses) {
+    let is_run_here = |tool: &Tool| matches!(tool.kind, ToolKind::Function { .. } | ToolKind::Custom { .. });
+    let choice = match (&request.tool_choice, limits.forced_calls) {
+        (Some(ToolChoice::Tool { name, .. }), ForcedCalls::Unnamed) => {
+            let is_meant = |tool: &Tool| is_run_here(tool) && tool.name == *name;
+            if request.tools.iter().any(is_meant) {
+                request.tools.retain(is_meant);
+            }
+            ToolChoice::Required
+        }
+        (Some(ToolChoice::Required), ForcedCalls::Named) => match &request.tools[..] {
+            [tool @ Tool { kind: ToolKind::Custom { .. }, .. }] => {
+                ToolChoice::Tool { name: tool.name.clone(), kind: CallKind::Custom }
+            }
+            [tool] if is_run_here(tool) => {
+                ToolChoice::Tool { name: tool.name.clone(), kind: CallKind::Function }
+            }
+            _ => {
+                losses.at(format_args!(""));
+                return losses.put("required tool choice");
+            }
+        },
+        _ => return,
+    };
+    request.tool_choice = Some(choice);
+    // An odd spelling was meant for somebody else.
+    request.kept.forget(&["tool_choice"]);
 }
 
 /// A tool with free text becomes a function with one text.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::harvest::SealHarvest;
 use super::restore::Restoring;
+#[cfg(feature = "exchange")]
+use super::store::TurnKey;
 use super::store::TurnStore;
 use super::turn::Hashes;
 use crate::protocol::Protocol;
@@ -121,6 +123,20 @@ impl SealKeeper {
             }
             _ => SealHarvest::none(),
         }
+    }
+
+    /// Keeps a value for a conversation that the upstream keeps under these ids.
+    #[cfg(feature = "exchange")]
+    pub(crate) fn put_conversation(&self, scope: SealScope<'_>, ids: &[&str], value: &[u8]) {
+        let hashes = self.hashes("", scope);
+        let keys: Vec<TurnKey> = ids.iter().map(|id| hashes.conversation(id)).collect();
+        self.store.put(&keys, value);
+    }
+
+    /// The value for a conversation that the upstream keeps under this id.
+    #[cfg(feature = "exchange")]
+    pub(crate) fn conversation(&self, scope: SealScope<'_>, id: &str) -> Option<Arc<[u8]>> {
+        self.store.get(&self.hashes("", scope).conversation(id))
     }
 
     fn hashes(&self, issuer: &str, scope: SealScope<'_>) -> Hashes {

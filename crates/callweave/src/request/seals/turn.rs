@@ -129,6 +129,12 @@ impl Hashes {
         self.key("call", &[id.as_bytes(), name.as_bytes(), &arguments.to_le_bytes()])
     }
 
+    /// The key of the calls of a conversation that the upstream keeps under this id.
+    #[cfg(feature = "exchange")]
+    pub(super) fn conversation(&self, id: &str) -> TurnKey {
+        self.key("conversation", &[id.as_bytes()])
+    }
+
     /// The key of a turn that no id leads to: its text and its calls.
     pub(super) fn content(&self, text: u64, calls: &[u64]) -> TurnKey {
         let calls: Vec<u8> = calls.iter().flat_map(|call| call.to_le_bytes()).collect();

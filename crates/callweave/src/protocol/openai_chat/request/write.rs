@@ -3,14 +3,17 @@
 use super::{GOOGLE_SIGNATURE, NAME, ROLES, SUMMARIES, is_copy};
 use crate::json::{Object, Value};
 use crate::request::{
-    Arguments, Body, CallKind, Content, Form, Format, Grammar, Media, MediaKind, Message, Part, Request,
-    Role, Seal, Source, Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort,
+    Arguments, Body, CallKind, Content, Form, Format, Grammar, Kept, Media, MediaKind, Message, Part,
+    Request, Role, Seal, Source, Thinking, Tool, ToolChoice, ToolKind, WEB_SEARCH, Writing, data_url, effort,
     ending_of_type, put, take_word,
 };
 
 pub(super) fn write(request: &mut Request, writing: &mut Writing<'_>) -> Object {
     let mut body = Object::new();
     put(&mut body, "model", request.model.take());
+    if !writing.keeps_older_form {
+        renew(request);
+    }
     writing.put_messages(request, &mut body, write_message);
     if writing.is_faithful {
         drop_copies(request);
@@ -88,6 +91,34 @@ fn drop_copies(request: &mut Request) {
     let has_older = request.kept.members(NAME).is_some_and(|members| members.contains_key("function_call"));
     if request.tools.len() < count || has_older {
         request.tool_choice = None;
+    }
+}
+
+/// Says tools, calls and results in the newer form: most servers know no other.
+fn renew(request: &mut Request) {
+    request.kept.forget(&["functions", "function_call"]);
+    for tool in request.tools.iter_mut().filter(|tool| is_copy(&tool.kept)) {
+        if !matches!(tool.kind, ToolKind::Builtin(_)) {
+            tool.kept = Kept::default();
+        }
+    }
+    let (mut calls, mut last) = (0, None);
+    for message in &mut request.messages {
+        let has_call = !message.kept.forget(&["function_call"]).is_empty();
+        for part in &mut message.content.parts {
+            match &mut part.body {
+                Body::Call(call) if has_call && is_copy(&part.kept) => {
+                    part.kept = Kept::default();
+                    calls += 1;
+                    last = Some(call.id.get_or_insert_with(|| format!("call_{}_{calls}", call.name)).clone());
+                }
+                // The role is the older form's own word.
+                Body::Result(result) if !message.kept.forget(&["role"]).is_empty() => {
+                    result.id = result.id.take().or_else(|| last.take());
+                }
+                _ => {}
+            }
+        }
     }
 }
 
