@@ -84,15 +84,10 @@ impl Reading<'_> {
 }
 
 impl Answers {
-    /// What there is of each.
-    pub(crate) fn messages(&self) -> &[Message] {
-        &self.messages
-    }
-
-    /// What keeps the first of them from being relied on that is not as it should be. Where the input could not be read
-    /// to its end, that is the last one's failure.
-    pub(crate) fn problem(self) -> Result<Option<String>> {
-        let (last, before) = self.messages.split_last().context("there is always one")?;
+    /// What keeps the first of these messages from being relied on that is not as it should be. Where the input could not
+    /// be read to its end, that is the last one's failure.
+    pub(crate) fn problem(self, messages: &[Message]) -> Result<Option<String>> {
+        let (last, before) = messages.split_last().context("there is always one")?;
         let problem = |message| verdict::of_message(message, self.protocol);
         match (before.iter().find_map(problem), self.failure) {
             (None, Some(failure)) => Err(failure),

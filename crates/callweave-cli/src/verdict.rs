@@ -47,14 +47,7 @@ pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
         }
         (false, false) => None,
     });
-    // Damage that was repaired is none any more.
-    let mut repaired = found.notices.iter().filter(|notice| notice.code == NoticeCode::Repaired).count();
-    let mut is_left = |notice: &&Notice<'_>| {
-        let is_mended = notice.code == NoticeCode::MalformedCall && repaired > 0;
-        repaired -= usize::from(is_mended);
-        !is_mended
-    };
-    let notices: Vec<_> = found.notices.iter().filter(|notice| is_left(notice)).collect();
+    let notices: Vec<_> = found.notices.iter().collect();
     told(calls.chain(of_notices(&notices)))
 }
 
