@@ -186,15 +186,16 @@ impl View {
             let Some(finish) = &choice.finish else { continue };
             let style = match finish.reason {
                 FinishReason::Stop | FinishReason::ToolCalls => GOOD,
-                FinishReason::Length | FinishReason::Other => WARNING,
                 FinishReason::ContentFilter | FinishReason::Error => BAD,
+                _ => WARNING,
             };
             self.page.gap();
             if message.choices.len() > 1 {
                 self.page.styled(DIM, &format!("choice {}: ", choice.number));
             }
-            self.page.styled(style, reason_name(finish.reason));
-            if let Some(raw) = finish.raw.as_deref().filter(|raw| *raw != reason_name(finish.reason)) {
+            let reason = finish.reason.to_string();
+            self.page.styled(style, &reason);
+            if let Some(raw) = finish.raw.as_deref().filter(|raw| *raw != reason) {
                 self.page.styled(DIM, &format!(" ({})", printable(raw)));
             }
         }
@@ -419,17 +420,6 @@ impl Page {
 
 fn printable(text: &str) -> String {
     text.chars().map(visible).collect()
-}
-
-fn reason_name(reason: FinishReason) -> &'static str {
-    match reason {
-        FinishReason::Stop => "stop",
-        FinishReason::Length => "length",
-        FinishReason::ToolCalls => "tool_calls",
-        FinishReason::ContentFilter => "content_filter",
-        FinishReason::Error => "error",
-        FinishReason::Other => "other",
-    }
 }
 
 fn usage_facts(message: &Message) -> Vec<String> {

@@ -281,9 +281,8 @@ impl Mend {
             let detail = format!("the arguments of {name} were repaired: {}", changes.words());
             sink.put(notice(NoticeCode::Repaired, detail, Some(written)));
         }
-        // What was repaired is no longer to be complained of.
-        let is_good = is_changed && is_whole;
-        if !complaints.is_empty() && !(is_good && arguments.parse::<Value>().is_ok()) {
+        let is_repaired = || is_changed && is_whole && arguments.parse::<Value>().is_ok();
+        if !complaints.is_empty() && !is_repaired() {
             complaints.into_iter().for_each(|complaint| sink.put(complaint));
         }
         if let Some(coerced) = &coerced {
