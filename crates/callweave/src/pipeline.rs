@@ -239,7 +239,7 @@ impl Builder {
         FrameDecoder { reader, stages, refusal }
     }
 
-    /// Reads a text that a model wrote, with all that was chosen here. [`extract`](crate::extract) chooses what most want.
+    /// Reads a text that a model wrote, with all that was chosen here. [`extract`] chooses what most want.
     /// Fails if no dialect has the name that was given.
     pub fn extract(self, text: &str) -> Result<Message> {
         let FrameDecoder { mut stages, refusal, .. } = self.build_for_frames();
