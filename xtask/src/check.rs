@@ -1,5 +1,6 @@
-//! Everything that CI runs: tiers of steps. The first failure ends a run; what was skipped is listed at its end.
+//! Everything that CI runs: tiers of steps. The first failure ends a run; its last line says what was skipped, and why.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ pub(crate) enum Outcome {
 
 /// What `cargo xtask check` runs by one flag.
 struct Tier {
-    /// Without it, the first tier runs.
+    /// Without any, the first tier runs.
     flag: &'static str,
     steps: &'static [Step],
 }
@@ -37,19 +38,65 @@ enum Work {
 
 use Work::{Cargo, Task};
 
+const FORMAT: Step = Step { title: "format", work: Cargo(&["fmt", "--all", "--check"], &[]) };
+
+const LINTS: Step = Step {
+    title: "lints",
+    work: Cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"], &[]),
+};
+
+/// The tests of the library that take seconds, the laws of protocols and framings among them. The others go through every
+/// dialect, every recording or every depth.
+const QUICK_LAWS: &[&str] = &[
+    "test",
+    "-p",
+    "callweave",
+    "--all-features",
+    "--test",
+    "aggregator",
+    "--test",
+    "calls_flow",
+    "--test",
+    "detection",
+    "--test",
+    "errors",
+    "--test",
+    "extract",
+    "--test",
+    "framing",
+    "--test",
+    "front",
+    "--test",
+    "json_partial",
+    "--test",
+    "json_schema",
+    "--test",
+    "live",
+    "--test",
+    "loose",
+    "--test",
+    "mend",
+    "--test",
+    "naming",
+    "--test",
+    "process",
+    "--test",
+    "prompt",
+    "--test",
+    "protocol",
+    "--test",
+    "session",
+    "--test",
+    "spelling",
+];
+
 /// A tier is a row; the first is what everybody runs before a commit.
 const TIERS: &[Tier] = &[
     Tier {
-        flag: "--quick",
+        flag: "--full",
         steps: &[
-            Step { title: "format", work: Cargo(&["fmt", "--all", "--check"], &[]) },
-            Step {
-                title: "lints",
-                work: Cargo(
-                    &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
-                    &[],
-                ),
-            },
+            FORMAT,
+            LINTS,
             Step {
                 title: "lints without features",
                 work: Cargo(
@@ -108,6 +155,30 @@ const TIERS: &[Tier] = &[
                     &[("CARGO_INCREMENTAL", "0")],
                 ),
             },
+        ],
+    },
+    Tier {
+        // Two minutes after a build: tests of the modules, and the laws over our own cases.
+        flag: "--quick",
+        steps: &[
+            FORMAT,
+            LINTS,
+            Step {
+                title: "unit tests",
+                work: Cargo(
+                    &[
+                        "test",
+                        "--workspace",
+                        "--exclude",
+                        "callweave-bench",
+                        "--all-features",
+                        "--lib",
+                        "--bins",
+                    ],
+                    &[],
+                ),
+            },
+            Step { title: "laws", work: Cargo(QUICK_LAWS, &[]) },
         ],
     },
     Tier {
@@ -228,12 +299,31 @@ pub(crate) fn run(flags: &[&str]) -> Result<(), String> {
         times.push((step.title, start.elapsed().as_secs()));
     }
     println!("── done");
-    for (title, seconds) in times {
+    for (title, seconds) in &times {
         println!("{seconds:6} s  {title}");
     }
     let skipped = std::fs::read_to_string(&list).map_err(told(&list))?;
-    print!("{}", if skipped.is_empty() { "nothing was skipped\n" } else { &skipped });
+    println!("{}", summary(times.len(), &skipped));
     Ok(())
+}
+
+/// The last line of a run: how many steps passed, how many tests and steps were skipped, and for which reasons. Reasons
+/// that differ only in names (between backticks) are one.
+fn summary(steps: usize, skipped: &str) -> String {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for line in skipped.lines() {
+        let why = line.splitn(3, ": ").nth(2).unwrap_or(line);
+        let words = why.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "…" });
+        *reasons.entry(words.collect()).or_default() += 1;
+    }
+    let count: usize = reasons.values().sum();
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let reasons: Vec<_> = reasons.iter().map(|(why, count)| format!("{count} × {why}")).collect();
+    match count {
+        0 => format!("passed: {steps} steps, nothing skipped"),
+        _ => format!("passed: {steps} steps; {count} skipped: {}", reasons.join("; ")),
+    }
 }
 
 /// Where tests and steps write down that they were skipped.
@@ -259,4 +349,21 @@ fn skip(list: &Path, line: &str) -> Result<(), String> {
 /// An error of the file system, with the path it is about.
 pub(crate) fn told(path: &Path) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_groups_what_was_skipped() {
+        assert_eq!(summary(3, ""), "passed: 3 steps, nothing skipped");
+        let skipped = "skipped: a: the material `shared/a` is not here\n\
+                       skipped: licences: there is no cargo-deny: install it\n\
+                       skipped: b::c: the material `shared/b` is not here\n";
+        assert_eq!(
+            summary(3, skipped),
+            "passed: 3 steps; 3 skipped: 2 × the material … is not here; 1 × there is no cargo-deny: install it"
+        );
+    }
 }

@@ -33,7 +33,7 @@ fn measure(program: &str, folder: &Path, megabytes: usize, rounds: usize) -> io:
     let mut decode = Vec::new();
     let mut peak = 0.0_f64;
     for _ in 0..rounds {
-        let used = run(Command::new(program).arg("decode").arg(&answers))?;
+        let used = run(Command::new(program).args(["decode", "--dialect", "none"]).arg(&answers))?;
         decode.push(used.user / (fs::metadata(&answers)?.len() as f64 / 1000.0));
         peak = peak.max(used.peak);
     }
@@ -41,7 +41,7 @@ fn measure(program: &str, folder: &Path, megabytes: usize, rounds: usize) -> io:
     let size = fs::metadata(&rows)?.len() as f64 / 1000.0;
     let decode_rows = |words: &[&str]| {
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(["decode", "--jsonl"]).stdin(File::open(&rows)?);
+        command.args(&words[1..]).args(["decode", "--jsonl", "--dialect", "none"]).stdin(File::open(&rows)?);
         run(&mut command)
     };
     let has_taskset = Command::new("taskset").arg("--version").output().is_ok();

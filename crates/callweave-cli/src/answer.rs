@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use anyhow::{Context, Result, anyhow};
 use callweave::accumulator::Accumulator;
 use callweave::dialect::ExtractOptions;
-use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, FinishReason, Notice, NoticeCode, Sink};
+use callweave::event::{BlockId, BlockKind, Body, Event, EventSink, FinishReason, Sink};
 use callweave::framing::{Framing, Limits};
-use callweave::json::{Object, Value};
 use callweave::mend::Mend;
-use callweave::message::{Choice, Content, Message};
+use callweave::message::Message;
 use callweave::pipeline::Decoder;
 use callweave::protocol::{Protocol, read_error};
 
@@ -84,15 +83,10 @@ impl Reading<'_> {
 }
 
 impl Answers {
-    /// What there is of each.
-    pub(crate) fn messages(&self) -> &[Message] {
-        &self.messages
-    }
-
-    /// What keeps the first of them from being relied on that is not as it should be. Where the input could not be read
-    /// to its end, that is the last one's failure.
-    pub(crate) fn problem(self) -> Result<Option<String>> {
-        let (last, before) = self.messages.split_last().context("there is always one")?;
+    /// What keeps the first of these messages from being relied on that is not as it should be. Where the input could not
+    /// be read to its end, that is the last one's failure.
+    pub(crate) fn problem(self, messages: &[Message]) -> Result<Option<String>> {
+        let (last, before) = messages.split_last().context("there is always one")?;
         let problem = |message| verdict::of_message(message, self.protocol);
         match (before.iter().find_map(problem), self.failure) {
             (None, Some(failure)) => Err(failure),
@@ -108,7 +102,10 @@ impl Answers {
         let outcome = |(at, message)| match failure.take_if(|_| at == last) {
             None => Ok(outcome(message, self.protocol)?),
             Some(error) if *message == Message::default() => Err(error.into()),
-            Some(error) => Err(Failure { error, recovered: Some(json(message)?) }),
+            Some(error) => {
+                let json = serde_json::to_string(message).map_err(anyhow::Error::from)?;
+                Err(Failure { error, recovered: Some(json) })
+            }
         };
         self.messages.iter().enumerate().map(outcome).collect()
     }
@@ -130,26 +127,7 @@ impl Answers {
 
 /// What became of an answer that was read to its end.
 pub(crate) fn outcome(message: &Message, protocol: Option<&'static Protocol>) -> Result<Outcome> {
-    Ok(Outcome { json: json(message)?, problem: verdict::of_message(message, protocol) })
-}
-
-/// A message as JSON, with the calls marked that cannot be run.
-fn json(message: &Message) -> Result<String> {
-    let misfits: Vec<_> = message.notices.iter().filter(|notice| is_misfit(notice)).collect();
-    if misfits.is_empty() {
-        return Ok(serde_json::to_string(message)?);
-    }
-    let mut json = Value::of(message)?;
-    if let (Some(first), Some(calls)) = (message.first(), json.get_mut("tool_calls")) {
-        mark(&misfits, first, calls)?;
-    }
-    let choices = json.get_mut("choices").and_then(Value::as_array_mut).into_iter().flatten();
-    for (choice, json) in message.choices.iter().zip(choices) {
-        if let Some(calls) = json.get_mut("tool_calls") {
-            mark(&misfits, choice, calls)?;
-        }
-    }
-    Ok(json.to_string())
+    Ok(Outcome { json: serde_json::to_string(message)?, problem: verdict::of_message(message, protocol) })
 }
 
 /// Whether the answer comes in pieces, as far as can be told.
@@ -160,26 +138,6 @@ pub(crate) fn is_streamed(decoder: &Decoder) -> bool {
         Some(Framing::JsonLines) => decoder.frames() > 1,
         Some(Framing::JsonValues) | None => false,
     }
-}
-
-/// Whether the notice says that a call does not suit the declared tools.
-fn is_misfit(notice: &Notice<'_>) -> bool {
-    matches!(notice.code, NoticeCode::UnknownTool | NoticeCode::SchemaMismatch)
-}
-
-/// Marks the calls that do not suit the declared tools as invalid.
-fn mark(misfits: &[&Notice<'_>], choice: &Choice, calls: &mut Value) -> Result<()> {
-    let blocks = choice.blocks.iter().filter(|block| matches!(block.content, Content::ToolCall(_)));
-    for (block, call) in blocks.zip(calls.as_array_mut().into_iter().flatten()) {
-        if let Some(Notice { code, detail, .. }) =
-            misfits.iter().find(|notice| notice.block == Some(block.id))
-            && let Some(call) = call.as_object_mut().filter(|call| !call.contains_key("invalid"))
-        {
-            let invalid = [("reason", Value::of(code)?), ("detail", Value::from(detail.as_ref()))];
-            call.insert("invalid", invalid.into_iter().collect::<Object>());
-        }
-    }
-    Ok(())
 }
 
 /// Reads the input to its end, with a `pause` after each piece.

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use callweave::accumulator::Accumulator;
 use callweave::event::{
-    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, FinishReason, Scope,
-    Sink,
+    AttachmentKind, BlockId, BlockKind, Body, CallKind, Completion, DeltaKind, Event, FinishReason, Notice,
+    NoticeCode, Scope, Sink,
 };
 use callweave::json::repair::{Verdict, repair};
 use callweave::message::{Message, ToolCall};
@@ -46,6 +46,8 @@ pub(crate) struct View {
     ledger: Accumulator,
     annotations: usize,
     has_header: bool,
+    /// Whether a call was shown that cannot be used.
+    has_damaged: bool,
 }
 
 struct Block {
@@ -153,7 +155,7 @@ impl View {
             block.completion = Some(completion);
         }
         while let Some(live) = self.live.take_if(|live| live.completion.is_some()) {
-            live.show_tail(&mut self.page);
+            self.has_damaged |= live.show_tail(&mut self.page);
             self.live = self.waiting.pop_front();
             if let Some(next) = &mut self.live {
                 next.show_head(&mut self.page);
@@ -184,15 +186,16 @@ impl View {
             let Some(finish) = &choice.finish else { continue };
             let style = match finish.reason {
                 FinishReason::Stop | FinishReason::ToolCalls => GOOD,
-                FinishReason::Length | FinishReason::Other => WARNING,
                 FinishReason::ContentFilter | FinishReason::Error => BAD,
+                _ => WARNING,
             };
             self.page.gap();
             if message.choices.len() > 1 {
                 self.page.styled(DIM, &format!("choice {}: ", choice.number));
             }
-            self.page.styled(style, reason_name(finish.reason));
-            if let Some(raw) = finish.raw.as_deref().filter(|raw| *raw != reason_name(finish.reason)) {
+            let reason = finish.reason.to_string();
+            self.page.styled(style, &reason);
+            if let Some(raw) = finish.raw.as_deref().filter(|raw| *raw != reason) {
                 self.page.styled(DIM, &format!(" ({})", printable(raw)));
             }
         }
@@ -209,14 +212,18 @@ impl View {
             }
             self.page.styled(DIM, &facts.join(" · "));
         }
-        for notice in message.notices.iter().take(NOTICES) {
+        // A damaged call that was shown says so itself.
+        let has_damaged = std::mem::take(&mut self.has_damaged);
+        let is_shown = |notice: &&Notice<'_>| has_damaged && notice.code == NoticeCode::MalformedCall;
+        let notices: Vec<_> = message.notices.iter().filter(|notice| !is_shown(notice)).collect();
+        for notice in notices.iter().take(NOTICES) {
             let detail = match notice.offset {
                 0 => notice.detail.to_string(),
                 offset => format!("{} (at byte {offset})", notice.detail),
             };
             self.page.line(WARNING, "notice", &detail);
         }
-        if let more @ 1.. = message.notices.len().saturating_sub(NOTICES) {
+        if let more @ 1.. = notices.len().saturating_sub(NOTICES) {
             self.page.line(DIM, &format!("{more} more notices; --as message has them"), "");
         }
         self.page.end_line();
@@ -283,7 +290,8 @@ impl Block {
         }
     }
 
-    fn show_tail(mut self, page: &mut Page) {
+    /// Shows what is left of a block that has ended, and says whether it is a call that cannot be used.
+    fn show_tail(mut self, page: &mut Page) -> bool {
         self.pretty.finish();
         if matches!(self.kind, BlockKind::Reasoning(_)) && !self.is_shown {
             page.line(DIM, "thinking", "(hidden)");
@@ -299,12 +307,13 @@ impl Block {
             self.pretty.finish();
             page.end_line();
         }
-        if let Some(call) = self.into_call()
-            && let Some(invalid) = call.invalid()
-        {
-            page.line(BAD, "  ✗", &invalid.detail);
-            show_repaired(&call.raw_arguments, page);
-        }
+        let Some((call, invalid)) = self.into_call().and_then(|call| call.invalid().map(|it| (call, it)))
+        else {
+            return false;
+        };
+        page.line(BAD, "  ✗", &invalid.detail);
+        show_repaired(&call.raw_arguments, page);
+        true
     }
 
     /// The call as a message would have it, if the block is one.
@@ -330,7 +339,7 @@ fn show_repaired(arguments: &str, page: &mut Page) {
     }
     let count = repaired.changes.len();
     let noun = if count == 1 { "change" } else { "changes" };
-    page.line(GOOD, "  ✓", &format!("repaired with {count} {noun}"));
+    page.line(GOOD, "  ✓", &format!("--repair makes it, with {count} {noun}"));
     page.out.push_str(&" ".repeat(MARGIN));
     let mut pretty = Pretty::new(MARGIN);
     pretty.push(&repaired.text, &mut page.out);
@@ -411,17 +420,6 @@ impl Page {
 
 fn printable(text: &str) -> String {
     text.chars().map(visible).collect()
-}
-
-fn reason_name(reason: FinishReason) -> &'static str {
-    match reason {
-        FinishReason::Stop => "stop",
-        FinishReason::Length => "length",
-        FinishReason::ToolCalls => "tool_calls",
-        FinishReason::ContentFilter => "content_filter",
-        FinishReason::Error => "error",
-        FinishReason::Other => "other",
-    }
 }
 
 fn usage_facts(message: &Message) -> Vec<String> {

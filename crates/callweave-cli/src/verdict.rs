@@ -29,7 +29,10 @@ pub(crate) fn of_message(message: &Message, protocol: Option<&Protocol>) -> Opti
     });
     let calls: Vec<_> = calls.collect();
     // A damaged call that is there tells it of itself; the notice is for one that is not.
-    let is_told = |notice: &&Notice<'_>| notice.code == NoticeCode::MalformedCall && !calls.is_empty();
+    let is_told = |notice: &&Notice<'_>| {
+        let codes = [NoticeCode::MalformedCall, NoticeCode::UnknownTool, NoticeCode::SchemaMismatch];
+        !calls.is_empty() && codes.contains(&notice.code)
+    };
     let notices: Vec<_> = message.notices.iter().filter(|notice| !is_told(notice)).collect();
     told(errors.chain(of_finish(message)).chain(of_notices(&notices)).chain(calls))
 }
@@ -47,14 +50,7 @@ pub(crate) fn of_extraction(found: &Extraction) -> Option<String> {
         }
         (false, false) => None,
     });
-    // Damage that was repaired is none any more.
-    let mut repaired = found.notices.iter().filter(|notice| notice.code == NoticeCode::Repaired).count();
-    let mut is_left = |notice: &&Notice<'_>| {
-        let is_mended = notice.code == NoticeCode::MalformedCall && repaired > 0;
-        repaired -= usize::from(is_mended);
-        !is_mended
-    };
-    let notices: Vec<_> = found.notices.iter().filter(|notice| is_left(notice)).collect();
+    let notices: Vec<_> = found.notices.iter().collect();
     told(calls.chain(of_notices(&notices)))
 }
 

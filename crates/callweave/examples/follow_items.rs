@@ -1,15 +1,14 @@
-//! Follows an answer live: text, thoughts, calls with their arguments as values while the model still writes them.
+//! Streams a response from a file: text, reasoning, calls with their arguments as values while the model still writes them.
 //!
 //! `cargo run -p callweave --example follow_items < FILE`
 
 use std::error::Error;
 
-use callweave::dialect::ExtractOptions;
 use callweave::read::Items;
 use callweave::{Decoder, Item, Value};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let decoder = Decoder::builder().dialect(ExtractOptions::new("auto")?).repair().build();
+    let decoder = Decoder::builder().dialect("auto").repair().build();
     let mut items = Items::with(std::io::stdin().lock(), decoder);
     while let Some(item) = items.next() {
         match item? {
@@ -17,8 +16,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             Item::Thought(thought) => eprint!("{thought}"),
             Item::Call(call) => println!("{} … {}", call.name, call.arguments.unwrap_or(&Value::Null)),
             Item::CallDone(call) => println!("{}({})", call.name, call.arguments()),
-            Item::Error(error) => eprintln!("{}", error.message),
-            Item::Finish(reason) => println!("{reason:?}"),
+            Item::Error(error) => eprintln!("{error}"),
+            Item::Finish(reason) => println!("{reason}"),
             _ => {}
         }
     }

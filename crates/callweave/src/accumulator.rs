@@ -19,7 +19,8 @@ use crate::event::{
     Sink, Span,
 };
 use crate::message::{
-    Attachment, Block, Choice, Content, Finish, Foreign, Message, OutputItem, ToolCall, ToolResult, Usage,
+    Attachment, Block, Choice, Content, Finish, Foreign, Invalid, Message, OutputItem, ToolCall, ToolResult,
+    Usage,
 };
 use crate::table::Table;
 
@@ -208,6 +209,7 @@ fn content(kind: BlockKind<'_>) -> Content {
             raw_arguments: String::new(),
             kind: call,
             completion: Completion::Cut,
+            violation: None,
         }),
         BlockKind::ToolResult { call, value } => {
             Content::ToolResult(ToolResult { call: call.map(Into::into), value: value.into_owned() })
@@ -391,10 +393,14 @@ impl Answer {
                 Body::Notice(notice) => {
                     // Of a call that has ended it may turn out that it was cut.
                     let is_cut = notice.code == NoticeCode::IncompleteArguments;
-                    if let Some(block) = notice.block.filter(|_| is_cut).and_then(|block| self.block(block))
+                    let violation = Invalid::reported(&notice);
+                    if let Some(block) = notice.block.and_then(|block| self.block(block))
                         && let Content::ToolCall(call) = &mut block.content
                     {
-                        call.completion = Completion::Cut;
+                        if is_cut {
+                            call.completion = Completion::Cut;
+                        }
+                        call.violation = violation.map(Box::new).or(call.violation.take());
                     }
                     self.message.notices.push(notice.into_owned());
                 }

@@ -5,6 +5,7 @@
 //! Damage that can be recovered from is not an error but a [`Notice`](crate::event::Notice) in the stream of
 //! events.
 
+use std::convert::Infallible;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -118,6 +119,12 @@ impl Error {
             | ErrorKind::Invalid
             | ErrorKind::Refusal => false,
         }
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

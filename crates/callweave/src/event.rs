@@ -356,6 +356,7 @@ pub enum Completion {
 /// Why an answer finished, in our words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum FinishReason {
     /// The model was done, or met a stop sequence.
     Stop,
@@ -369,6 +370,13 @@ pub enum FinishReason {
     Error,
     /// The provider gave another reason, or none.
     Other,
+}
+
+/// The reason as the JSON output spells it, such as `tool_calls`.
+impl fmt::Display for FinishReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// Token counts in our words. A missing counter was not reported.
@@ -450,6 +458,13 @@ pub struct Notice<'a> {
     /// Text that found no other place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Cow<'a, str>>,
+}
+
+/// The code as the JSON output spells it, such as `malformed_call`.
+impl fmt::Display for NoticeCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// Which oddity a [`Notice`] tells of.

@@ -3,7 +3,6 @@
 //! tool calls; and back out again in the protocol that a client speaks.
 //!
 //! ```
-//! use callweave::dialect::ExtractOptions;
 //! use callweave::read::Items;
 //! use callweave::{Decoder, Item, Tools, Value};
 //!
@@ -13,7 +12,7 @@
 //! # let answer = body.as_bytes();
 //! let tools: Value = r#"[{"name": "look", "parameters": {"type": "object"}}]"#.parse()?;
 //! let decoder = Decoder::builder()
-//!     .dialect(ExtractOptions::new("auto")?) // calls that the model writes into its text
+//!     .dialect("auto") // calls that the model writes into its text
 //!     .tools(Tools::from_json(&tools))
 //!     .repair() // arguments that are not quite JSON
 //!     .build();
@@ -24,13 +23,17 @@
 //!         Item::Thought(thought) => eprint!("{thought}"),
 //!         Item::Call(call) => println!("{} … {:?}", call.name, call.arguments), // while it grows
 //!         Item::CallDone(call) => println!("{}({})", call.name, call.arguments()),
-//!         Item::Finish(reason) => println!("{reason:?}"),
+//!         Item::Finish(reason) => println!("{reason}"),
+//!         Item::Error(error) => eprintln!("{error}"),
 //!         _ => {}
 //!     }
 //! }
 //! # assert_eq!(items.message().tool_calls().next().map(|call| call.arguments().to_owned()), Some(r#"{"at": "sky"}"#.to_owned()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Text without a protocol around it is [`extract`]ed, a body or a recorded stream is [`decode`]d: both give a [`Message`] with
+//! its [`ToolCall`]s.
 //!
 //! # The flow
 //!
@@ -104,8 +107,8 @@ pub mod error;
 pub mod event;
 #[cfg(feature = "exchange")]
 pub mod exchange;
-#[doc(hidden)]
 mod fingerprint;
+#[doc(hidden)]
 pub mod fragment;
 pub mod framing;
 #[doc(hidden)]
@@ -135,13 +138,16 @@ pub mod weave;
 
 pub use accumulator::Accumulator;
 pub use dialect::Tools;
+pub use doors::prompt::teach;
 pub use encode::Encoder;
 pub use error::{Error, ErrorKind, Result};
-pub use event::Event;
+pub use event::{Event, FinishReason};
+#[cfg(feature = "exchange")]
+pub use exchange::Exchange;
 pub use json::Value;
 pub use live::Item;
-pub use message::{Message, ToolCall};
-pub use pipeline::Decoder;
+pub use message::{Invalid, InvalidReason, Message, ToolCall};
+pub use pipeline::{Decoder, decode, extract};
 pub use protocol::Protocol;
 pub use request::Request;
 

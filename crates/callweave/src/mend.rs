@@ -33,8 +33,8 @@ pub struct Mend {
     /// Steps for fitting and checking a call, where they were said.
     steps: Option<u64>,
     open: Vec<Call>,
-    /// What was just told of the arguments of the call that ends next.
-    complaint: Option<Event<'static>>,
+    /// Damage reported of calls that have not ended yet: it is no news if the call is repaired in the end.
+    complaints: Vec<Event<'static>>,
 }
 
 #[derive(Clone, Debug)]
@@ -126,8 +126,13 @@ impl Mend {
 
     /// Takes the next event.
     pub fn push(&mut self, mut event: Event<'_>, sink: &mut EventSink<'_>) {
-        if !matches!(event.body, Body::BlockEnd { .. }) {
-            self.finish(sink);
+        match event.body {
+            _ if self.complaints.is_empty() => {}
+            // The damaged call may go on, or ends here.
+            Body::Markup { .. } | Body::BlockEnd { .. } | Body::Delta { kind: DeltaKind::Arguments, .. } => {}
+            Body::Notice(ref notice) if is_complaint(notice) => {}
+            Body::End => self.finish(sink),
+            _ => self.release_complaints(event.choice, sink),
         }
         match &mut event.body {
             Body::Delta { block, kind: DeltaKind::Arguments, text } => {
@@ -172,7 +177,7 @@ impl Mend {
                         let call = self.open.swap_remove(at);
                         self.end(event.choice, call, *completion, sink);
                     }
-                    None => self.finish(sink),
+                    None => self.release_complaints(event.choice, sink),
                 }
             }
             // Told at the end of the call, with its block.
@@ -180,10 +185,8 @@ impl Mend {
                 return;
             }
             // What is repaired at the end of its call is told as repaired, with what the model wrote.
-            Body::Notice(notice)
-                if matches!(notice.code, NoticeCode::MalformedCall | NoticeCode::IncompleteArguments) =>
-            {
-                self.complaint = Some(event.into_owned());
+            Body::Notice(notice) if is_complaint(notice) => {
+                self.complaints.push(event.into_owned());
                 return;
             }
             Body::End => self.open.clear(),
@@ -194,9 +197,16 @@ impl Mend {
 
     /// Says that no more events will come.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) {
-        if let Some(complaint) = self.complaint.take() {
-            sink.put(complaint);
-        }
+        self.complaints.drain(..).for_each(|complaint| sink.put(complaint));
+    }
+
+    fn release_complaints(&mut self, choice: u32, sink: &mut EventSink<'_>) {
+        self.take_complaints(choice).into_iter().for_each(|complaint| sink.put(complaint));
+    }
+
+    /// The damage reported of the call of that choice.
+    fn take_complaints(&mut self, choice: u32) -> Vec<Event<'static>> {
+        self.complaints.extract_if(.., |complaint| complaint.choice == choice).collect()
     }
 
     fn call(&self, block: BlockId, name: &str) -> Call {
@@ -223,7 +233,7 @@ impl Mend {
 
     /// Tells what is left to tell of a call that ends.
     fn end(&mut self, choice: u32, mut call: Call, completion: Completion, sink: &mut EventSink<'_>) {
-        let complaint = self.complaint.take();
+        let complaints = self.take_complaints(choice);
         let is_whole = completion == Completion::Whole;
         let mut changes = Changes::default();
         let repaired = if is_whole { self.repaired(&call.written, &mut changes) } else { None };
@@ -271,12 +281,9 @@ impl Mend {
             let detail = format!("the arguments of {name} were repaired: {}", changes.words());
             sink.put(notice(NoticeCode::Repaired, detail, Some(written)));
         }
-        // What was repaired is no longer to be complained of.
-        let is_good = is_changed && is_whole;
-        if let Some(complaint) = complaint
-            && !(is_good && arguments.parse::<Value>().is_ok())
-        {
-            sink.put(complaint);
+        let is_repaired = || is_changed && is_whole && arguments.parse::<Value>().is_ok();
+        if !complaints.is_empty() && !is_repaired() {
+            complaints.into_iter().for_each(|complaint| sink.put(complaint));
         }
         if let Some(coerced) = &coerced {
             unchecked = coerced.coercer.error().cloned();
@@ -344,6 +351,11 @@ impl Mend {
     fn verdict(&self, _: &str, _: &str, _: &mut Budget) -> Verdict {
         Verdict::Fitting
     }
+}
+
+/// Whether a notice reports damage that a repair of the call undoes.
+fn is_complaint(notice: &Notice<'_>) -> bool {
+    matches!(notice.code, NoticeCode::MalformedCall | NoticeCode::IncompleteArguments)
 }
 
 impl Call {

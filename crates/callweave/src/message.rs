@@ -141,7 +141,8 @@ pub struct Attachment {
 }
 
 /// A tool call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ToolCall {
     /// The provider's id, or a made one.
     pub id: String,
@@ -155,10 +156,13 @@ pub struct ToolCall {
     pub kind: CallKind,
     /// Whether it ended as it should.
     pub completion: Completion,
+    /// What a check against the declared tools found: no such tool, or arguments that violate its schema.
+    pub violation: Option<Box<Invalid>>,
 }
 
-/// Why a call's arguments cannot be used.
+/// Why a call cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Invalid {
     /// The reason.
     pub reason: InvalidReason,
@@ -169,6 +173,7 @@ pub struct Invalid {
 /// The reasons of [`Invalid`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum InvalidReason {
     /// The call was cut off: more was to come, even where its text happens to be complete.
     Incomplete,
@@ -180,6 +185,36 @@ pub enum InvalidReason {
     NotAnObject,
     /// The call has no name.
     NoName,
+    /// The tool was not declared.
+    UnknownTool,
+    /// The arguments violate the schema of the tool.
+    SchemaMismatch,
+}
+
+/// The reason as the JSON output spells it, such as `unknown_tool`.
+impl fmt::Display for InvalidReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// The reason in words.
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl Invalid {
+    /// The violation of the declared tools that a notice reports.
+    pub(crate) fn reported(notice: &Notice<'_>) -> Option<Self> {
+        let reason = match notice.code {
+            NoticeCode::UnknownTool => InvalidReason::UnknownTool,
+            NoticeCode::SchemaMismatch => InvalidReason::SchemaMismatch,
+            _ => return None,
+        };
+        Some(Self { reason, detail: notice.detail.clone().into_owned() })
+    }
 }
 
 /// What a tool that the provider ran answered.
@@ -438,6 +473,11 @@ impl Choice {
 }
 
 impl ToolCall {
+    /// A complete call of a function.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        Self { id: id.into(), name: name.into(), raw_arguments: arguments.into(), ..Self::default() }
+    }
+
     /// The arguments as JSON text (for a custom tool: free text). A whole call without any argument text
     /// has `{}`; the text of an invalid call is as the model wrote it.
     pub fn arguments(&self) -> &str {
@@ -448,8 +488,16 @@ impl ToolCall {
         }
     }
 
-    /// Why the call cannot be run as it is, if it cannot.
+    /// Why the call cannot be run as it is, if it cannot: it is not complete, its arguments are no JSON object, or a check
+    /// found that it does not fit the declared tools. That check is made where tools are given to a
+    /// [decoder](crate::pipeline::Builder::tools) or to [`extract`](crate::extract); schemas are checked with the feature
+    /// `schema`.
     pub fn invalid(&self) -> Option<Invalid> {
+        self.unreadable().or_else(|| self.violation.as_deref().cloned())
+    }
+
+    /// Why its arguments cannot be read, if they cannot.
+    fn unreadable(&self) -> Option<Invalid> {
         let invalid = |reason, detail: String| Some(Invalid { reason, detail });
         if self.name.is_empty() {
             return invalid(InvalidReason::NoName, "the call has no name".to_owned());
@@ -482,7 +530,7 @@ impl ToolCall {
 
     /// The arguments as a JSON object.
     pub fn object(&self) -> Result<Object> {
-        if let Some(invalid) = self.invalid() {
+        if let Some(invalid) = self.unreadable() {
             return Err(Error::new(ErrorKind::Invalid, invalid.detail));
         }
         self.parse()
@@ -492,25 +540,33 @@ impl ToolCall {
     ///
     /// ```
     /// # use callweave::message::ToolCall;
-    /// # let call = ToolCall { id: "call_1".into(), has_made_id: false, name: "weather".into(),
-    /// #     raw_arguments: r#"{"city": "Oslo"}"#.into(), kind: Default::default(), completion: Default::default() };
+    /// # let call = ToolCall::new("call_1", "weather", r#"{"city": "Oslo"}"#);
     /// #[derive(serde::Deserialize)]
     /// struct Weather { city: String }
     /// let Weather { city } = call.parse()?;
     /// assert_eq!(city, "Oslo");
+    ///
+    /// let error = ToolCall::new("call_2", "weather", r#"{"town": "Oslo"}"#).parse::<Weather>().err();
+    /// let expected = "the arguments of weather cannot be read: missing field `city` at line 1 column 16";
+    /// assert_eq!(error.map(|error| error.to_string()).as_deref(), Some(expected));
     /// # Ok::<(), callweave::Error>(())
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(self.arguments()).map_err(|error| {
-            Error::new(ErrorKind::Invalid, format!("the arguments of {} cannot be read", self.name))
-                .caused_by(error)
+            let detail = format!("the arguments of {} cannot be read: {error}", self.name);
+            Error::new(ErrorKind::Invalid, detail)
         })
     }
 
     /// A ready-made answer for the model that made an invalid call; none for a valid one.
     pub fn error_result(&self) -> Option<String> {
         let invalid = self.invalid()?;
-        Some(format!("error: {}; send the call again with one complete JSON object", invalid.detail))
+        let advice = match invalid.reason {
+            InvalidReason::UnknownTool => "call one of the declared tools",
+            InvalidReason::SchemaMismatch => "send the call again with arguments that fit",
+            _ => "send the call again with one complete JSON object",
+        };
+        Some(format!("error: {}; {advice}", invalid.detail))
     }
 }
 

@@ -25,7 +25,9 @@ use memchr::memchr;
 use crate::accumulator::Accumulator;
 use crate::close::Close;
 use crate::dialect::{self, Stage, Tools};
-use crate::event::{Body, Event, EventSink, Notice, NoticeCode, Sink};
+use crate::event::{
+    BlockId, BlockKind, Body, Completion, DeltaKind, Event, EventSink, FinishReason, Notice, NoticeCode, Sink,
+};
 use crate::fragment::{Fragment, FragmentSink, Level, Part};
 use crate::framing::{Frame, FrameKind, Framer, Framing, Limits, is_field};
 use crate::json::{self, AsValue, Checked, Kind, Node as Value, Str, Tape, repair};
@@ -36,6 +38,38 @@ use crate::shape::{Pieces, Shapes};
 use crate::truncated::{Came, Remains, Truncated};
 use crate::weave::Weave;
 use crate::{Error, ErrorKind, Result};
+
+/// Finds the calls and the reasoning that a model wrote into its text, in any dialect. The arguments of the calls are
+/// repaired, coerced to the schemas of the tools and checked against them: [`ToolCall::invalid`] says of each whether it can
+/// be run. Without declared tools (`&Tools::default()`) there is nothing to coerce to or to check, and only markup that
+/// leaves no doubt is a call.
+///
+/// ```
+/// use callweave::{Tools, extract};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Look { at: String, times: u8 }
+///
+/// let tools = Tools::from_json(&serde_json::json!([{"name": "look", "parameters": {"type": "object",
+///     "properties": {"at": {"type": "string"}, "times": {"type": "integer"}}, "required": ["at"]}}]));
+/// let message = extract("<think>Up.</think>Sure. [look(at='sky', times='2')]", &tools);
+/// assert_eq!((&*message.text(), &*message.reasoning()), ("Sure. ", "Up."));
+/// let call = message.tool_calls().next().expect("a call");
+/// assert!(call.invalid().is_none());
+/// let Look { at, times } = call.parse()?;
+/// assert_eq!((at.as_str(), times), ("sky", 2));
+/// # Ok::<(), callweave::Error>(())
+/// ```
+///
+/// [`Builder::extract`] reads text in other ways, [`Extractor`](dialect::Extractor) reads it as it comes.
+///
+/// [`ToolCall::invalid`]: crate::ToolCall::invalid
+pub fn extract(text: &str, tools: &Tools) -> Message {
+    let builder = Decoder::builder().dialect("auto").tools(tools.clone()).repair().coerce();
+    #[cfg(feature = "schema")]
+    let builder = builder.validate();
+    builder.extract(text).expect("any dialect is a dialect")
+}
 
 /// Decodes a whole answer, streamed or not, of a protocol that is found out. Of several answers it is the
 /// first, with a notice; [`decode_all`] has the others.
@@ -56,13 +90,13 @@ pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
 /// How answers are read: everything that can be chosen, with a default for each.
 ///
 /// ```
-/// use callweave::dialect::{ExtractOptions, Tools};
+/// use callweave::dialect::Tools;
 /// use callweave::json::Value;
 /// use callweave::pipeline::Decoder;
 ///
 /// let tools: Value = r#"[{"name": "look", "parameters": {"properties": {"times": {"type": "integer"}}}}]"#.parse()?;
 /// let decoder = Decoder::builder()
-///     .dialect(ExtractOptions::new("auto")?)
+///     .dialect("auto")
 ///     .tools(Tools::from_json(&tools))
 ///     .repair()
 ///     .coerce()
@@ -79,7 +113,7 @@ pub struct Builder {
     candidates: Vec<&'static Protocol>,
     framing: Option<Framing>,
     limits: Limits,
-    dialect: Option<dialect::ExtractOptions>,
+    dialect: Option<Result<dialect::ExtractOptions>>,
     mend: Mend,
     id_prefix: Option<String>,
     id_seed: Option<String>,
@@ -107,9 +141,15 @@ impl Builder {
         Self { limits, ..self }
     }
 
-    /// Calls and thoughts that the model writes into its text are read.
-    pub fn dialect(self, dialect: dialect::ExtractOptions) -> Self {
-        Self { dialect: Some(dialect), ..self }
+    /// Calls and reasoning that the model writes into its text are read, in the dialect of that name (`"auto"`: any of them)
+    /// or as [`ExtractOptions`](dialect::ExtractOptions) say. A name that no dialect has is an error of the first
+    /// [`push`](Decoder::push).
+    pub fn dialect<D>(self, dialect: D) -> Self
+    where
+        D: TryInto<dialect::ExtractOptions>,
+        Error: From<D::Error>,
+    {
+        Self { dialect: Some(dialect.try_into().map_err(Error::from)), ..self }
     }
 
     /// Calls are mended so; instead of what was said of that before.
@@ -177,6 +217,10 @@ impl Builder {
     /// A decoder of frames, for callers that have those (or decoded JSON) instead of bytes.
     pub fn build_for_frames(self) -> FrameDecoder {
         let Self { protocol, candidates, dialect, mend, id_prefix, id_seed, reads_all, .. } = self;
+        let (dialect, refusal) = match dialect.transpose() {
+            Ok(dialect) => (dialect, None),
+            Err(refusal) => (None, Some(Box::new(refusal))),
+        };
         let is_named = protocol.is_some();
         let weave = Weave::with_tools(mend.declared().clone());
         let reader = Reader { protocol, candidates, is_named, reads_all, weave, ..Reader::default() };
@@ -192,7 +236,31 @@ impl Builder {
                 None => id_prefix.map_or_else(Close::new, Close::with_prefix),
             },
         };
-        FrameDecoder { reader, stages }
+        FrameDecoder { reader, stages, refusal }
+    }
+
+    /// Reads a text that a model wrote, with all that was chosen here. [`extract`] chooses what most want.
+    /// Fails if no dialect has the name that was given.
+    pub fn extract(self, text: &str) -> Result<Message> {
+        let FrameDecoder { mut stages, refusal, .. } = self.build_for_frames();
+        if let Some(refusal) = refusal {
+            return Err(*refusal);
+        }
+        let (mut message, block) = (Accumulator::new(), BlockId(0));
+        let written = [
+            Body::Start { id: None, model: None, word: "".into(), members: None },
+            Body::ChoiceStart,
+            Body::block_start(block, BlockKind::Text),
+            Body::Delta { block, kind: DeltaKind::Text, text: text.into() },
+            Body::BlockEnd { block, completion: Completion::Whole },
+            Body::Finish { reason: FinishReason::Stop, raw: None },
+            Body::End,
+        ];
+        for body in written {
+            stages.push_through(Event::new(0, body), &mut message);
+        }
+        stages.finish(&mut message);
+        Ok(message.take())
     }
 }
 
@@ -265,6 +333,7 @@ impl Decoder {
     /// Takes bytes that do not go on with a run of frames: see [`FrameDecoder::run_on`].
     #[inline(never)]
     fn push_rest(&mut self, bytes: &[u8], sink: &mut EventSink<'_>) -> Result<()> {
+        self.frames.check()?;
         if let Some(whole) = self.whole.take_if(|_| !bytes.is_empty()) {
             self.push_frames(whole.text().as_bytes(), sink)?;
         } else if self.push_whole(bytes, sink) {
@@ -400,6 +469,8 @@ impl Brought {
 pub struct FrameDecoder {
     reader: Reader,
     stages: Stages,
+    /// The reason why nothing can be decoded as it was asked for.
+    refusal: Option<Box<Error>>,
 }
 
 impl FrameDecoder {
@@ -427,7 +498,7 @@ impl FrameDecoder {
     /// bytes that were. In one piece with who calls it: for most reads there is nothing else to do.
     #[inline(always)]
     fn run_on(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
-        let Self { reader, stages } = self;
+        let Self { reader, stages, .. } = self;
         if !reader.shapes.is_running() || !stages.are_idle() {
             return 0;
         }
@@ -447,7 +518,7 @@ impl FrameDecoder {
 
     #[inline(never)]
     fn push_such(&mut self, bytes: &[u8], framer: &mut Framer, sink: &mut EventSink<'_>) -> usize {
-        let Self { reader, stages } = self;
+        let Self { reader, stages, .. } = self;
         // In a run nothing has changed of what would be asked here.
         let is_known = reader.shapes.is_running()
             || reader.is_steady() && framer.between_frames().is_some() && reader.shapes.may_begin(bytes);
@@ -460,28 +531,34 @@ impl FrameDecoder {
         taken
     }
 
+    /// Whether everything that was asked for is known.
+    fn check(&self) -> Result<()> {
+        self.refusal.as_deref().map_or(Ok(()), |refusal| Err(refusal.clone()))
+    }
+
     /// Takes the next frame.
     pub fn push(&mut self, frame: &Frame<'_>, sink: &mut EventSink<'_>) {
-        let Self { reader, stages } = self;
+        let Self { reader, stages, .. } = self;
         reader.push(frame, &mut Staged { stages, sink });
     }
 
     /// Takes a value that no framing brought as the first frame.
     fn push_whole(&mut self, value: Value<'_>, sink: &mut EventSink<'_>) {
-        let Self { reader, stages } = self;
+        let Self { reader, stages, .. } = self;
         reader.push_whole(value, &mut Staged { stages, sink });
     }
 
     /// Takes the next frame as decoded JSON.
     pub fn push_value(&mut self, value: &impl AsValue, sink: &mut EventSink<'_>) {
-        let Self { reader, stages } = self;
+        let Self { reader, stages, .. } = self;
         reader.push_value(&value.as_value(), &mut Staged { stages, sink });
     }
 
     /// Says that no frame will come any more. The error says that the protocol could not be told, or that the
-    /// input is not of the one that was named.
+    /// input is not of the one that was named; or that no dialect has the name that was given.
     pub fn finish(&mut self, sink: &mut EventSink<'_>) -> Result<()> {
-        let Self { reader, stages } = self;
+        self.check()?;
+        let Self { reader, stages, .. } = self;
         let read = reader.finish(&mut Staged { stages, sink });
         stages.finish(sink);
         read

@@ -1,21 +1,20 @@
 //! Items, events and messages from anything that can be read: a file, a socket, standard input.
 //!
 //! ```
-//! use callweave::dialect::ExtractOptions;
 //! use callweave::live::Item;
 //! use callweave::pipeline::Decoder;
 //! use callweave::read::Items;
 //!
 //! let body = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Well. <tool_call>{\\\"name\\\": \\\"look\\\"}\"}}]}\n\n\
 //!     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"</tool_call>\"},\"finish_reason\":\"stop\"}]}\n\n";
-//! let decoder = Decoder::builder().dialect(ExtractOptions::new("hermes")?).build();
+//! let decoder = Decoder::builder().dialect("hermes").build();
 //! let mut items = Items::with(body.as_bytes(), decoder);
 //! while let Some(item) = items.next() {
 //!     match item? {
 //!         Item::Text(text) => print!("{text}"),
 //!         Item::Call(call) => println!("{} {:?}", call.name, call.arguments),
 //!         Item::CallDone(call) => assert_eq!(call.arguments(), "{}"),
-//!         Item::Finish(reason) => println!("{reason:?}"),
+//!         Item::Finish(reason) => println!("{reason}"),
 //!         _ => {}
 //!     }
 //! }

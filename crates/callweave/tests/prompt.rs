@@ -4,20 +4,12 @@ use callweave::dialect::{
     Body, Dialect, ExtractOptions as Reading, Extraction, Form, Matcher, Registry, Start, Tools,
 };
 use callweave::doors::prompt::{PromptOptions, Writer, augment_system_prompt};
-use callweave::event::{CallKind, Completion};
 use callweave::json::{AsValue, Value};
 use callweave::message::ToolCall;
 use serde_json::json;
 
 fn call(name: &str, arguments: &impl AsValue) -> ToolCall {
-    ToolCall {
-        id: "call_1".to_owned(),
-        has_made_id: false,
-        name: name.to_owned(),
-        raw_arguments: arguments.as_value().to_string(),
-        kind: CallKind::Function,
-        completion: Completion::Whole,
-    }
+    ToolCall::new("call_1", name, arguments.as_value().to_string())
 }
 
 fn writable() -> impl Iterator<Item = (&'static Dialect, Writer)> {

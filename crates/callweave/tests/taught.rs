@@ -3,7 +3,7 @@
 use callweave::Value;
 use callweave::dialect::{Dialect, Extraction, Registry, Start};
 use callweave::doors::prompt::{PromptOptions, Taught, Writer, teach};
-use callweave::event::{CallKind, Completion};
+use callweave::event::CallKind;
 use callweave::json::Object;
 use callweave::message::ToolCall;
 use callweave::protocol::Protocol;
@@ -123,14 +123,7 @@ fn nasty(dialect: &Dialect) -> Vec<Value> {
 }
 
 fn call(name: &str, arguments: &Value) -> ToolCall {
-    ToolCall {
-        id: "call_1".to_owned(),
-        has_made_id: false,
-        name: name.to_owned(),
-        raw_arguments: arguments.to_string(),
-        kind: CallKind::Function,
-        completion: Completion::Whole,
-    }
+    ToolCall::new("call_1", name, arguments.to_string())
 }
 
 fn read(text: &str, taught: &Taught, start: Start) -> Vec<(String, Value)> {

@@ -10,10 +10,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use callweave::accumulator::Accumulator;
 use callweave::encode::{self, Encoder, Mode};
-use callweave::event::Event;
+use callweave::event::{Event, Sink};
 use callweave::framing::{Framing, Limits};
 use callweave::json::Value;
+use callweave::mend::Mend;
 use callweave::message::Message;
 use callweave::protocol::{Protocol, TABLE};
 use clap::Args;
@@ -21,10 +23,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::answer::{Answers, Reading, is_streamed};
+use crate::answer::{Reading, is_streamed};
 use crate::batches::Jobs;
-use crate::commands::decode::{Chosen, protocol_parser};
-use crate::commands::extract::Wording;
+use crate::commands::decode::{Chosen, protocol_parser, unknown_protocol};
+use crate::commands::extract::{NO_DIALECT, Wording};
 use crate::commands::requests::Translation;
 use crate::input::Input;
 use crate::mending::Mending;
@@ -41,7 +43,7 @@ Examples:
   callweave convert --to openai-responses --whole answer.sse   the whole body that a stream amounts to
   callweave convert --to openai-chat --mend answer.sse         the same protocol, as clients expect it
   callweave convert --to gemini --array answer.sse             as Google streams without alt=sse
-  callweave convert --to openai-chat --dialect auto --repair answer.sse
+  callweave convert --to openai-chat --dialect auto answer.sse
                                                                calls in the text become real ones
   callweave convert --jsonl rows.jsonl                         many answers: {\"to\": …, \"data\": …} per line
   callweave convert --request --from openai-chat --to anthropic-messages request.json
@@ -50,19 +52,23 @@ Examples:
                                                                for a model that has no tools of its own
 
 In its own protocol an answer is written as it came, nothing lost and nothing made better, unless
---mend is given; in another one it is always written as clients of that protocol expect it. The exit
-code is 1 if something is wrong with the answer; it is written all the same. What of a request cannot be
+--mend is given; in another one it is always written as clients of that protocol expect it, with the
+arguments of its calls repaired. The exit code is 1 if something is wrong with what is written. What of a request cannot be
 said in the other protocol is told on standard error; the exit code is 1 only if no server would have
 taken the request as it came.")]
 pub(crate) struct Convert {
     /// The protocol of the answer, or auto to find it out (a request does not tell it); see callweave protocols
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = protocol_parser())]
-    #[arg(hide_possible_values = true, ignore_case = true)]
+    #[arg(long, visible_alias = "protocol", value_name = "NAME", default_value = "auto")]
+    #[arg(value_parser = protocol_parser(), hide_possible_values = true, ignore_case = true)]
     from: Chosen,
     /// The protocol to write
     #[arg(long, value_name = "NAME", value_parser = written_parser(), ignore_case = true)]
     #[arg(required_unless_present = "jsonl")]
     to: Option<&'static Protocol>,
+    #[command(flatten)]
+    wording: Wording,
+    #[command(flatten)]
+    mending: Mending,
     /// Convert requests, not answers; with --dialect, the tools are taught in words (auto: by the model's name)
     #[arg(long, conflicts_with_all = ["stream", "whole"])]
     request: bool,
@@ -81,10 +87,6 @@ pub(crate) struct Convert {
     /// Write it as clients expect it, in its own protocol, too
     #[arg(long)]
     mend: bool,
-    #[command(flatten)]
-    wording: Wording,
-    #[command(flatten)]
-    mending: Mending,
     /// Read one JSON request per line ({"from"?, "to", "data" | "data_base64" | "file", "stream"?, "mend"?, "id"?}), print one {"data"} per line
     #[arg(long)]
     jsonl: bool,
@@ -138,7 +140,7 @@ impl Convert {
                 false => translation.run(&self.file),
             };
         }
-        let dialect = self.wording.options(&dialects)?;
+        let dialect = self.wording.options(&dialects, NO_DIALECT)?;
         let mend = self.mending.mend(self.wording.tools()?.as_ref());
         let Chosen(protocol) = self.from;
         let limits = Limits { line: self.max_frame, frame: self.max_frame, ..Limits::default() };
@@ -163,7 +165,7 @@ pub(super) fn named(name: &str) -> Result<&'static Protocol> {
     match Protocol::named(name) {
         Some(protocol) if protocol.is_written() => Ok(protocol),
         Some(protocol) => bail!("the protocol {} is only read", protocol.name),
-        None => bail!("unknown protocol {name:?}; see callweave protocols"),
+        None => bail!("{}", unknown_protocol(name)),
     }
 }
 
@@ -177,31 +179,38 @@ impl Wish {
     ) -> Result<Outcome, Failure> {
         let events = RefCell::new(Vec::new());
         let mut live = |event: Event<'_>| events.borrow_mut().push(event.into_owned());
-        let mut writing = Writing { wish: self, encoder: None, buffer: Vec::new(), out };
+        // Whether calls are repaired depends on the protocol, so that is done behind the decoder.
+        let mut writing = Writing::new(self, reading.mend, out);
+        let reading = Reading { mend: &Mend::new(), ..reading };
         let mut problem = None;
-        let answers = reading.read(input, Some(&mut live), true, |decoder, ended| {
+        let answers = reading.read(input, Some(&mut live), false, |decoder, ended| {
+            ended.clear();
             let protocol = decoder.protocol();
             if protocol.is_none() || !self.is_stream.unwrap_or_else(|| is_streamed(decoder)) {
                 return Ok(());
             }
-            for message in ended.drain(..) {
+            writing.stream(events.take(), protocol)?;
+            for message in writing.message.take_earlier() {
                 problem = problem.take().or_else(|| verdict::of_message(&message, protocol));
             }
-            writing.stream(&events.take(), protocol)
+            Ok(())
         });
-        match self.is_stream.unwrap_or(answers.is_streamed) {
-            true => writing.stream(&events.take(), answers.protocol)?,
-            false => writing.whole(&answers)?,
-        }
+        let is_stream = self.is_stream.unwrap_or(answers.is_streamed);
+        let messages = writing.finish(events.take(), answers.protocol, is_stream)?;
         let problem = match problem {
-            None => answers.problem()?,
+            None => answers.problem(&messages)?,
             problem => problem,
         };
         Ok(Outcome { json: String::new(), problem })
     }
 
+    /// Whether calls and everything else are written as clients of the protocol expect them.
+    fn is_normalized(self, from: Option<&'static Protocol>) -> bool {
+        self.is_mended || from != Some(self.to)
+    }
+
     fn options(self, from: Option<&'static Protocol>) -> encode::EncodeOptions {
-        let options = match self.is_mended || from != Some(self.to) {
+        let options = match self.is_normalized(from) {
             true => encode::EncodeOptions::mended(),
             false => encode::EncodeOptions::faithful(),
         };
@@ -227,29 +236,70 @@ fn now() -> u64 {
 /// What is written, and where to.
 struct Writing<'w> {
     wish: Wish,
-    encoder: Option<Encoder>,
+    /// What is done to calls, whatever the protocol.
+    mend: &'w Mend,
+    /// The stage that does it, and the encoder, once the protocol is known.
+    stages: Option<(Mend, Encoder)>,
+    message: Accumulator,
     buffer: Vec<u8>,
     out: &'w mut dyn Write,
 }
 
-impl Writing<'_> {
-    fn stream(&mut self, events: &[Event<'_>], from: Option<&'static Protocol>) -> Result<()> {
-        let wish = self.wish;
-        let start = || wish.to.encoder(&wish.options(from)).expect("the protocol is written");
-        let encoder = self.encoder.get_or_insert_with(start);
-        for event in events {
-            encoder.encode(event, &mut self.buffer);
-        }
+impl<'w> Writing<'w> {
+    fn new(wish: Wish, mend: &'w Mend, out: &'w mut dyn Write) -> Self {
+        Self { wish, mend, stages: None, message: Accumulator::new(), buffer: Vec::new(), out }
+    }
+
+    /// The stages for a response of that protocol. Clients of another one get calls that can be run.
+    fn stages(&mut self, from: Option<&'static Protocol>) -> &mut (Mend, Encoder) {
+        let (wish, mend) = (self.wish, self.mend);
+        self.stages.get_or_insert_with(|| {
+            let mend = if wish.is_normalized(from) { mend.clone().repair() } else { mend.clone() };
+            (mend, wish.to.encoder(&wish.options(from)).expect("the protocol is written"))
+        })
+    }
+
+    /// Writes a stream as far as it has come.
+    fn stream(&mut self, events: Vec<Event<'static>>, from: Option<&'static Protocol>) -> Result<()> {
+        let mut mended = Vec::new();
+        let (mend, _) = self.stages(from);
+        events.into_iter().for_each(|event| mend.push(event, &mut mended));
+        self.encode(mended, from)
+    }
+
+    fn encode(&mut self, mended: Vec<Event<'static>>, from: Option<&'static Protocol>) -> Result<()> {
+        let mut written = std::mem::take(&mut self.buffer);
+        let (_, encoder) = self.stages(from);
+        mended.iter().for_each(|event| encoder.encode(event, &mut written));
+        self.buffer = written;
+        mended.into_iter().for_each(|event| self.message.put(event));
         self.flush()
     }
 
-    fn whole(&mut self, answers: &Answers) -> Result<()> {
-        for message in answers.messages().iter().filter(|message| **message != Message::default()) {
-            let options = self.wish.options(answers.protocol);
+    /// Writes the rest of a stream, or all of it as bodies that are no stream. Gives what that amounts to.
+    fn finish(
+        mut self,
+        events: Vec<Event<'static>>,
+        from: Option<&'static Protocol>,
+        is_stream: bool,
+    ) -> Result<Vec<Message>> {
+        let mut mended: Vec<Event<'static>> = Vec::new();
+        let (mend, _) = self.stages(from);
+        events.into_iter().for_each(|event| mend.push(event, &mut mended));
+        mend.finish(&mut mended);
+        if is_stream {
+            self.encode(mended, from)?;
+            return Ok(self.message.take_all());
+        }
+        mended.into_iter().for_each(|event| self.message.put(event));
+        let messages = self.message.take_all();
+        for message in messages.iter().filter(|message| **message != Message::default()) {
+            let options = self.wish.options(from);
             self.wish.to.encode_whole(message, &options, &mut self.buffer);
             self.buffer.push(b'\n');
         }
-        self.flush()
+        self.flush()?;
+        Ok(messages)
     }
 
     fn flush(&mut self) -> Result<()> {

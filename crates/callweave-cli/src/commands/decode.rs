@@ -7,6 +7,7 @@ use callweave::event::EventSink;
 use callweave::framing::Limits;
 use callweave::json::Value;
 use callweave::protocol::{Protocol, TABLE};
+use callweave_gateway::config::nearest;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
@@ -14,7 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::answer::{Reading, outcome};
 use crate::batches::Jobs;
-use crate::commands::extract::Wording;
+use crate::commands::extract::{NO_DIALECT, Wording};
 use crate::declared::{Dialects, tools_of};
 use crate::input::Input;
 use crate::mending::Mending;
@@ -31,7 +32,7 @@ Examples:
   callweave decode answer.sse > message.json       the finished message
   callweave decode --as events answer.sse          every event as it happens
   callweave decode --as text - < answer.json       the text alone
-  callweave decode --dialect auto answer.sse       with the calls that the model wrote into its text
+  callweave decode --dialect none answer.sse       text as it is, with the calls that the model wrote into it
   callweave decode --repair answer.sse             with the arguments of its calls repaired
   callweave decode recorded/*.sse.gz               many files: one message per line, with its file
   callweave decode --jsonl requests.jsonl          many answers: {\"data\": …} or {\"file\": …} per line
@@ -87,16 +88,23 @@ impl Chosen {
             Some("auto") => Ok(Self(None)),
             Some(name) => match Protocol::named(name) {
                 Some(protocol) => Ok(Self(Some(protocol))),
-                None => bail!("unknown protocol {name:?}; see callweave protocols"),
+                None => bail!("{}", unknown_protocol(name)),
             },
         }
     }
 }
 
+/// The error for a name that no protocol has, with the one that was probably meant.
+pub(crate) fn unknown_protocol(name: &str) -> String {
+    let names = TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
+    let meant = nearest(name, names).map(|name| format!("did you mean {name:?}? "));
+    format!("unknown protocol {name:?}; {}see callweave protocols", meant.unwrap_or_default())
+}
+
 impl Decode {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = self.wording.dialects()?;
-        let options = self.wording.options(&dialects)?;
+        let options = self.wording.options(&dialects, "auto")?;
         let tools = self.wording.tools()?;
         let mend = self.mending.mend(tools.as_ref());
         let Chosen(protocol) = self.protocol;
@@ -201,8 +209,12 @@ impl Row {
         let own = self.tools.as_ref().map(|tools| tools_of(tools, "the member tools")).transpose()?;
         let mend = own.map(|tools| defaults.mend.clone().tools(tools));
         let mend = mend.as_ref().unwrap_or(defaults.mend);
-        let own = self.dialect.as_deref().map(|name| dialects.named(name)).transpose()?;
-        let dialect = own.as_ref().or(defaults.dialect);
+        let own = match self.dialect.as_deref() {
+            None | Some(NO_DIALECT) => None,
+            Some(name) => Some(dialects.named(name)?),
+        };
+        let default = defaults.dialect.filter(|_| self.dialect.is_none());
+        let dialect = own.as_ref().or(default);
         let reading = Reading { protocol, dialect, mend, ..defaults };
         let mut input = Input::given(self.data, self.data_base64, self.file)?;
         reading.read(&mut input, None, true, |_, _| Ok(())).only()

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anstyle::Style;
 use anyhow::Result;
+use callweave::event::{Event, Sink};
+use callweave::live::{Item, Live};
 use callweave::pipeline::Decoder;
 use clap::Args;
 
@@ -17,13 +19,13 @@ const SAMPLE: &[u8] = include_bytes!("../../samples/demo.sse");
 /// The pause after each frame, so that one sees the answer grow.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Show a sample answer as it streams in; needs no key and no network
+/// Show what a model writes and what its client gets; needs no key and no network
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  callweave demo                           watch the sample stream in
+  callweave demo                           before and after
   callweave demo --raw                     the bytes that the sample is made of
-  callweave demo --raw | callweave decode --as events")]
+  callweave demo --raw | callweave decode --repair --as events")]
 pub(crate) struct Demo {
     /// Print the bytes of the sample as a provider would send them
     #[arg(long)]
@@ -39,22 +41,58 @@ impl Demo {
             return Ok(io::stdout().write_all(SAMPLE)?);
         }
         let is_live = io::stdout().is_terminal() && !self.fast;
-        let mut printer = Printer::new(Form::View, None);
-        let (mut decoder, mut sink) = (Decoder::detect(), printer.sink());
+        let mut out = anstream::stdout();
+        let (title, dim) = (Style::new().bold(), Style::new().dimmed());
+        writeln!(out, "{title}the model writes{title:#}\n")?;
+        let mut written = Written::default();
+        let mut decoder = Decoder::detect();
         for frame in SAMPLE.split_inclusive(|byte| *byte == b'\n') {
-            decoder.push(frame, &mut sink)?;
-            printer.flush()?;
+            decoder.push(frame, &mut written)?;
+            write!(out, "{}", std::mem::take(&mut written.text))?;
+            out.flush()?;
             if is_live && frame.len() > 1 {
                 sleep(PAUSE);
             }
         }
+        decoder.finish(&mut written)?;
+        writeln!(out, "{}\n\n{title}the client gets{title:#}\n", written.text)?;
+
+        let mut printer = Printer::new(Form::View, None);
+        let (mut decoder, mut sink) = (Decoder::builder().repair().build(), printer.sink());
+        decoder.push(SAMPLE, &mut sink)?;
         decoder.finish(&mut sink)?;
         printer.finish()?;
         if io::stdout().is_terminal() {
-            let dim = Style::new().dimmed();
-            let hint = "the same as JSON: callweave demo --raw | callweave decode --as message";
-            anstream::println!("\n{dim}{hint}{dim:#}");
+            let hint = "the same as JSON: callweave demo --raw | callweave decode --repair --as message";
+            writeln!(out, "\n{dim}{hint}{dim:#}")?;
         }
         Ok(())
+    }
+}
+
+/// What the model writes, as it is: text and reasoning while they come, calls once they are complete, because they grow
+/// side by side.
+#[derive(Default)]
+struct Written {
+    live: Live,
+    text: String,
+    /// The kind of the last item.
+    last: Option<&'static str>,
+}
+
+impl<'e> Sink<Event<'e>> for Written {
+    fn put(&mut self, event: Event<'e>) {
+        let (kind, written) = match self.live.put(event) {
+            Some(Item::Thought(text)) => ("reasoning", text.to_owned()),
+            Some(Item::Text(text)) => ("text", text.to_owned()),
+            Some(Item::CallDone(call)) => ("call", format!("{}({})", call.name, call.raw_arguments)),
+            _ => return,
+        };
+        self.text += match self.last.replace(kind) {
+            Some(last) if last != kind => "\n\n",
+            Some("call") => "\n",
+            _ => "",
+        };
+        self.text += &written;
     }
 }

@@ -70,7 +70,7 @@ enum Beginning {
 /// How text is to be read: the dialect and the tools.
 #[derive(Args)]
 pub(crate) struct Wording {
-    /// The dialect of the text, or auto to let the text decide; see callweave dialects
+    /// The dialect of the text; auto lets the text decide, none leaves it as it is; see callweave dialects
     #[arg(long, value_name = "NAME", value_parser = dialect_names(), hide_possible_values = true)]
     dialect: Option<String>,
     /// Use the dialect that this model speaks
@@ -84,13 +84,17 @@ pub(crate) struct Wording {
     tools: Option<PathBuf>,
 }
 
+/// The name of no dialect: text is not searched.
+pub(crate) const NO_DIALECT: &str = "none";
+
 fn dialect_names() -> PossibleValuesParser {
     let auto = PossibleValue::new("auto").help("let the text decide");
+    let none = PossibleValue::new(NO_DIALECT).help("leave the text as it is");
     let rows = Registry::builtin()
         .dialects()
         .iter()
         .map(|row| PossibleValue::new(row.name.as_str()).aliases(row.aliases.iter().map(String::as_str)));
-    PossibleValuesParser::new([auto].into_iter().chain(rows))
+    PossibleValuesParser::new([auto, none].into_iter().chain(rows))
 }
 
 impl Wording {
@@ -99,34 +103,33 @@ impl Wording {
         Dialects::with_file(self.dialect_file.as_deref())
     }
 
-    /// How the text is to be read; nothing if no dialect was named in any way.
-    pub(crate) fn options(&self, dialects: &Dialects) -> Result<Option<ExtractOptions>> {
+    /// How text is searched for calls and reasoning: by the dialect that was named in any way, else by `default`. None if
+    /// it is not searched.
+    pub(crate) fn options(&self, dialects: &Dialects, default: &str) -> Result<Option<ExtractOptions>> {
         let options = match (&self.dialect, &self.model, dialects.own()) {
-            (Some(name), ..) => dialects.named(name)?,
-            (_, Some(model), _) => {
+            (None, Some(model), _) => {
                 let dialect = dialects.registry().for_model(model);
-                let dialect = dialect.with_context(|| unknown_model(model))?;
-                dialects.named(&dialect.name)?
+                dialects.named(&dialect.with_context(|| unknown_model(model))?.name)?
             }
-            (.., Some(own)) => ExtractOptions::with_dialects(vec![own.clone()]),
-            (None, None, None) => return Ok(None),
+            (None, None, Some(own)) => ExtractOptions::with_dialects(vec![own.clone()]),
+            (name, ..) => match name.as_deref().unwrap_or(default) {
+                NO_DIALECT => return Ok(None),
+                name => dialects.named(name)?,
+            },
         };
-        self.with_tools(options).map(Some)
+        Ok(Some(match self.tools()? {
+            Some(tools) => options.tools(tools),
+            None => options,
+        }))
     }
 
     /// The name of the dialect that was asked for; nothing if none was named in any way.
     pub(crate) fn name<'d>(&'d self, dialects: &'d Dialects) -> Result<Option<&'d str>> {
-        let Some(model) = &self.model else { return Ok(self.dialect.as_deref()) };
+        let Some(model) = &self.model else {
+            return Ok(self.dialect.as_deref().filter(|name| *name != NO_DIALECT));
+        };
         let dialect = dialects.registry().for_model(model).with_context(|| unknown_model(model))?;
         Ok(Some(&dialect.name))
-    }
-
-    /// The options with the declared tools, if there are any.
-    fn with_tools(&self, options: ExtractOptions) -> Result<ExtractOptions> {
-        Ok(match self.tools()? {
-            Some(tools) => options.tools(tools),
-            None => options,
-        })
     }
 
     /// The declared tools.
@@ -142,10 +145,8 @@ fn unknown_model(model: &str) -> String {
 impl Extract {
     pub(crate) fn run(&self) -> Result<()> {
         let dialects = self.wording.dialects()?;
-        let options = match self.wording.options(&dialects)? {
-            Some(options) => options,
-            None => self.wording.with_tools(dialects.named("auto")?)?,
-        };
+        let options = self.wording.options(&dialects, "auto")?;
+        let options = options.context("extract searches text, which --dialect none forbids")?;
         let mend = self.mending.mend(self.wording.tools()?.as_ref());
         if self.jsonl {
             return rows::run(&self.files, self.jobs, |row: Row| {

@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use callweave::exchange::http::shown_url;
-use callweave::protocol::{Protocol, TABLE};
-use callweave_gateway::config::{
-    Config, Environment, Upstream, completed_url, listen_address, listen_host, nearest,
-};
+use callweave::protocol::Protocol;
+use callweave_gateway::config::{Config, Environment, Upstream, completed_url, listen_address, listen_host};
 use callweave_gateway::{Gateway, Server};
 use clap::Args;
 use tokio::sync::Notify;
 
+use crate::commands::decode::unknown_protocol;
 use crate::log::{Log, Plain};
 use crate::tell::tell;
 
@@ -106,13 +105,7 @@ impl Sources {
                 upstream.url = completed_url(url);
                 if let Some(name) = &self.upstream_protocol {
                     let Some(protocol) = Protocol::named(name) else {
-                        let names =
-                            TABLE.iter().flat_map(|row| row.aliases.iter().copied().chain([row.name]));
-                        let meant = nearest(name, names).map(|name| format!("did you mean {name:?}? "));
-                        bail!(
-                            "no protocol is called {name:?}; {}see callweave protocols",
-                            meant.unwrap_or_default()
-                        );
+                        bail!("{}", unknown_protocol(name));
                     };
                     upstream.protocol = protocol.name.to_owned();
                 }

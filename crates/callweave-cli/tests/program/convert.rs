@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{clean, run};
+use crate::{clean, run, sample};
 
 #[test]
 fn google_streams_as_events_or_as_one_array() {
@@ -36,6 +36,28 @@ fn what_was_cut_off_is_an_error_in_every_protocol() {
     // In its own protocol it is written as it came.
     let own = run(&["convert", "--to", "openai-chat"], cut.as_str()).bad("was cut off");
     assert!(!own.stdout().contains("error") && !own.stdout().contains("length"), "{}", own.stdout());
+}
+
+/// What is written for clients of another protocol can be run, and then nothing is wrong with it.
+#[test]
+fn broken_arguments_are_repaired_for_clients_and_kept_in_their_own_protocol() {
+    for to in ["anthropic", "openai-responses", "gemini", "ollama", "cohere", "bedrock"] {
+        for form in ["--stream", "--whole"] {
+            let written = run(&["convert", "--to", to, form], sample()).good();
+            let read = run(&["decode", "--protocol", to], &written.0.stdout).good().json();
+            let arguments = read["tool_calls"][1]["arguments"].as_str().expect("arguments");
+            let arguments: Value = serde_json::from_str(arguments).expect("JSON");
+            assert_eq!(
+                (&arguments["city"], &arguments["units"]),
+                (&"Tromsø".into(), &"metric".into()),
+                "{to} {form}"
+            );
+        }
+    }
+    let own = run(&["convert", "--to", "openai-chat", "--whole"], sample()).bad("--repair mends it");
+    assert!(own.stdout().contains("{city: 'T") && own.stdout().contains("polar"), "{}", own.stdout());
+    run(&["convert", "--to", "openai-chat", "--mend"], sample()).good();
+    run(&["convert", "--to", "openai-chat", "--repair"], sample()).good();
 }
 
 /// Clients keep responses by their ids, and say when they came.

@@ -138,17 +138,46 @@ fn a_dialect_is_read_behind_any_protocol() {
     let body = json!({"object": "chat.completion", "choices": [
         {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}]});
     let body = body.to_string();
-    let plain = run(&["decode"], &body).good().json();
+    let plain = run(&["decode", "--dialect", "none"], &body).good().json();
     assert_eq!((&plain["content"], plain["tool_calls"].as_array().map(Vec::len)), (&json!(text), Some(0)));
-    let read = run(&["decode", "--dialect", "auto"], &body).good().json();
+    let read = run(&["decode"], &body).good().json();
+    assert_eq!(read, run(&["decode", "--dialect", "auto"], &body).good().json());
     assert_eq!((&read["content"], &read["tool_calls"][0]["name"]), (&json!("Sure. "), &json!("look")));
     assert_eq!(read["finish_reason"], "tool_calls");
     assert_eq!(read, run(&["decode", "--model", "Hermes-3-8B"], &body).good().json());
     let row = json!({"data": body, "dialect": "hermes"}).to_string();
     assert_eq!(read, run(&["decode", "--jsonl"], row).good().json());
-    let row = json!({"data": body}).to_string();
+    let row = json!({"data": body, "dialect": "none"}).to_string();
     assert_eq!(plain, run(&["decode", "--jsonl"], &row).good().json());
+    let row = json!({"data": body}).to_string();
+    assert_eq!(read, run(&["decode", "--jsonl"], &row).good().json());
+    assert_eq!(plain, run(&["decode", "--jsonl", "--dialect", "none"], &row).good().json());
     assert_eq!(read, run(&["decode", "--jsonl", "--dialect", "hermes"], row).good().json());
+}
+
+/// Reasoning and a broken call of a local model, as it streams them: repaired, they are a success.
+#[test]
+fn a_broken_call_in_the_text_of_a_stream_is_repaired() {
+    let chunk = |content: &str, finish: Value| {
+        let choice = json!({"index": 0, "delta": {"content": content}, "finish_reason": finish});
+        format!("data: {}\n\n", json!({"object": "chat.completion.chunk", "choices": [choice]}))
+    };
+    let stream = [
+        chunk("<think>hm</think><tool_call>{\"name\": \"look\", ", Value::Null),
+        chunk("\"arguments\": {at: 'sky', n: 1,}}</tool", Value::Null),
+        chunk("_call>", json!("stop")),
+        "data: [DONE]\n\n".to_owned(),
+    ]
+    .concat();
+    for dialect in ["auto", "hermes"] {
+        run(&["decode", "--dialect", dialect], &stream).bad("--repair mends it");
+        let read = run(&["decode", "--repair", "--dialect", dialect], &stream).good().json();
+        assert_eq!((&read["reasoning"], &read["content"]), (&json!("hm"), &Value::Null));
+        assert_eq!(read["tool_calls"][0]["arguments"], "{\"at\": \"sky\", \"n\": 1}");
+        let codes: Vec<_> =
+            read["notices"].as_array().expect("notices").iter().map(|it| &it["code"]).collect();
+        assert_eq!(codes, ["repaired"]);
+    }
 }
 
 #[test]
@@ -156,10 +185,10 @@ fn what_was_found_is_told_on_request() {
     let text = "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>";
     let body = json!({"object": "chat.completion", "choices": [
         {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}]});
-    let ran = run(&["decode", "-v"], body.to_string()).fine();
+    let ran = run(&["decode", "-v", "--dialect", "none"], body.to_string()).fine();
     assert!(ran.stderr().starts_with("protocol openai-chat"), "{}", ran.stderr());
     assert!(ran.stderr().contains("framing json-values, dialect not looked for"), "{}", ran.stderr());
-    let ran = run(&["decode", "-v", "--dialect", "auto"], body.to_string()).fine();
+    let ran = run(&["decode", "-v"], body.to_string()).fine();
     assert!(
         ran.stderr().contains(", dialect ") && ran.stderr().ends_with(" or one alike\n"),
         "{}",
@@ -167,7 +196,7 @@ fn what_was_found_is_told_on_request() {
     );
     let ran = run(&["decode", "-v", "--dialect", "hermes"], body.to_string()).fine();
     assert!(ran.stderr().ends_with("dialect hermes\n"), "{}", ran.stderr());
-    let ran = run(&["decode", "--verbose", "--dialect", "auto"], clean()).fine();
+    let ran = run(&["decode", "--verbose"], clean()).fine();
     assert!(ran.stderr().contains("framing sse, dialect found nowhere"), "{}", ran.stderr());
     assert_eq!(run(&["extract", "-v", "--dialect", "hermes"], text).fine().stderr(), "dialect hermes\n");
     assert_eq!(run(&["extract", "-v"], "no call").fine().stderr(), "dialect found nowhere\n");

@@ -86,21 +86,46 @@ fn an_answer_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn the_demo_shows_thoughts_text_and_both_calls() {
+fn the_demo_shows_what_the_model_writes_and_what_the_client_gets() {
     let seen = run(&["demo"], "").good();
     let parts = [
+        "the model writes\n\nTwo cities",
+        "I'll look up",
+        "get_forecast({\"city\": \"Bergen\", ",
+        "get_forecast({city: 'Tromsø', ",
+        "/* polar night */ units: \"metric\"})\n",
+        "\nthe client gets\n",
         "thinking\n",
         "I'll look up",
         "▸ get_forecast  call_Yq81\n  {\n    \"city\": \"Bergen\"",
-        "▸ get_forecast  call_Zr27\n",
-        "✗ the arguments of get_forecast are not JSON",
+        "▸ get_forecast  call_Zr27\n  {\n    \"city\": \"Tromsø\"",
         "tool_calls · 212 in (128 cached)",
+        "notice the arguments of get_forecast were repaired",
     ];
     let mut rest = seen.stdout();
     for part in parts {
         rest = rest.split_once(part).unwrap_or_else(|| panic!("{part:?} is not in {rest}")).1;
     }
     assert!(!seen.stdout().contains("\n\n\n"), "{}", seen.stdout());
+    assert!(!seen.stdout().contains("not JSON"), "{}", seen.stdout());
+}
+
+#[test]
+fn the_demo_recommends_a_command_that_succeeds() {
+    let Some(seen) = on_terminal("demo --fast", &[("NO_COLOR", "1")]) else { return };
+    let (_, hint) = seen.split_once("the same as JSON: callweave demo --raw | callweave ").expect("a hint");
+    let words: Vec<_> = hint.split_whitespace().collect();
+    assert_eq!(run(&words, crate::sample()).good().json()["tool_calls"][1]["id"], "call_Zr27");
+}
+
+/// A call that cannot be used is reported once, with what a repair would make of it.
+#[test]
+fn a_damaged_call_is_shown_once() {
+    let seen = run(&["decode", "--as", "view"], crate::sample()).bad("--repair mends it");
+    let seen = seen.stdout();
+    assert!(seen.contains("✗ the arguments of get_forecast are not JSON"), "{seen}");
+    assert!(seen.contains("✓ --repair makes it, with 20 changes"), "{seen}");
+    assert!(!seen.contains("notice"), "{seen}");
 }
 
 #[test]

@@ -68,14 +68,9 @@ fn tools(text: &str) -> Vec<Value> {
 }
 
 fn tool_call(id: String, call: ExtractedCall) -> ToolCall {
-    ToolCall {
-        id,
-        has_made_id: true,
-        name: call.name,
-        raw_arguments: call.arguments,
-        kind: Default::default(),
-        completion: Default::default(),
-    }
+    let mut made = ToolCall::new(id, call.name, call.arguments);
+    made.has_made_id = true;
+    made
 }
 
 fn said(calls: &[ToolCall]) -> Value {

@@ -58,12 +58,7 @@ fn reads_as(text: &str, options: &ExtractOptions, calls: &[Call]) -> bool {
 }
 
 fn tool_call(call: &Call) -> ToolCall {
-    ToolCall {
-        id: call.id.clone(),
-        has_made_id: false,
-        name: call.name.clone(),
-        raw_arguments: faults::sound(call),
-        kind: call.kind,
-        completion: Default::default(),
-    }
+    let mut made = ToolCall::new(call.id.as_str(), call.name.as_str(), faults::sound(call));
+    made.kind = call.kind;
+    made
 }

@@ -8,7 +8,7 @@ use super::plan::Plan;
 use super::registry::Registry;
 use super::spec::{Dialect, Start, Thought};
 use super::tools::Tools;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{Completion, EventSink};
 
 /// How a text is to be read.
@@ -31,6 +31,15 @@ pub struct ExtractOptions {
     accepts_after_damage: bool,
     /// The dialects made ready, once somebody needs them; shared by all clones.
     plan: Arc<OnceLock<Arc<Plan>>>,
+}
+
+/// The built-in dialect of a name, as [`ExtractOptions::new`].
+impl TryFrom<&str> for ExtractOptions {
+    type Error = Error;
+
+    fn try_from(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
 }
 
 impl ExtractOptions {

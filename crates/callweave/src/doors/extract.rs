@@ -347,12 +347,9 @@ fn bare(text: &str, tools: &Tools) -> Vec<Extracted> {
 impl Extracted {
     fn new(parser: Parser, found: ExtractedCall, kind: CallKind) -> Self {
         let mut call = ToolCall {
-            id: found.id.unwrap_or_default(),
-            has_made_id: false,
-            name: found.name,
-            raw_arguments: found.arguments,
             kind,
             completion: if found.incomplete { Completion::Cut } else { Completion::Whole },
+            ..ToolCall::new(found.id.unwrap_or_default(), found.name, found.arguments)
         };
         // What more was to come of is not mended.
         if kind == CallKind::Custom || found.incomplete {

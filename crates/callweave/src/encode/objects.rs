@@ -71,14 +71,8 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_and_nothing_made_up() {
-        let call = |text: &str, kind, completion| ToolCall {
-            id: String::new(),
-            has_made_id: false,
-            name: "f".to_owned(),
-            raw_arguments: text.to_owned(),
-            kind,
-            completion,
-        };
+        let call =
+            |text: &str, kind, completion| ToolCall { kind, completion, ..ToolCall::new("", "f", text) };
         for (text, kind, completion, expected) in [
             (r#"{"a": 1e400}"#, CallKind::Function, Completion::Whole, r#"{"a": 1e400}"#),
             ("", CallKind::Function, Completion::Whole, "{}"),

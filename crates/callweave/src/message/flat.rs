@@ -1,13 +1,15 @@
 //! Messages as JSON: the views that people look for first, then the ordered blocks, which alone are read back.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde::de::Error as _;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
-    Attachment, Block, Choice, Content, Finish, Foreign, Message, OutputItem, ToolCall, ToolResult, Usage,
+    Attachment, Block, Choice, Content, Finish, Foreign, Invalid, Message, OutputItem, ToolCall, ToolResult,
+    Usage,
 };
 use crate::event::{
     AttachmentKind, BlockId, CallKind, Completion, Counters, FinishReason, ItemId, Json, Notice,
@@ -168,6 +170,8 @@ impl<'de> Deserialize<'de> for Block {
                 raw_arguments: text,
                 kind: flat.runner.unwrap_or_default(),
                 completion: flat.completion.unwrap_or_default(),
+                // Its message knows.
+                violation: None,
             }),
             "tool_result" => {
                 Content::ToolResult(ToolResult { call: flat.call.map(Cow::into_owned), value: value()? })
@@ -455,6 +459,20 @@ struct ReadMessage {
     foreign: Foreign,
 }
 
+/// Gives calls the violations that notices report of them.
+fn restore_violations(choices: &mut [Choice], notices: &[Notice<'_>]) {
+    let reported = notices.iter().filter_map(|notice| Some((notice.block?, Invalid::reported(notice)?)));
+    let reported: HashMap<_, _> = reported.collect();
+    if reported.is_empty() {
+        return;
+    }
+    for block in choices.iter_mut().flat_map(|choice| &mut choice.blocks) {
+        if let Content::ToolCall(call) = &mut block.content {
+            call.violation = reported.get(&block.id).cloned().map(Box::new);
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Message {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = ReadMessage::deserialize(deserializer)?;
@@ -471,11 +489,13 @@ impl<'de> Deserialize<'de> for Message {
         } else {
             read.choices
         };
+        let mut choices: Vec<_> = choices.into_iter().map(Choice::from).collect();
+        restore_violations(&mut choices, &read.notices);
         Ok(Self {
             id: read.id,
             model: read.model,
             word: read.word,
-            choices: choices.into_iter().map(Choice::from).collect(),
+            choices,
             usage: read.usage,
             notices: read.notices,
             errors: read.errors,

@@ -127,6 +127,7 @@ impl Evidence {
 }
 
 /// One frame as a protocol sees it.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The name that the framing gave the frame (SSE `event:`, AWS `:event-type`), if any.
@@ -145,11 +146,13 @@ impl Protocol {
     }
 
     /// The protocol of a frame or whole body, if it can be told from this one.
+    #[doc(hidden)]
     pub fn detect(input: &Input<'_>) -> Option<&'static Protocol> {
         Self::detect_among(TABLE, input)
     }
 
     /// The one of `candidates` that the frame or body is of, if it can be told from this one.
+    #[doc(hidden)]
     pub fn detect_among(candidates: &[&'static Protocol], input: &Input<'_>) -> Option<&'static Protocol> {
         Self::weigh(candidates, input).map(|(_, protocol)| protocol)
     }
@@ -171,6 +174,7 @@ impl Protocol {
     }
 
     /// Says what the frame or body contains.
+    #[doc(hidden)]
     pub fn decode(&self, input: &Input<'_>, sink: &mut FragmentSink<'_>) {
         (self.decode)(input, sink);
     }

@@ -26,6 +26,7 @@ use crate::protocol::Protocol;
 /// assert_eq!(&body[outline.models()[0].clone()], "\"alias\"");
 /// # Ok::<(), callweave::Error>(())
 /// ```
+#[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Outline<'t> {
     coding: &'t RequestCoding,
@@ -228,6 +229,7 @@ impl<'t> Outline<'t> {
 
 impl Protocol {
     /// Looks at the body of a request without taking it apart.
+    #[doc(hidden)]
     pub fn outline_request<'t>(&'t self, body: Node<'t>) -> Result<Outline<'t>> {
         let coding = self.request_coding()?;
         match body.kind() {
@@ -263,6 +265,7 @@ impl Protocol {
 }
 
 /// The body of a request with another model named in these [places](Outline::models).
+#[doc(hidden)]
 pub fn renamed(body: &str, places: &[Range<usize>], model: &str) -> String {
     let model = Value::from(model).to_string();
     let mut relayed = String::with_capacity(body.len() + model.len());

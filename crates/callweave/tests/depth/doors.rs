@@ -109,14 +109,7 @@ fn texts() -> Vec<String> {
 }
 
 fn call(arguments: &str) -> ToolCall {
-    ToolCall {
-        id: "c".into(),
-        has_made_id: false,
-        name: "f".into(),
-        raw_arguments: arguments.into(),
-        kind: Default::default(),
-        completion: Default::default(),
-    }
+    ToolCall::new("c", "f", arguments)
 }
 
 #[test]

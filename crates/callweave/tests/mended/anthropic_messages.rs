@@ -35,6 +35,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
         FinishReason::ContentFilter => &["refusal"],
         FinishReason::Error => &["max_tokens"],
         FinishReason::Other => &["max_tokens", "pause_turn", "compaction"],
+        reason => panic!("no word is known for the reason {reason}"),
     }
 }
 

@@ -25,6 +25,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
         FinishReason::ContentFilter => &["guardrail_intervened", "content_filtered"],
         FinishReason::Error => &["malformed_model_output", "malformed_tool_use"],
         FinishReason::Other => &["max_tokens"],
+        reason => panic!("no word is known for the reason {reason}"),
     }
 }
 

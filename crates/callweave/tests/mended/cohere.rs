@@ -24,6 +24,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
         FinishReason::ContentFilter => &["ERROR_TOXIC"],
         FinishReason::Error => &["ERROR", "TIMEOUT"],
         FinishReason::Other => &["MAX_TOKENS"],
+        reason => panic!("no word is known for the reason {reason}"),
     }
 }
 

@@ -32,6 +32,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
             &["OTHER", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"]
         }
         FinishReason::Other => &["FINISH_REASON_UNSPECIFIED"],
+        reason => panic!("no word is known for the reason {reason}"),
     }
 }
 

@@ -16,6 +16,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
         FinishReason::ContentFilter => &["content_filter"],
         FinishReason::Error => &["error"],
         FinishReason::Other => &["unknown", "load", "unload"],
+        reason => panic!("no word is known for the reason {reason}"),
     }
 }
 

@@ -25,6 +25,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
         FinishReason::ToolCalls => &["tool_calls"],
         FinishReason::ContentFilter => &["content_filter"],
         FinishReason::Length | FinishReason::Error | FinishReason::Other => &["length"],
+        reason => panic!("no word is known for the reason {reason}"),
     }
 }
 

@@ -29,6 +29,7 @@ fn finish(reason: FinishReason) -> &'static [&'static str] {
         // What was cut off has failed.
         FinishReason::Error => &["failed"],
         FinishReason::Other => &["max_output_tokens", "failed"],
+        reason => panic!("no word is known for the reason {reason}"),
     }
 }
 

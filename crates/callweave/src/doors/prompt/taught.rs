@@ -265,5 +265,5 @@ fn can_name(writer: &Writer, name: &str) -> bool {
 
 pub(super) fn tool_call(id: String, name: String, raw_arguments: String) -> ToolCall {
     let (kind, completion) = (CallKind::Function, Completion::Whole);
-    ToolCall { id, has_made_id: false, name, raw_arguments, kind, completion }
+    ToolCall { id, name, raw_arguments, kind, completion, ..ToolCall::default() }
 }

@@ -7,7 +7,6 @@ use crate::dialect::{
     Json, Notation, Start, Tag, Tagged, Tools,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{CallKind, Completion};
 use crate::json::schema::Types;
 use crate::json::{Object, Value, escape_into};
 use crate::message::ToolCall;
@@ -32,8 +31,7 @@ const GAPS: [&str; 3] = ["\n", "\n\n", ""];
 /// use callweave::doors::prompt::Writer;
 ///
 /// let dialect = Registry::builtin().find("qwen3_coder").expect("it is built in");
-/// let call = ToolCall { id: "a".into(), has_made_id: false, name: "look".into(),
-///     raw_arguments: r#"{"at": "sky", "times": 2}"#.into(), kind: Default::default(), completion: Default::default() };
+/// let call = ToolCall::new("a", "look", r#"{"at": "sky", "times": 2}"#);
 /// let writer = Writer::new(dialect)?;
 /// assert_eq!(
 ///     writer.render_call(&call)?,
@@ -463,12 +461,6 @@ fn elements(call: &Call<'_>, body: &Elements, care: Care, out: &mut String) {
 }
 
 fn sample_call(name: &str, number: u8) -> ToolCall {
-    ToolCall {
-        id: number.to_string(),
-        has_made_id: true,
-        name: name.to_owned(),
-        raw_arguments: r#"{"parameter": "value"}"#.to_owned(),
-        kind: CallKind::Function,
-        completion: Completion::Whole,
-    }
+    let call = ToolCall::new(number.to_string(), name, r#"{"parameter": "value"}"#);
+    ToolCall { has_made_id: true, ..call }
 }
